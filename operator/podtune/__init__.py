@@ -1,0 +1,5 @@
+"""Hyperparameter tuning that belongs to Kubernetes."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,348 @@
+"""The Experiment resource: what to tune, how to search, when to stop, and the pod of a trial."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from podtune.api.conditions import Condition
+from podtune.api.model import ApiModel, Duration, StatusModel, seconds
+from podtune.api.names import ExperimentState
+from podtune.api.pod_template import check_pod_spec
+from podtune.api.search_space import Parameter
+
+MetricName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s=]+$")]
+MAX_NAME = 52
+"""Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
+
+
+class Objective(ApiModel):
+    """What to optimise."""
+
+    metric: MetricName = Field(description="Name of the metric in the results that trials report.")
+    mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""
+        if value != value:  # NaN
+            return False
+        if than is None or than != than:
+            return True
+        return value > than if self.mode == "max" else value < than
+
+
+class GridSettings(ApiModel):
+    """Settings of the grid search."""
+
+    points: int = Field(
+        default=5,
+        ge=2,
+        le=1000,
+        description="How many evenly spaced points stand for a float parameter without a step.",
+    )
+
+
+class TpeSettings(ApiModel):
+    """Settings of the tree-structured Parzen estimator."""
+
+    startup_trials: int = Field(
+        default=10, ge=0, le=10000, description="How many finished trials are sampled at random first."
+    )
+    multivariate: bool = Field(default=True, description="Whether parameters are modelled jointly.")
+
+
+class Search(ApiModel):
+    """How configurations are proposed."""
+
+    algorithm: Literal["random", "grid", "tpe"] = Field(default="tpe", description="The search algorithm.")
+    max_trials: int = Field(ge=1, le=100_000, description="How many trials are made at most.")
+    seed: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="Seed of all random draws; the same seed proposes the same."
+    )
+    grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
+    tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in ("grid", "tpe"):
+            if getattr(self, name) is not None and self.algorithm != name:
+                raise ValueError(f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two")
+        return self
+
+
+class FifoSettings(ApiModel):
+    """First in, first out: every trial runs to its own end."""
+
+
+class AshaSettings(ApiModel):
+    """Asynchronous successive halving, stopping variant (Li et al., 2020, https://arxiv.org/abs/1810.05934)."""
+
+    time_attribute: MetricName = Field(
+        default="training_iteration",
+        description="The result that counts a trial's progress, such as epoch; it must never fall.",
+    )
+    max_time: int = Field(ge=1, description="A trial is stopped when its time attribute reaches this.")
+    grace_period: int = Field(default=1, ge=1, description="No trial is stopped before this; the first rung.")
+    reduction_factor: int = Field(
+        default=4, ge=2, le=100, description="Of the trials at a rung, about one in this many goes on."
+    )
+    brackets: int = Field(
+        default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_time < self.grace_period:
+            raise ValueError(
+                f"maxTime {self.max_time} is below gracePeriod {self.grace_period}; raise maxTime or lower gracePeriod"
+            )
+        return self
+
+
+class Scheduler(ApiModel):
+    """Which trials go on: exactly one scheduler; fifo when none is given."""
+
+    fifo: FifoSettings | None = Field(default=None, description="Every trial runs to its own end.")
+    asha: AshaSettings | None = Field(default=None, description="Asynchronous successive halving, stopping variant.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.fifo is not None and self.asha is not None:
+            raise ValueError("scheduler needs exactly one of fifo, asha; found fifo and asha")
+        return self
+
+
+class Stop(ApiModel):
+    """When a trial, or the whole experiment, has had enough."""
+
+    metrics: dict[MetricName, float] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "A trial is stopped when one of these metrics reaches its value: at least the value, or, for the "
+            "objective's own metric with mode min, at most the value."
+        ),
+    )
+    total_time: Duration | None = Field(
+        default=None,
+        description="The experiment ends after this time, such as 2h: running trials are stopped, no more are made.",
+    )
+
+
+class Backoff(ApiModel):
+    """How long to wait before a trial is tried again: doubling, with jitter."""
+
+    initial: Duration = Field(default="10s", description="Wait before the first retry.")
+    max: Duration = Field(default="6m", description="Longest wait.")
+
+
+class Failures(ApiModel):
+    """What is done about attempts that fail."""
+
+    max_failures: int = Field(
+        default=3,
+        ge=0,
+        le=1000,
+        description="How many failures of its own a trial is forgiven; one more and it ends in ERROR.",
+    )
+    max_disruptions: int = Field(
+        default=32,
+        ge=0,
+        le=1000,
+        description="How many preemptions, evictions, lost nodes and the like a trial survives.",
+    )
+    non_retriable_exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(
+        default_factory=list, max_length=32, description="Exit codes that end a trial in ERROR at once."
+    )
+    start_deadline: Duration = Field(
+        default="5m",
+        description=(
+            "How long a bad image, a missing Secret or ConfigMap or an unusable checkpoint store is waited for "
+            "before the trial ends in ERROR."
+        ),
+    )
+    fail_fast: bool = Field(default=False, description="Whether the first trial in ERROR fails the experiment.")
+    backoff: Backoff = Field(default_factory=Backoff, description="Wait before a retry.")
+
+
+class CheckpointStore(ApiModel):
+    """An S3-compatible bucket."""
+
+    bucket: str = Field(
+        min_length=3,
+        max_length=63,
+        pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$",
+        description="Name of the bucket; it must exist.",
+    )
+    prefix: str = Field(
+        default="",
+        max_length=256,
+        pattern=r"^([A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*)?$",
+        description="Put before every key, without slashes at its ends.",
+    )
+    endpoint: str | None = Field(
+        default=None,
+        max_length=512,
+        pattern=r"^https?://[^\s/]+/?$",
+        description="URL of the S3 server; AWS when it is left out.",
+    )
+    region: str = Field(default="us-east-1", min_length=1, max_length=64, description="Region of the bucket.")
+    credentials_secret: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
+        description=(
+            "Secret of this namespace with the keys accessKeyID and secretAccessKey (and sessionToken, if needed). "
+            "Without it, the credentials of the pod's service account or node are used."
+        ),
+    )
+
+
+class Keep(ApiModel):
+    """Which of a trial's checkpoints stay in the bucket."""
+
+    count: int = Field(default=2, ge=1, le=32, description="How many checkpoints of a trial are kept.")
+    by: Literal["latest", "best"] = Field(
+        default="latest",
+        description="Keep the latest ones, or the best ones by the objective (the latest is always kept too).",
+    )
+
+
+class Checkpoints(ApiModel):
+    """Where checkpoints go and how many are kept."""
+
+    store: CheckpointStore | None = Field(
+        default=None, description="The bucket. Without one nothing is stored, and a retry starts afresh."
+    )
+    keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial are kept.")
+
+
+class StdoutResults(ApiModel):
+    """Results read off the trial's standard output."""
+
+    pattern: str = Field(
+        min_length=1,
+        max_length=512,
+        description=(
+            "A regular expression (Python's syntax) with named groups; a line in which it is found becomes a "
+            "result of the groups' values, such as: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+)"
+        ),
+    )
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        import re  # noqa: PLC0415 - the one place that needs it
+
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}; correct it") from error
+        if not compiled.groupindex:
+            raise ValueError(
+                f"{pattern!r} has no named group; write the metric's name into it, as in loss=(?P<loss>\\S+)"
+            )
+        return pattern
+
+
+class Results(ApiModel):
+    """How results are read, besides the results file and `podtune.trial.report()`, which always work."""
+
+    stdout: StdoutResults | None = Field(default=None, description="Read results off standard output.")
+
+
+class TemplateMetadata(ApiModel):
+    """Labels and annotations of a trial's pods."""
+
+    labels: dict[str, str] = Field(default_factory=dict, max_length=32, description="Labels of the pods.")
+    annotations: dict[str, str] = Field(default_factory=dict, max_length=32, description="Annotations of the pods.")
+
+
+class TrialTemplate(ApiModel):
+    """The pod that a trial runs in."""
+
+    metadata: TemplateMetadata = Field(default_factory=TemplateMetadata, description="Metadata of the pods.")
+    spec: dict[str, Any] = Field(
+        description=(
+            "A pod's spec. The container named trial, or else the first one, is the training program. "
+            "Parameters can be used as $(PODTUNE_PARAM_<name>) in command, args and env."
+        )
+    )
+
+    @field_validator("spec")
+    @classmethod
+    def _check(cls, spec: dict[str, Any]) -> dict[str, Any]:
+        check_pod_spec(spec)
+        return spec
+
+
+class ExperimentSpec(ApiModel):
+    """What a user asks for."""
+
+    objective: Objective = Field(description="What to optimise.")
+    parameters: list[Parameter] = Field(
+        min_length=1, max_length=64, description="The search space, one entry a parameter."
+    )
+    search: Search = Field(description="How configurations are proposed.")
+    scheduler: Scheduler = Field(default_factory=Scheduler, description="Which trials go on.")
+    stop: Stop = Field(default_factory=Stop, description="When a trial or the experiment has had enough.")
+    max_concurrent_trials: int = Field(
+        default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
+    )
+    failures: Failures = Field(default_factory=Failures, description="What is done about failed attempts.")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints go.")
+    results: Results = Field(default_factory=Results, description="How results are read.")
+    pod_retention: Literal["None", "Failed", "All"] = Field(
+        default="Failed",
+        description=(
+            "Which finished pods stay for a look at them until the experiment ends: none, the last failed one of "
+            "each trial, or all."
+        ),
+    )
+    trial_template: TrialTemplate = Field(description="The pod that a trial runs in.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [parameter.name for parameter in self.parameters]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"parameters names {doubled[0]!r} twice; give each parameter a name of its own")
+        if self.stop.total_time is not None:
+            seconds(self.stop.total_time)
+        return self
+
+
+class TrialCounts(StatusModel):
+    """How many trials are in which state."""
+
+    total: int = Field(default=0, description="All trials made so far.")
+    pending: int = Field(default=0, description="Trials that wait for a pod, a node or a retry.")
+    running: int = Field(default=0, description="Trials that run.")
+    paused: int = Field(default=0, description="Trials that are paused.")
+    terminated: int = Field(default=0, description="Trials that came to a good end.")
+    error: int = Field(default=0, description="Trials that came to a bad end.")
+    stopped_early: int = Field(default=0, description="Of the terminated ones, those that the scheduler stopped.")
+
+
+class BestTrial(StatusModel):
+    """The best result seen so far."""
+
+    trial: str = Field(max_length=63, description="Name of the trial.")
+    value: str = Field(max_length=64, description="Value of the objective's metric.")
+    parameters: dict[str, str] = Field(default_factory=dict, max_length=64, description="Its configuration.")
+    checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
+
+
+class ExperimentStatus(StatusModel):
+    """What the operator has seen and done. Its size does not depend on the number of trials."""
+
+    observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
+    state: ExperimentState | None = Field(default=None, description="State, for people.")
+    message: str = Field(default="", max_length=1024, description="The state in a sentence.")
+    trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
+    best: BestTrial | None = Field(default=None, description="The best result so far.")
+    start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
+    completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
+    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="For programs.")

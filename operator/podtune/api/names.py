@@ -1,0 +1,121 @@
+"""Every name that other programs can see: the API group, labels, annotations, condition types and reasons.
+
+A condition reason is part of the API: people write alerts on it. So all of them stand here, and nowhere else
+as a string.
+"""
+
+from enum import StrEnum
+
+GROUP = "podtune.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "podtune"
+
+EXPERIMENT_KIND = "Experiment"
+EXPERIMENT_PLURAL = "experiments"
+TRIAL_KIND = "Trial"
+TRIAL_PLURAL = "trials"
+
+LABEL_EXPERIMENT = f"{GROUP}/experiment"
+LABEL_TRIAL = f"{GROUP}/trial"
+LABEL_ATTEMPT = f"{GROUP}/attempt"
+LABEL_LEADER = f"{GROUP}/leader"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "podtune"
+ANNOTATION_PARAMETERS = f"{GROUP}/parameters"
+
+FIELD_MANAGER = "podtune"
+TOKEN_AUDIENCE = f"{GROUP}/results"
+
+
+class TrialState(StrEnum):
+    """The five states of a trial, as people read them; machines read the conditions."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
+    ERROR = "ERROR"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the trial has come to an end, a good or a bad one."""
+        return self in (TrialState.TERMINATED, TrialState.ERROR)
+
+
+class ExperimentState(StrEnum):
+    """The states of an experiment, as people read them."""
+
+    CREATED = "Created"
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    STALLED = "Stalled"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no more trials will be started."""
+        return self in (ExperimentState.COMPLETE, ExperimentState.FAILED)
+
+
+class DesiredState(StrEnum):
+    """What a user asks of a trial."""
+
+    RUNNING = "Running"
+    PAUSED = "Paused"
+    STOPPED = "Stopped"
+
+
+class ConditionType(StrEnum):
+    """The condition types of both kinds."""
+
+    READY = "Ready"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    STALLED = "Stalled"
+    RUNNING = "Running"
+    CHECKPOINTS_STORED = "CheckpointsStored"
+    RESULTS_COMPLETE = "ResultsComplete"
+
+
+class ExperimentReason(StrEnum):
+    """Why an experiment is in its state."""
+
+    ACCEPTED = "Accepted"
+    INVALID_SPEC = "InvalidSpec"
+    RUNNING = "Running"
+    TRIALS_COMPLETE = "TrialsComplete"
+    SPACE_EXHAUSTED = "SpaceExhausted"
+    TIME_LIMIT = "TimeLimitReached"
+    ALL_TRIALS_FAILED = "AllTrialsFailed"
+    FAIL_FAST = "FailFast"
+    SEARCH_FAILED = "SearchFailed"
+    IN_PROGRESS = "InProgress"
+
+
+class TrialReason(StrEnum):
+    """Why a trial is in its state."""
+
+    QUEUED = "Queued"
+    STARTING = "Starting"
+    UNSCHEDULABLE = "Unschedulable"
+    PULLING_IMAGE = "PullingImage"
+    CANNOT_START = "CannotStart"
+    RESTORING = "Restoring"
+    TRAINING = "Training"
+    DRAINING = "Draining"
+    BACKING_OFF = "BackingOff"
+    COMPLETED = "Completed"
+    STOPPED_BY_SCHEDULER = "StoppedByScheduler"
+    STOPPED_BY_CRITERION = "StoppedByCriterion"
+    STOPPED_BY_USER = "StoppedByUser"
+    STOPPED_BY_EXPERIMENT = "StoppedByExperiment"
+    PAUSED_BY_SCHEDULER = "PausedByScheduler"
+    PAUSED_BY_USER = "PausedByUser"
+    MAX_FAILURES_EXCEEDED = "MaxFailuresExceeded"
+    MAX_DISRUPTIONS_EXCEEDED = "MaxDisruptionsExceeded"
+    NON_RETRIABLE_EXIT_CODE = "NonRetriableExitCode"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    STORE_UNUSABLE = "StoreUnusable"
+    METRIC_MISSING = "MetricMissing"
+    POD_REJECTED = "PodRejected"

@@ -1,0 +1,112 @@
+"""The Trial resource: one configuration, its attempts, and what has come out of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from podtune.api.conditions import Condition
+from podtune.api.model import ApiModel, StatusModel
+from podtune.api.names import DesiredState, TrialState
+
+ShortText = Annotated[str, Field(max_length=256)]
+
+
+class Proposal(ApiModel):
+    """What the configuration was proposed from, so that the same facts lead to the same proposal again."""
+
+    number: int = Field(ge=0, description="The proposal's number; with the experiment's seed it seeds the draws.")
+    told: int = Field(default=0, ge=0, description="How many finished trials the searcher had been told of.")
+    running: list[int] = Field(
+        default_factory=list, max_length=1024, description="Indexes of the trials that were unfinished then."
+    )
+
+
+class TrialSpec(ApiModel):
+    """One configuration. Everything but desiredState is fixed once it is made."""
+
+    experiment: str = Field(min_length=1, max_length=63, description="Name of the Experiment it belongs to.")
+    index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
+    parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        max_length=64, description="The configuration: values by parameter name."
+    )
+    desired_state: DesiredState = Field(
+        default=DesiredState.RUNNING,
+        description="Running; Paused: give the pod back and keep the place; Stopped: end the trial for good.",
+    )
+    proposal: Proposal | None = Field(default=None, description="What the configuration was proposed from.")
+
+
+class PodRef(StatusModel):
+    """The pod of the current or last attempt."""
+
+    name: str = Field(max_length=253, description="Name of the pod.")
+    uid: str = Field(default="", max_length=64, description="UID of the pod; it is the attempt's id.")
+    node: str = Field(default="", max_length=253, description="Node that the pod is on.")
+
+
+class Checkpoint(StatusModel):
+    """A committed checkpoint: its manifest is in the bucket."""
+
+    step: int = Field(ge=0, description="Training iteration after which it was taken.")
+    uri: str = Field(max_length=1024, description="Where it is, such as s3://bucket/prefix/…/step.")
+    digest: str = Field(max_length=80, description="sha256:… of its manifest.")
+    metric: str = Field(default="", max_length=64, description="Value of the objective's metric with it.")
+
+
+class Decision(StatusModel):
+    """A decision of the scheduler, a stopper or a user that ends or pauses the current attempt."""
+
+    action: str = Field(max_length=32, description="STOP or PAUSE.")
+    reason: str = Field(max_length=128, description="Why, in one word.")
+    message: str = Field(default="", max_length=512, description="Why, with its numbers.")
+    attempt: int = Field(ge=0, description="The attempt that it was taken on.")
+    step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
+
+
+class AttemptEnd(StatusModel):
+    """How the last attempt ended."""
+
+    attempt: int = Field(ge=1, description="The attempt's number.")
+    uid: str = Field(default="", max_length=64, description="The attempt's id; it is counted once.")
+    failure_class: str = Field(max_length=32, alias="class", description="complete, user, disruption, …")
+    reason: str = Field(max_length=128, description="Reason in one word, such as Error, OOMKilled, Evicted.")
+    message: str = Field(default="", max_length=1024, description="What happened, in a sentence.")
+    exit_code: int | None = Field(default=None, description="Exit code of the program, where there is one.")
+    log_tail: str = Field(default="", max_length=1024, description="The last lines of the program's log.")
+
+
+class TrialStatus(StatusModel):
+    """What the operator has seen and decided: all that a scheduler must not forget."""
+
+    observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
+    state: TrialState | None = Field(default=None, description="State, for people.")
+    reason: str = Field(default="", max_length=128, description="Why it is in that state, in one word.")
+    message: str = Field(default="", max_length=1024, description="The state in a sentence.")
+    attempt: int = Field(default=0, ge=0, description="Number of the current or last attempt, from 1.")
+    failures: int = Field(default=0, ge=0, description="Failures of its own, out of maxFailures.")
+    disruptions: int = Field(default=0, ge=0, description="Attempts lost to no fault of its own.")
+    pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
+    last_result: dict[str, str] = Field(default_factory=dict, max_length=64, description="The last result.")
+    best: dict[str, str] = Field(
+        default_factory=dict, max_length=64, description="The result with the best value of the objective."
+    )
+    iteration: int = Field(default=0, ge=0, description="Results seen, over all attempts; re-run ones not twice.")
+    durable_seq: int = Field(
+        default=0, ge=0, description="Sequence number of the last result of this attempt that this status covers."
+    )
+    checkpoint: Checkpoint | None = Field(default=None, description="The latest committed checkpoint.")
+    checkpoints: list[Checkpoint] = Field(
+        default_factory=list, max_length=34, description="All kept checkpoints, oldest first."
+    )
+    scheduler: dict[str, dict[str, str]] = Field(
+        default_factory=dict, max_length=16, description="What the scheduler remembers of the trial, such as rungs."
+    )
+    decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
+    last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
+    retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
+    told: int | None = Field(default=None, ge=0, description="Place in the order in which the searcher was told.")
+    start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
+    completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")
+    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="For programs.")
