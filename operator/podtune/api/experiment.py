@@ -87,9 +87,7 @@ class AshaSettings(ApiModel):
     reduction_factor: int = Field(
         default=4, ge=2, le=100, description="Of the trials at a rung, about one in this many goes on."
     )
-    brackets: int = Field(
-        default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung."
-    )
+    brackets: int = Field(default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

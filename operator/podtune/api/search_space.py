@@ -90,9 +90,7 @@ class Parameter(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [
-            name for name, value in (("float", self.float_), ("int", self.int_), ("choice", self.choice)) if value
-        ]
+        given = [name for name, value in (("float", self.float_), ("int", self.int_), ("choice", self.choice)) if value]
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise ValueError(f"parameter {self.name!r} needs exactly one of float, int, choice; found {found}")

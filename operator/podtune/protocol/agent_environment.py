@@ -1,0 +1,25 @@
+"""The environment by which the operator tells an agent what it is there for.
+
+The operator writes these variables into the agent's containers (the sidecar, and the restore container of an
+attempt that has something to restore); the agent reads them. Credentials come as the AWS SDK's own variables.
+"""
+
+from __future__ import annotations
+
+RESULTS_URL = "PODTUNE_RESULTS_URL"
+"""Base URL of the operator's results server, such as http://podtune-results.podtune-system.svc:8080."""
+TOKEN_FILE = "PODTUNE_TOKEN_FILE"
+"""The projected token; read again for every request, the kubelet renews it."""
+NAMESPACE = "PODTUNE_NAMESPACE"
+POD_UID = "PODTUNE_POD_UID"
+"""The attempt's id."""
+EXPERIMENT_UID = "PODTUNE_EXPERIMENT_UID"
+OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
+START_ITERATION = "PODTUNE_START_ITERATION"
+"""Iterations of the trial so far: where `training_iteration` goes on when nothing is restored is 0."""
+STORE = "PODTUNE_STORE"
+"""JSON: {"bucket": …, "prefix": …, "endpoint": …|null, "region": …}; unset where there is no store."""
+RESTORE_FROM = "PODTUNE_RESTORE_FROM"
+"""JSON list of {"uri", "digest", "step"}, the one to try first at the front."""
+STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"
+"""Regular expression with named groups; unset where results are not read off standard output."""

@@ -1,0 +1,351 @@
+"""What the agent and the operator say to each other over HTTP.
+
+`POST /v1/namespaces/{namespace}/trials/{trial}/results` with `Authorization: Bearer <projected token>` carries a
+`Report`; the answer is a `Reply`. The agent always sends on from the reply's `acked_seq` + 1, whatever it had sent
+before: so a reply is all it takes to have results replayed, and a result sent twice is taken once (go-back-N).
+
+Statuses: 200 a reply; 401 the token is not valid; 403 it is not this trial's; 409 this attempt is not the trial's
+current one any more, and never will be again: stop sending; 503 with Retry-After: ask again, another operator leads.
+
+`GET /v1/namespaces/{namespace}/trials/{trial}/log?since=<RFC 3339 with nanoseconds>` streams the standard output of
+the training program, each line with its timestamp before it, as it comes, until the program has ended.
+
+Standard library only: the agent imports it, and has to start fast.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Value = float | int | str | bool
+Phase = Literal["Training", "Draining"]
+
+MAX_RESULTS_A_REPORT = 500
+MAX_METRICS = 64
+MAX_KEY = 128
+MAX_TEXT = 256
+MAX_REPORT_BYTES = 1 << 20
+
+
+class ProtocolError(ValueError):
+    """A message is not what the protocol says; the text names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result of a training program.
+
+    Attributes:
+        seq: Position among the attempt's results, from 1, without gaps.
+        time: When the agent read it, in seconds since the epoch.
+        metrics: Flat values by name; nested ones were flattened with `/`.
+        step: `training_iteration`: iterations so far over all attempts.
+        checkpoint: Whether a checkpoint was taken with it (its commit follows in a later report).
+    """
+
+    seq: int
+    time: float
+    metrics: Mapping[str, Value]
+    step: int
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCommit:
+    """A checkpoint whose manifest is in the bucket.
+
+    Attributes:
+        step: The `step` of the result that it was taken with.
+        seq: The `seq` of that result.
+        uri: `s3://bucket/prefix/<experiment uid>/<trial>/<attempt id>/<step>`.
+        digest: `sha256:…` of the manifest.
+    """
+
+    step: int
+    seq: int
+    uri: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProblem:
+    """Why checkpoints can't be stored at present.
+
+    Attributes:
+        reason: One word: BucketNotFound, AccessDenied, InvalidCredentials, Unreachable, …
+        message: A sentence with the bucket, the endpoint and the remedy.
+        permanent: Whether waiting alone can't mend it.
+    """
+
+    reason: str
+    message: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What the attempt started from: `step` 0 and an empty `uri` mean afresh, `message` says why."""
+
+    step: int
+    uri: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent posts: results, commits of checkpoints, and how it is."""
+
+    attempt: str
+    phase: Phase = "Training"
+    results: tuple[Result, ...] = ()
+    checkpoints: tuple[CheckpointCommit, ...] = ()
+    restored: Restored | None = None
+    store_problem: StoreProblem | None = None
+
+    def to_json(self) -> bytes:
+        """Encodes the report."""
+        return json.dumps(_encode(self), separators=(",", ":"), allow_nan=True).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The operator's answer.
+
+    Attributes:
+        acked_seq: Last result taken in; send on from the next.
+        durable_seq: Last result that survives the operator's death.
+        acked_checkpoints: `uri`s of the commits that are recorded in the trial's status.
+        decision: CONTINUE, or what will end the attempt soon.
+        should_checkpoint: Whether a checkpoint is wanted as soon as possible.
+        kept: `uri`s of all the trial's recorded checkpoints; others, older than the newest of them, may be deleted
+            from the bucket. None: not known at present, delete nothing.
+    """
+
+    acked_seq: int
+    durable_seq: int
+    acked_checkpoints: tuple[str, ...] = ()
+    decision: Literal["CONTINUE", "PAUSE", "STOP"] = "CONTINUE"
+    should_checkpoint: bool = False
+    kept: tuple[str, ...] | None = None
+
+    def to_json(self) -> bytes:
+        """Encodes the reply."""
+        return json.dumps(_encode(self), separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class FinalCommit:
+    """The agent's last word, its container's termination message: at most 3 KiB of JSON.
+
+    Attributes:
+        attempt: The attempt's id.
+        seq: Last result that the program wrote.
+        acked_seq: Last result that the operator had taken in.
+        last: The last result, shortened where it would not fit.
+        checkpoints: Commits that the operator had not acknowledged yet, the newest last; at most four.
+        restored: What the attempt started from.
+        store_problem: Why the last checkpoint could not be stored, if it could not.
+        done: Whether the program said that it was done: it returned normally, or asked to stop.
+        complete: False where results may be missing altogether (a lost log stream).
+    """
+
+    attempt: str
+    seq: int
+    acked_seq: int
+    last: Result | None = None
+    checkpoints: tuple[CheckpointCommit, ...] = ()
+    restored: Restored | None = None
+    store_problem: StoreProblem | None = None
+    done: bool = False
+    complete: bool = True
+    version: int = field(default=1)
+
+    def to_json(self) -> str:
+        """Encodes the final commit; never longer than `MAX_FINAL_COMMIT` bytes."""
+        whole = json.dumps(_encode(self), separators=(",", ":"), allow_nan=True)
+        if len(whole.encode()) <= MAX_FINAL_COMMIT or self.last is None:
+            return whole
+        numbers = {k: v for k, v in self.last.metrics.items() if not isinstance(v, str)}
+        while numbers:
+            last = Result(self.last.seq, self.last.time, numbers, self.last.step, self.last.checkpoint)
+            shorter = json.dumps(_encode(self) | {"last": _encode(last)}, separators=(",", ":"), allow_nan=True)
+            if len(shorter.encode()) <= MAX_FINAL_COMMIT:
+                return shorter
+            numbers.popitem()
+        return json.dumps(_encode(self) | {"last": None}, separators=(",", ":"))
+
+
+MAX_FINAL_COMMIT = 3072
+UNACKED_PREFIX = "podtune-result "
+"""Before each result that was never acknowledged, as JSON, in the agent's own log at its end."""
+
+
+def parse_report(data: bytes) -> Report:
+    """Reads a report that came over the network.
+
+    Raises:
+        ProtocolError: It is not one.
+    """
+    body = _object(_loads(data), "report")
+    phase = body.get("phase", "Training")
+    if phase not in ("Training", "Draining"):
+        raise ProtocolError(f"phase is {phase!r}, not Training or Draining")
+    results = tuple(parse_result(item) for item in _list(body, "results"))
+    if len(results) > MAX_RESULTS_A_REPORT:
+        raise ProtocolError(f"results holds {len(results)} results; at most {MAX_RESULTS_A_REPORT} fit in a report")
+    return Report(
+        attempt=_text(body, "attempt"),
+        phase=phase,
+        results=results,
+        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints")),
+        restored=_parse_restored(body.get("restored")),
+        store_problem=_parse_problem(body.get("store_problem")),
+    )
+
+
+def parse_reply(data: bytes) -> Reply:
+    """Reads a reply.
+
+    Raises:
+        ProtocolError: It is not one.
+    """
+    body = _object(_loads(data), "reply")
+    decision = body.get("decision", "CONTINUE")
+    if decision not in ("CONTINUE", "PAUSE", "STOP"):
+        raise ProtocolError(f"decision is {decision!r}, not CONTINUE, PAUSE or STOP")
+    kept = body.get("kept")
+    return Reply(
+        acked_seq=_count(body, "acked_seq"),
+        durable_seq=_count(body, "durable_seq"),
+        acked_checkpoints=tuple(str(uri) for uri in _list(body, "acked_checkpoints")),
+        decision=decision,
+        should_checkpoint=bool(body.get("should_checkpoint", False)),
+        kept=None if kept is None else tuple(str(uri) for uri in _list(body, "kept")),
+    )
+
+
+def parse_final_commit(text: str) -> FinalCommit:
+    """Reads a termination message.
+
+    Raises:
+        ProtocolError: It is not a final commit.
+    """
+    body = _object(_loads(text), "final commit")
+    last = body.get("last")
+    return FinalCommit(
+        attempt=_text(body, "attempt"),
+        seq=_count(body, "seq"),
+        acked_seq=_count(body, "acked_seq"),
+        last=None if last is None else parse_result(last),
+        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints")),
+        restored=_parse_restored(body.get("restored")),
+        store_problem=_parse_problem(body.get("store_problem")),
+        done=bool(body.get("done", False)),
+        complete=bool(body.get("complete", True)),
+        version=_count(body, "version"),
+    )
+
+
+def parse_result(item: object) -> Result:
+    """Reads one result.
+
+    Raises:
+        ProtocolError: It is not one.
+    """
+    body = _object(item, "result")
+    metrics = _object(body.get("metrics"), "result.metrics")
+    if len(metrics) > MAX_METRICS:
+        raise ProtocolError(f"result.metrics holds {len(metrics)} values; at most {MAX_METRICS} are taken")
+    for key, value in metrics.items():
+        if len(key) > MAX_KEY or not isinstance(value, float | int | str | bool):
+            raise ProtocolError(f"result.metrics.{key[:MAX_KEY]} is not a number, text or boolean")
+        if isinstance(value, str) and len(value) > MAX_TEXT:
+            raise ProtocolError(f"result.metrics.{key} is longer than {MAX_TEXT} characters")
+    seq = _count(body, "seq")
+    if seq < 1:
+        raise ProtocolError("result.seq is 0; it counts from 1")
+    time = body.get("time", 0.0)
+    if isinstance(time, bool) or not isinstance(time, int | float) or not math.isfinite(time):
+        raise ProtocolError("result.time is not a finite number")
+    return Result(
+        seq=seq, time=float(time), metrics=metrics, step=_count(body, "step"), checkpoint=bool(body.get("checkpoint"))
+    )
+
+
+def result_json(result: Result) -> str:
+    """Encodes one result on one line."""
+    return json.dumps(_encode(result), separators=(",", ":"), allow_nan=True)
+
+
+def _encode(message: Any) -> dict[str, Any]:
+    return asdict(message)
+
+
+def _loads(data: bytes | str) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}") from error
+
+
+def _object(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{name} is not a JSON object")
+    return value
+
+
+def _list(body: Mapping[str, Any], name: str) -> list[Any]:
+    value = body.get(name, [])
+    if not isinstance(value, list):
+        raise ProtocolError(f"{name} is not a list")
+    return value
+
+
+def _text(body: Mapping[str, Any], name: str, limit: int = 1024) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value or len(value) > limit:
+        raise ProtocolError(f"{name} is missing or not a text of 1 to {limit} characters")
+    return value
+
+
+def _count(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ProtocolError(f"{name} is not a whole number from 0")
+    return value
+
+
+def _parse_commit(item: object) -> CheckpointCommit:
+    body = _object(item, "checkpoint")
+    return CheckpointCommit(
+        step=_count(body, "step"),
+        seq=_count(body, "seq"),
+        uri=_text(body, "uri"),
+        digest=_text(body, "digest", 80),
+    )
+
+
+def _parse_restored(item: object) -> Restored | None:
+    if item is None:
+        return None
+    body = _object(item, "restored")
+    return Restored(
+        step=_count(body, "step"),
+        uri=str(body.get("uri", ""))[:1024],
+        message=str(body.get("message", ""))[:512],
+    )
+
+
+def _parse_problem(item: object) -> StoreProblem | None:
+    if item is None:
+        return None
+    body = _object(item, "store_problem")
+    return StoreProblem(
+        reason=_text(body, "reason", 64),
+        message=_text(body, "message", 1024)[:512],
+        permanent=bool(body.get("permanent", False)),
+    )

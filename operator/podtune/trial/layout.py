@@ -1,0 +1,42 @@
+"""The files and variables by which a training program and the agent beside it talk.
+
+Both run in one pod and share a volume, mounted at `/podtune` in every container. A program in any language can
+use it: read `parameters.json`, append lines of JSON to `results.jsonl`. All that Python programs need is wrapped in
+`podtune.trial`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DIRECTORY = "/podtune"
+PARAMETERS = "parameters.json"
+"""A JSON object, values by parameter name, in their own types. Written before the program starts."""
+RESULTS = "results.jsonl"
+"""One JSON object a line, appended by the program; values are numbers, strings or booleans."""
+CHECKPOINTS = "checkpoints"
+"""A directory of the program's; each checkpoint is a directory below it, named by a result's `CHECKPOINT_KEY`."""
+CHECKPOINT_KEY = "_checkpoint"
+"""In a result: name of the directory below `CHECKPOINTS` that holds the checkpoint taken with it. The program must
+have finished writing it, and not touch it afterwards; the agent deletes it once it is stored."""
+RESTORED = "restored"
+"""The restored checkpoint's directory; there only when something was restored, and before the program starts."""
+RESTORE_INFO = "restore.json"
+"""`{"step": 9, "uri": "s3://…", "iteration": 9}`: what was restored; written last, so RESTORED is whole."""
+CONTROL = "control.json"
+"""`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
+
+ITERATION = "training_iteration"
+"""Result key that the agent fills in where the program has not: results so far, over all attempts."""
+
+ENV_DIRECTORY = "PODTUNE_DIR"
+ENV_TRIAL = "PODTUNE_TRIAL"
+ENV_EXPERIMENT = "PODTUNE_EXPERIMENT"
+ENV_ATTEMPT = "PODTUNE_ATTEMPT"
+ENV_INDEX = "PODTUNE_TRIAL_INDEX"
+ENV_PARAMETER_PREFIX = "PODTUNE_PARAM_"
+
+
+def in_directory(directory: str | Path, name: str) -> Path:
+    """Path of one of the names above below the shared directory."""
+    return Path(directory) / name

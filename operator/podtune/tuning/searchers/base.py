@@ -1,0 +1,64 @@
+"""What every searcher promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from podtune.api.search_space import Scalar
+
+Configuration = Mapping[str, Scalar]
+"""Values by parameter name, in the manifest's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A finished trial, as a searcher is told of it.
+
+    Attributes:
+        number: The number of the proposal that the trial came from.
+        configuration: What was proposed.
+        value: The objective's value, None where the trial failed.
+        step: Iterations after which the value was reached; a trial stopped early has fewer than a whole one.
+    """
+
+    number: int
+    configuration: Configuration
+    value: float | None
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A trial that was proposed and has not finished."""
+
+    number: int
+    configuration: Configuration
+
+
+class Searcher(ABC):
+    """Proposes configurations, one at a time (ask), and learns from finished trials (tell).
+
+    A searcher is deterministic: from the same space, settings and seed, the same tells in the same order, and the
+    same number and unfinished trials, `ask` proposes the same. It is all that makes a restarted operator go on as if
+    it had never stopped: nothing of a searcher is ever stored. `ask` changes nothing that a later call depends on.
+
+    Not safe for concurrent use: one thread at a time calls it.
+    """
+
+    @abstractmethod
+    def tell(self, tell: Tell) -> None:
+        """Takes in a finished trial. Each is told once, in the order that the trials record."""
+
+    @abstractmethod
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+        """Proposes the configuration with this number.
+
+        Args:
+            number: The proposal's number, from 0; it seeds all random draws.
+            unfinished: The trials that are under way, ordered by number.
+
+        Returns:
+            A configuration, or None where the finite space is exhausted.
+        """
