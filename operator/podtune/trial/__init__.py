@@ -1,0 +1,82 @@
+"""What a training program imports to be tuned; it needs nothing but the standard library.
+
+    from podtune import trial
+
+    config = trial.params({"lr": 0.1})
+    restored = trial.restored_checkpoint()
+    model = load(restored) if restored else build(config)
+    for epoch in range(model.epoch + 1, 28):
+        accuracy = model.train_one_epoch()
+        model.save("checkpoint/")
+        trial.report({"epoch": epoch, "accuracy": accuracy}, checkpoint="checkpoint/")
+        if trial.should_stop():
+            break
+
+Outside of a pod the same program runs alone: parameters come from `PODTUNE_PARAM_<name>` variables and the defaults,
+results are printed, checkpoints are not kept. With `PODTUNE_DIR` set to a directory it writes there what it would
+write in a pod.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podtune.trial.metrics import Value
+from podtune.trial.sessions import Session, find_session
+
+__all__ = ["params", "report", "restored_checkpoint", "should_checkpoint", "should_stop"]
+
+
+@functools.cache
+def _session() -> Session:
+    return find_session()
+
+
+def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
+    """The trial's parameters.
+
+    Args:
+        defaults: Values of parameters that the trial does not set; all of them when the program runs alone.
+    """
+    return {**(defaults or {}), **_session().params()}
+
+
+def report(metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None = None, *, done: bool = False) -> None:
+    """Hands over one result, such as an epoch's.
+
+    Args:
+        metrics: Values by name: numbers (NaN too), texts or booleans. Nested mappings are flattened with `/`, scalars
+            of NumPy and the like are taken by their `item()`.
+        checkpoint: A directory whose files let the program go on from here. It is copied before this returns, and
+            stored from the copy: the directory can be written to again at once.
+        done: Whether this is the last result because the program has done all it set out to do. Needed only in
+            programs that trap SIGTERM, whose normal end can also mean that their pod was taken away.
+
+    Raises:
+        TypeError: A value is not a number, a text or a boolean; the message names its key.
+        ValueError: A key is empty, reserved, or there twice once flattened.
+        OSError: The result or the checkpoint can't be written.
+    """
+    _session().report(metrics, None if checkpoint is None else Path(checkpoint), done)
+
+
+def restored_checkpoint() -> Path | None:
+    """The directory of the checkpoint to go on from, or None to start afresh."""
+    return _session().restored_checkpoint()
+
+
+def should_checkpoint() -> bool:
+    """Whether a checkpoint is wanted soon, as before a pause. Cheap: ask as often as you like."""
+    return _session().should_checkpoint()
+
+
+def should_stop() -> bool:
+    """Whether the program should end, with a last result if it likes. Cheap: ask as often as you like.
+
+    Its pod is deleted soon in any case; ending by itself is quicker and cleaner.
+    """
+    return _session().should_stop()

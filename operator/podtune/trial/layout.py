@@ -18,11 +18,16 @@ CHECKPOINTS = "checkpoints"
 """A directory of the program's; each checkpoint is a directory below it, named by a result's `CHECKPOINT_KEY`."""
 CHECKPOINT_KEY = "_checkpoint"
 """In a result: name of the directory below `CHECKPOINTS` that holds the checkpoint taken with it. The program must
-have finished writing it, and not touch it afterwards; the agent deletes it once it is stored."""
+have finished writing it, and not touch it afterwards; the agent deletes it once it is stored, which it can where its
+directories are writable for everyone (mode 0777; the agent is another user)."""
+DONE_KEY = "_done"
+"""In a line of `RESULTS`, alone or with a result: true says that the program has done all that it set out to do."""
+RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY})
 RESTORED = "restored"
 """The restored checkpoint's directory; there only when something was restored, and before the program starts."""
 RESTORE_INFO = "restore.json"
-"""`{"step": 9, "uri": "s3://…", "iteration": 9}`: what was restored; written last, so RESTORED is whole."""
+"""`{"step": 9, "uri": "s3://…", "iteration": 9, "message": ""}`: what was restored; written last, so RESTORED is whole.
+`step` 0 and an empty `uri`: nothing could be, the program starts afresh, and `message` says why."""
 CONTROL = "control.json"
 """`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
 
