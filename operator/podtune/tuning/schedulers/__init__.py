@@ -1,0 +1,17 @@
+"""Schedulers: which trials go on after a result, and which waiting one runs next."""
+
+from __future__ import annotations
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.tuning.schedulers.asha import Asha
+from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.fifo import Fifo
+
+__all__ = ["make_scheduler"]
+
+
+def make_scheduler(spec: ExperimentSpec) -> Scheduler:
+    """Makes the scheduler that an experiment asks for; it has seen nothing yet."""
+    if spec.scheduler.asha is not None:
+        return Asha(spec.scheduler.asha, spec.objective, spec.search.seed)
+    return Fifo()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,6 +40,36 @@ class Verdict:
 CONTINUE = Verdict(Action.CONTINUE)
 
 
+class MetricMissing(ValueError):
+    """A result lacks a number that a decision needs.
+
+    Attributes:
+        name: The metric that was looked for.
+        seen: The metrics that the result has.
+    """
+
+    def __init__(self, name: str, seen: Iterable[str], *, field: str = "objective.metric", found: object = None):
+        """Describes what is missing.
+
+        Args:
+            name: The metric that was looked for.
+            seen: The metrics that the result has.
+            field: The field of the Experiment that names the metric.
+            found: The metric's value, where it is there but is no number.
+        """
+        self.name = name
+        self.seen = tuple(sorted(seen))
+        what = "is not in the result" if found is None else f"is {found!r:.80}, which is not a number"
+        super().__init__(
+            f"metric {name!r} ({field}) {what}; seen: {', '.join(self.seen) or 'none'}; "
+            f"report it with every result, or correct {field}"
+        )
+
+
+class RecordError(ValueError):
+    """What a Trial's status.scheduler holds is not what the scheduler writes there."""
+
+
 class Scheduler(ABC):
     """Decides after each result whether a trial goes on, and which waiting trial runs next.
 
@@ -54,11 +84,15 @@ class Scheduler(ABC):
 
     @abstractmethod
     def on_result(self, trial: int, metrics: Metrics) -> Verdict:
-        """A running trial reported a result whose time attribute is above all its earlier ones."""
+        """A running trial reported a result whose time attribute is above all its earlier ones.
+
+        Raises:
+            MetricMissing: The result lacks the time attribute or the objective's metric, and they are needed.
+        """
 
     @abstractmethod
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
-        """A trial came to a good end, stopped or by itself; `metrics` is its last result.
+        """A trial came to a good end, stopped or by itself; `metrics` is its last result, empty where it had none.
 
         Returns:
             Whether the trial's record changed.
@@ -89,7 +123,11 @@ class Scheduler(ABC):
 
     @abstractmethod
     def restore(self, trial: int, record: Record) -> None:
-        """Takes in a trial's record after a restart."""
+        """Takes in a trial's record after a restart.
+
+        Raises:
+            RecordError: The record is not one that this scheduler, with its present settings, could have written.
+        """
 
     @property
     @abstractmethod

@@ -1,0 +1,26 @@
+"""Randomness that depends on the experiment's seed and on what it is drawn for, and on nothing else.
+
+There is no stream that one draw after the other is taken from: its position would be one more thing that a restarted
+operator has to know. Each purpose has a seed of its own instead, and can be asked for in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+
+def derived_seed(*path: int | str, bits: int = 64) -> int:
+    """The seed that belongs to a purpose: the first bits of the SHA-256 of `path`, joined by slashes.
+
+    Args:
+        path: The experiment's seed first, then what the draw is for, such as `7, "proposal", 12`.
+        bits: How many bits the seed has; a multiple of 8. NumPy takes 32.
+    """
+    digest = hashlib.sha256("/".join(map(str, path)).encode()).digest()
+    return int.from_bytes(digest[: bits // 8], "big")
+
+
+def generator(*path: int | str) -> random.Random:
+    """A generator (Mersenne Twister) seeded by `derived_seed(*path)`."""
+    return random.Random(derived_seed(*path))

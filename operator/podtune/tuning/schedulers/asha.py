@@ -1,0 +1,243 @@
+"""Asynchronous successive halving (ASHA), stopping variant.
+
+Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, https://arxiv.org/abs/1810.05934, as
+Ray Tune 2.60 implements it in `AsyncHyperBandScheduler`; the decisions are the same ones. Where that differs from the
+paper:
+
+- Trials are stopped at a rung, not paused there and promoted later: a slot is never idle, and no checkpoint is needed.
+- A newcomer is compared with the linear percentile of the trials recorded before it, itself left out, and stopped
+  only strictly below it. So the first trial at a rung goes on, and so does each one that equals the cutoff.
+- A result is recorded at the highest rung reached alone. Where it skipped lower ones, the following results fill them
+  one by one, each with its own, later value, and may be stopped there.
+- At `maxTime` a trial is stopped and that result recorded nowhere; but the end of a trial is one more result, which
+  is recorded like any other.
+- NaN stops nothing: it is recorded, and left out of the percentile.
+- Brackets are drawn with a probability proportional to e^(number of rungs).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from typing_extensions import override
+
+from podtune.api.experiment import AshaSettings, Objective
+from podtune.tuning.numbers import as_number, readable
+from podtune.tuning.randomness import generator
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    Action,
+    MetricMissing,
+    Metrics,
+    Record,
+    RecordError,
+    Scheduler,
+    Verdict,
+)
+from podtune.tuning.schedulers.rungs import Bracket, Rung
+
+TIME_FIELD = "scheduler.asha.timeAttribute"
+
+
+class Asha(Scheduler):
+    """Stops a trial that is below the best 1/reductionFactor of those that reached the same rung before it.
+
+    Its record is the trial's values at the rungs, {"rungs": {"1": "0.71", "3": "0.902"}}, and, where there is more
+    than one bracket, {"bracket": {"index": "0"}}.
+    """
+
+    def __init__(self, settings: AshaSettings, objective: Objective, seed: int) -> None:
+        """Makes a scheduler that has seen nothing.
+
+        Args:
+            settings: Rungs, brackets and the time attribute.
+            objective: The metric to compare by.
+            seed: The experiment's seed; with a trial's index it draws the trial's bracket.
+        """
+        self._settings = settings
+        self._metric = objective.metric
+        self._mode: Literal["max", "min"] = objective.mode
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._seed = seed
+        self._brackets = tuple(
+            Bracket(settings.grace_period, settings.max_time, settings.reduction_factor, skipped)
+            for skipped in range(settings.brackets)
+        )
+        self._bracket_of: dict[int, int] = {}
+
+    @property
+    @override
+    def time_attribute(self) -> str:
+        """The manifest's `timeAttribute`."""
+        return self._settings.time_attribute
+
+    @override
+    def on_trial_add(self, trial: int) -> None:
+        """Draws the trial's bracket."""
+        rungs = [len(bracket.rungs) for bracket in self._brackets]
+        self._bracket_of[trial] = draw_bracket(rungs, bracket_generator(self._seed, trial))
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
+        """Compares the trial at the highest rung that it has reached and is not recorded at.
+
+        Raises:
+            MetricMissing: The result lacks the time attribute or the objective's metric.
+        """
+        time = self._number(metrics, self.time_attribute, TIME_FIELD)
+        value = self._number(metrics, self._metric, "objective.metric")
+        if time >= self._settings.max_time:
+            return self._at_max_time(time)
+        rung = self._bracket(trial).rung_for(trial, time)
+        return CONTINUE if rung is None else self._at_rung(rung, trial, value)
+
+    @override
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        """Records the last result as `on_result` does, `maxTime` or not; one that lacks a metric is passed over."""
+        time = as_number(metrics.get(self.time_attribute))
+        value = as_number(metrics.get(self._metric))
+        if time is None or value is None:
+            return False
+        rung = self._bracket(trial).rung_for(trial, time)
+        if rung is None:
+            return False
+        rung.enter(trial, self._sign * value)
+        return True
+
+    @override
+    def on_trial_error(self, trial: int) -> None:
+        """Does nothing: what was recorded stands, and a retry goes on from there."""
+
+    @override
+    def on_trial_remove(self, trial: int) -> None:
+        """Does nothing: what was recorded stands."""
+
+    @override
+    def choose(self, waiting: Sequence[int]) -> int | None:
+        """Picks the first in the queue."""
+        return waiting[0]
+
+    @override
+    def record(self, trial: int) -> Record:
+        """The trial's values at the rungs, lowest first, written so that reading them gives the same floats."""
+        record: dict[str, Mapping[str, str]] = {}
+        values = {
+            str(rung.milestone): repr(self._sign * rung.rewards[trial])
+            for rung in reversed(self._bracket(trial).rungs)
+            if trial in rung
+        }
+        if values:
+            record["rungs"] = values
+        if len(self._brackets) > 1:
+            record["bracket"] = {"index": str(self._bracket_of[trial])}
+        return record
+
+    @override
+    def restore(self, trial: int, record: Record) -> None:
+        """Takes in a trial's record after a restart.
+
+        Raises:
+            RecordError: A bracket or a rung isn't one of this experiment's, or a value is not a number.
+        """
+        self.on_trial_add(trial)
+        if "bracket" in record:
+            self._bracket_of[trial] = self._parse_bracket(trial, record["bracket"].get("index", ""))
+        rungs = {str(rung.milestone): rung for rung in self._bracket(trial).rungs}
+        for milestone, written in record.get("rungs", {}).items():
+            rung = rungs.get(milestone)
+            if rung is None:
+                raise RecordError(
+                    f"trial {trial}: status.scheduler.rungs names rung {milestone!r}, but the experiment's are "
+                    f"{', '.join(sorted(rungs, key=int))}; restore the scheduler's settings, or remove the entry"
+                )
+            rung.enter(trial, self._sign * _parse_float(trial, milestone, written))
+
+    def _bracket(self, trial: int) -> Bracket:
+        return self._brackets[self._bracket_of[trial]]
+
+    def _number(self, metrics: Metrics, name: str, field: str) -> float:
+        found = metrics.get(name)
+        number = as_number(found)
+        if number is None:
+            raise MetricMissing(name, seen=metrics, field=field, found=found)
+        return number
+
+    def _at_max_time(self, time: float) -> Verdict:
+        limit = self._settings.max_time
+        return Verdict(
+            Action.STOP,
+            message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
+            because={"time": time, "maxTime": limit},
+        )
+
+    def _at_rung(self, rung: Rung, trial: int, value: float) -> Verdict:
+        reward = self._sign * value
+        cutoff = rung.cutoff(self._settings.reduction_factor)
+        peers = rung.ranked
+        rung.enter(trial, reward)
+        stopped = cutoff is not None and reward < cutoff
+        because: dict[str, float | int | str] = {"rung": rung.milestone, "metric": self._metric, "value": value}
+        if cutoff is not None:
+            because |= {"cutoff": self._sign * cutoff, "peers": peers}
+        return Verdict(
+            Action.STOP if stopped else Action.CONTINUE,
+            message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
+            because=because,
+            recorded=True,
+        )
+
+    def _sentence(self, milestone: int, value: float, cutoff: float | None, peers: int) -> str:
+        went_on = f"went on at rung {milestone}: {self._metric}"
+        if math.isnan(value):
+            return f"{went_on} is NaN, which stops no trial"
+        if cutoff is None:
+            return f"{went_on} {readable(value)} is the first there"
+        compared = f"the cutoff {readable(cutoff, value)} (top 1/{self._settings.reduction_factor} of {peers})"
+        if self._sign * value < self._sign * cutoff:
+            side = "below" if self._mode == "max" else "above"
+            return f"stopped at rung {milestone}: {self._metric} {readable(value, cutoff)} is {side} {compared}"
+        side = "not below" if self._mode == "max" else "not above"
+        return f"{went_on} {readable(value, cutoff)} is {side} {compared}"
+
+    def _parse_bracket(self, trial: int, written: str) -> int:
+        if written not in {str(index) for index in range(len(self._brackets))}:
+            raise RecordError(
+                f"trial {trial}: status.scheduler.bracket.index is {written!r}, but scheduler.asha.brackets is "
+                f"{len(self._brackets)}; restore the scheduler's settings"
+            )
+        return int(written)
+
+
+def bracket_generator(seed: int, trial: int) -> random.Random:
+    """The generator that a trial's bracket is drawn from."""
+    return generator(seed, "asha", "bracket", trial)
+
+
+def draw_bracket(rungs: Sequence[int], random_: random.Random) -> int:
+    """Draws a bracket with a probability proportional to e^(number of rungs), with one number of the generator.
+
+    The number is used as `numpy.random.choice` uses it: it is looked up in the cumulated probabilities.
+
+    Args:
+        rungs: Number of rungs of each bracket.
+        random_: Where the one number is drawn from.
+    """
+    weights = [math.e ** (count - max(rungs)) for count in rungs]
+    total = sum(weights)
+    cumulated = list(itertools.accumulate(weight / total for weight in weights))
+    drawn = random_.random() * cumulated[-1]
+    return next((index for index, bound in enumerate(cumulated) if drawn < bound), len(rungs) - 1)
+
+
+def _parse_float(trial: int, milestone: str, written: str) -> float:
+    try:
+        return float(written)
+    except ValueError as error:
+        raise RecordError(
+            f"trial {trial}: status.scheduler.rungs[{milestone!r}] is {written!r}, which is not a number; "
+            "correct it or remove the entry"
+        ) from error

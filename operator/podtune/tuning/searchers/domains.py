@@ -1,0 +1,108 @@
+"""The values of a parameter's domain, exactly as the manifest's decimal numbers say.
+
+`min: 0.1, step: 0.1` means 0.1, 0.2, 0.3; floating-point addition would make the last 0.30000000000000004. Values are
+therefore computed in decimal arithmetic, from the shortest decimal number of each float, and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar
+
+Domain = FloatDomain | IntDomain | ChoiceDomain
+_DIGITS = 50
+"""Digits to compute with: enough that what is rounded to a float is right to its last bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Finitely many values in an order, computed one by one, since there may be billions.
+
+    Attributes:
+        count: How many values there are.
+        value: The value at a position, from 0.
+    """
+
+    count: int
+    value: Callable[[int], Scalar]
+
+
+def linear_points(domain: Domain) -> Points | None:
+    """The values of a domain that is finite and where each value is as likely as any other; else None.
+
+    So they are: choices, integers on a linear scale, and floats with a step.
+    """
+    match domain:
+        case ChoiceDomain(values=values):
+            return Points(len(values), values.__getitem__)
+        case IntDomain(scale="linear"):
+            return _integers(domain)
+        case FloatDomain(step=float(step)):
+            return _stepped_floats(domain, step)
+        case _:
+            return None
+
+
+def grid_points(domain: Domain, points: int) -> Points:
+    """The values of a domain that a grid goes through: all of them where they are finitely many.
+
+    Args:
+        domain: The domain.
+        points: How many points, evenly spaced in its scale and both ends included, stand for a float without a step.
+            Where there are fewer floats than that between the ends, each is taken once.
+    """
+    match domain:
+        case IntDomain():
+            return _integers(domain)
+        case FloatDomain(step=None):
+            values = list(dict.fromkeys(_evenly_spaced(domain, points)))
+            return Points(len(values), values.__getitem__)
+        case _:
+            finite = linear_points(domain)
+            assert finite is not None  # choices and stepped floats are left
+            return finite
+
+
+def fixed_value(parameter: Parameter) -> Scalar | None:
+    """The one value of a domain that has only one; else None."""
+    domain = parameter.domain
+    finite = linear_points(domain)
+    if finite is not None:
+        return finite.value(0) if finite.count == 1 else None
+    assert not isinstance(domain, ChoiceDomain)  # it is finite
+    return domain.min if domain.min == domain.max else None
+
+
+def _integers(domain: IntDomain) -> Points:
+    return Points((domain.max - domain.min) // domain.step + 1, lambda index: domain.min + index * domain.step)
+
+
+def _stepped_floats(domain: FloatDomain, step: float) -> Points:
+    low, high, stride = _exact(domain.min), _exact(domain.max), _exact(step)
+    with localcontext(prec=_DIGITS):
+        count = int((high - low) / stride) + 1
+
+    def value(index: int) -> float:
+        with localcontext(prec=_DIGITS):
+            return float(low + index * stride)
+
+    return Points(count, value)
+
+
+def _evenly_spaced(domain: FloatDomain, points: int) -> list[float]:
+    low, high = _exact(domain.min), _exact(domain.max)
+    with localcontext(prec=_DIGITS):
+        if domain.scale == "log":
+            ratio = high / low
+            inner = [low * ratio ** (Decimal(index) / (points - 1)) for index in range(1, points - 1)]
+        else:
+            inner = [low + (high - low) * index / (points - 1) for index in range(1, points - 1)]
+        return [domain.min, *map(float, inner), domain.max]
+
+
+def _exact(number: float) -> Decimal:
+    """The shortest decimal number that reads as this float: what the manifest says."""
+    return Decimal(repr(number))

@@ -1,0 +1,54 @@
+"""The tree-structured Parzen estimator (TPE), by Optuna."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optuna.samplers import TPESampler
+from typing_extensions import override
+
+from podtune.api.experiment import Objective, TpeSettings
+from podtune.api.search_space import Parameter
+from podtune.tuning.randomness import derived_seed
+from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.history import History
+from podtune.tuning.searchers.space import OptunaSpace
+
+
+class TpeSearcher(Searcher):
+    """Models where good and where bad configurations lie, and proposes where their ratio is highest.
+
+    Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011; multivariate as in Falkner et al.,
+    "BOHB", ICML 2018. Trials under way count as bad ones (the constant liar), so that proposals made at the same time
+    spread out. Failed trials are passed over. A trial that was stopped early counts with the value that it was told
+    with, as in Ray Tune.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: TpeSettings, seed: int) -> None:
+        """Makes a searcher that has been told nothing.
+
+        Args:
+            parameters: The search space.
+            objective: Says whether more or less is better.
+            settings: Of the estimator.
+            seed: The experiment's seed.
+        """
+        self._settings = settings
+        self._seed = seed
+        self._history = History(OptunaSpace(parameters), objective.mode)
+
+    @override
+    def tell(self, tell: Tell) -> None:
+        """Takes in a finished trial."""
+        self._history.add(tell)
+
+    @override
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+        """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
+        sampler = TPESampler(
+            n_startup_trials=self._settings.startup_trials,
+            multivariate=self._settings.multivariate,
+            constant_liar=True,
+            seed=derived_seed(self._seed, "proposal", number, bits=32),
+        )
+        return self._history.propose(sampler, unfinished, jointly=self._settings.multivariate)
