@@ -23,3 +23,8 @@ RESTORE_FROM = "PODTUNE_RESTORE_FROM"
 """JSON list of {"uri", "digest", "step"}, the one to try first at the front."""
 STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"
 """Regular expression with named groups; unset where results are not read off standard output."""
+DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
+"""How long the agent may take, after the program has ended, to deliver what is left; 20 when unset. Keep it below the
+pod's termination grace period."""
+TERMINATION_LOG = "PODTUNE_TERMINATION_LOG"
+"""Where the final commit goes; /dev/termination-log when unset."""

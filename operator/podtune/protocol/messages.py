@@ -17,18 +17,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 Value = float | int | str | bool
 Phase = Literal["Training", "Draining"]
 
 MAX_RESULTS_A_REPORT = 500
+MAX_COMMITS_A_REPORT = 64
+MAX_ATTEMPT = 128
 MAX_METRICS = 64
 MAX_KEY = 128
 MAX_TEXT = 256
+MAX_MESSAGE = 512
 MAX_REPORT_BYTES = 1 << 20
+MAX_WHOLE_NUMBER = 1 << 63
+"""Whole numbers at and beyond this, of either sign, are taken as no metric: they do not fit into 64 bits."""
 
 
 class ProtocolError(ValueError):
@@ -165,23 +171,19 @@ class FinalCommit:
     version: int = field(default=1)
 
     def to_json(self) -> str:
-        """Encodes the final commit; never longer than `MAX_FINAL_COMMIT` bytes."""
-        whole = json.dumps(_encode(self), separators=(",", ":"), allow_nan=True)
-        if len(whole.encode()) <= MAX_FINAL_COMMIT or self.last is None:
-            return whole
-        numbers = {k: v for k, v in self.last.metrics.items() if not isinstance(v, str)}
-        while numbers:
-            last = Result(self.last.seq, self.last.time, numbers, self.last.step, self.last.checkpoint)
-            shorter = json.dumps(_encode(self) | {"last": _encode(last)}, separators=(",", ":"), allow_nan=True)
-            if len(shorter.encode()) <= MAX_FINAL_COMMIT:
-                return shorter
-            numbers.popitem()
-        return json.dumps(_encode(self) | {"last": None}, separators=(",", ":"))
+        """Encodes the final commit; never longer than `MAX_FINAL_COMMIT` bytes.
+
+        What does not fit is given up in this order: the ends of messages, older commits, texts among the last
+        result's values, other values from the last one on, the last result, and all but the counters.
+        """
+        return next(text for text in map(_written, _shortened(self)) if len(text) <= MAX_FINAL_COMMIT)
 
 
 MAX_FINAL_COMMIT = 3072
+MAX_COMMITS_AT_END = 4
 UNACKED_PREFIX = "podtune-result "
-"""Before each result that was never acknowledged, as JSON, in the agent's own log at its end."""
+"""Before each result that was never acknowledged, or is not known to be durable, as JSON, in the agent's own log at
+its end."""
 
 
 def parse_report(data: bytes) -> Report:
@@ -190,18 +192,17 @@ def parse_report(data: bytes) -> Report:
     Raises:
         ProtocolError: It is not one.
     """
+    if len(data) > MAX_REPORT_BYTES:
+        raise ProtocolError(f"the report has {len(data)} bytes; at most {MAX_REPORT_BYTES} are taken")
     body = _object(_loads(data), "report")
     phase = body.get("phase", "Training")
     if phase not in ("Training", "Draining"):
         raise ProtocolError(f"phase is {phase!r}, not Training or Draining")
-    results = tuple(parse_result(item) for item in _list(body, "results"))
-    if len(results) > MAX_RESULTS_A_REPORT:
-        raise ProtocolError(f"results holds {len(results)} results; at most {MAX_RESULTS_A_REPORT} fit in a report")
     return Report(
-        attempt=_text(body, "attempt"),
+        attempt=_text(body, "attempt", MAX_ATTEMPT),
         phase=phase,
-        results=results,
-        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints")),
+        results=tuple(parse_result(item) for item in _list(body, "results", MAX_RESULTS_A_REPORT)),
+        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints", MAX_COMMITS_A_REPORT)),
         restored=_parse_restored(body.get("restored")),
         store_problem=_parse_problem(body.get("store_problem")),
     )
@@ -217,14 +218,13 @@ def parse_reply(data: bytes) -> Reply:
     decision = body.get("decision", "CONTINUE")
     if decision not in ("CONTINUE", "PAUSE", "STOP"):
         raise ProtocolError(f"decision is {decision!r}, not CONTINUE, PAUSE or STOP")
-    kept = body.get("kept")
     return Reply(
         acked_seq=_count(body, "acked_seq"),
         durable_seq=_count(body, "durable_seq"),
-        acked_checkpoints=tuple(str(uri) for uri in _list(body, "acked_checkpoints")),
+        acked_checkpoints=_texts(body, "acked_checkpoints"),
         decision=decision,
         should_checkpoint=bool(body.get("should_checkpoint", False)),
-        kept=None if kept is None else tuple(str(uri) for uri in _list(body, "kept")),
+        kept=None if body.get("kept") is None else _texts(body, "kept"),
     )
 
 
@@ -237,7 +237,7 @@ def parse_final_commit(text: str) -> FinalCommit:
     body = _object(_loads(text), "final commit")
     last = body.get("last")
     return FinalCommit(
-        attempt=_text(body, "attempt"),
+        attempt=_text(body, "attempt", MAX_ATTEMPT),
         seq=_count(body, "seq"),
         acked_seq=_count(body, "acked_seq"),
         last=None if last is None else parse_result(last),
@@ -261,10 +261,9 @@ def parse_result(item: object) -> Result:
     if len(metrics) > MAX_METRICS:
         raise ProtocolError(f"result.metrics holds {len(metrics)} values; at most {MAX_METRICS} are taken")
     for key, value in metrics.items():
-        if len(key) > MAX_KEY or not isinstance(value, float | int | str | bool):
-            raise ProtocolError(f"result.metrics.{key[:MAX_KEY]} is not a number, text or boolean")
-        if isinstance(value, str) and len(value) > MAX_TEXT:
-            raise ProtocolError(f"result.metrics.{key} is longer than {MAX_TEXT} characters")
+        problem = metric_problem(key, value)
+        if problem:
+            raise ProtocolError(f"result.metrics.{key[:MAX_KEY]!r} {problem}")
     seq = _count(body, "seq")
     if seq < 1:
         raise ProtocolError("result.seq is 0; it counts from 1")
@@ -276,9 +275,53 @@ def parse_result(item: object) -> Result:
     )
 
 
+def metric_problem(key: str, value: object) -> str | None:
+    """What stands in the way of taking this as one metric of a result; None when nothing does."""
+    if not key or len(key) > MAX_KEY or not _is_unicode(key):
+        return f"has a name that is not a text of 1 to {MAX_KEY} characters"
+    match value:
+        case bool() | float():
+            return None
+        case int():
+            return None if abs(value) < MAX_WHOLE_NUMBER else "is a whole number of more than 64 bits"
+        case str() if not _is_unicode(value):
+            return "is a text with half a surrogate pair in it"
+        case str():
+            return None if len(value) <= MAX_TEXT else f"is longer than {MAX_TEXT} characters"
+        case _:
+            return "is not a number, text or boolean"
+
+
 def result_json(result: Result) -> str:
     """Encodes one result on one line."""
     return json.dumps(_encode(result), separators=(",", ":"), allow_nan=True)
+
+
+def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:
+    """The final commit, then ever shorter ones, the last of which always fits."""
+    commit = replace(commit, checkpoints=commit.checkpoints[-MAX_COMMITS_AT_END:])
+    yield commit
+    if commit.restored:
+        commit = replace(commit, restored=replace(commit.restored, message=commit.restored.message[:80]))
+    if commit.store_problem:
+        message = commit.store_problem.message[:240]
+        commit = replace(commit, store_problem=replace(commit.store_problem, message=message))
+    yield commit
+    while len(commit.checkpoints) > 1:
+        commit = replace(commit, checkpoints=commit.checkpoints[1:])
+        yield commit
+    if commit.last:
+        numbers = {key: value for key, value in commit.last.metrics.items() if not isinstance(value, str)}
+        for count in range(len(numbers), 0, -1):
+            yield replace(commit, last=replace(commit.last, metrics=dict(islice(numbers.items(), count))))
+    commit = replace(commit, last=None)
+    yield commit
+    yield replace(commit, restored=None, store_problem=None)
+    yield replace(commit, restored=None, store_problem=None, checkpoints=(), attempt=commit.attempt[:MAX_ATTEMPT])
+
+
+def _written(commit: FinalCommit) -> str:
+    return json.dumps(_encode(commit), separators=(",", ":"), allow_nan=True)
 
 
 def _encode(message: Any) -> dict[str, Any]:
@@ -298,18 +341,43 @@ def _object(value: object, name: str) -> dict[str, Any]:
     return value
 
 
-def _list(body: Mapping[str, Any], name: str) -> list[Any]:
+def _list(body: Mapping[str, Any], name: str, limit: int | None = None) -> list[Any]:
     value = body.get(name, [])
     if not isinstance(value, list):
         raise ProtocolError(f"{name} is not a list")
+    if limit is not None and len(value) > limit:
+        raise ProtocolError(f"{name} holds {len(value)} items; at most {limit} are taken")
     return value
+
+
+def _texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = _list(body, name)
+    if not all(isinstance(value, str) for value in values):
+        raise ProtocolError(f"{name} is not a list of texts")
+    return tuple(values)
 
 
 def _text(body: Mapping[str, Any], name: str, limit: int = 1024) -> str:
     value = body.get(name)
-    if not isinstance(value, str) or not value or len(value) > limit:
+    if not isinstance(value, str) or not value or len(value) > limit or not _is_unicode(value):
         raise ProtocolError(f"{name} is missing or not a text of 1 to {limit} characters")
     return value
+
+
+def _clipped(body: Mapping[str, Any], name: str, limit: int) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str) or not _is_unicode(value):
+        raise ProtocolError(f"{name} is not a text")
+    return value[:limit]
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be encoded: JSON can write halves of surrogate pairs, which nothing else takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _count(body: Mapping[str, Any], name: str) -> int:
@@ -335,8 +403,8 @@ def _parse_restored(item: object) -> Restored | None:
     body = _object(item, "restored")
     return Restored(
         step=_count(body, "step"),
-        uri=str(body.get("uri", ""))[:1024],
-        message=str(body.get("message", ""))[:512],
+        uri=_clipped(body, "uri", 1024),
+        message=_clipped(body, "message", MAX_MESSAGE),
     )
 
 
@@ -346,6 +414,6 @@ def _parse_problem(item: object) -> StoreProblem | None:
     body = _object(item, "store_problem")
     return StoreProblem(
         reason=_text(body, "reason", 64),
-        message=_text(body, "message", 1024)[:512],
+        message=_clipped(body, "message", MAX_MESSAGE),
         permanent=bool(body.get("permanent", False)),
     )

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from podtune.trial import layout
 from podtune.trial.metrics import Value, flatten
-from podtune.trial.snapshot import open_shared, take_snapshot
+from podtune.trial.sharing import open_shared
+from podtune.trial.snapshot import take_snapshot
 
 
 class Session(Protocol):
