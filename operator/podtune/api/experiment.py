@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from podtune.api.conditions import Condition
-from podtune.api.model import ApiModel, Duration, StatusModel, seconds
+from podtune.api.model import ApiModel, Duration, FieldError, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
-from podtune.api.pod_template import check_pod_spec
-from podtune.api.search_space import Parameter
+from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
+from podtune.api.search_space import MAX_TEXT, Parameter
 
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s=]+$")]
+LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$")]
+AnnotationValue = Annotated[str, StringConstraints(max_length=4096)]
 MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
+
+
+SERVICE_ACCOUNTS = "service_accounts"
+"""Key in the validation's context: names of the service accounts that an admin lets trials use."""
 
 
 class Objective(ApiModel):
@@ -25,9 +33,9 @@ class Objective(ApiModel):
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""
-        if value != value:  # NaN
+        if math.isnan(value):
             return False
-        if than is None or than != than:
+        if than is None or math.isnan(than):
             return True
         return value > than if self.mode == "max" else value < than
 
@@ -67,7 +75,8 @@ class Search(ApiModel):
     def _check(self) -> Self:
         for name in ("grid", "tpe"):
             if getattr(self, name) is not None and self.algorithm != name:
-                raise ValueError(f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two")
+                problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
+                raise FieldError(name, problem)
         return self
 
 
@@ -92,8 +101,9 @@ class AshaSettings(ApiModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.max_time < self.grace_period:
-            raise ValueError(
-                f"maxTime {self.max_time} is below gracePeriod {self.grace_period}; raise maxTime or lower gracePeriod"
+            raise FieldError(
+                "maxTime",
+                f"maxTime {self.max_time} is below gracePeriod {self.grace_period}; raise maxTime or lower gracePeriod",
             )
         return self
 
@@ -107,7 +117,7 @@ class Scheduler(ApiModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.fifo is not None and self.asha is not None:
-            raise ValueError("scheduler needs exactly one of fifo, asha; found fifo and asha")
+            raise ValueError("scheduler needs exactly one of fifo, asha; found fifo and asha; remove one of the two")
         return self
 
 
@@ -232,8 +242,6 @@ class StdoutResults(ApiModel):
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
-        import re  # noqa: PLC0415 - the one place that needs it
-
         try:
             compiled = re.compile(pattern)
         except re.error as error:
@@ -254,8 +262,16 @@ class Results(ApiModel):
 class TemplateMetadata(ApiModel):
     """Labels and annotations of a trial's pods."""
 
-    labels: dict[str, str] = Field(default_factory=dict, max_length=32, description="Labels of the pods.")
-    annotations: dict[str, str] = Field(default_factory=dict, max_length=32, description="Annotations of the pods.")
+    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32, description="Labels of the pods.")
+    annotations: dict[str, AnnotationValue] = Field(
+        default_factory=dict, max_length=32, description="Annotations of the pods."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_metadata("labels", self.labels)
+        check_metadata("annotations", self.annotations)
+        return self
 
 
 class TrialTemplate(ApiModel):
@@ -271,8 +287,8 @@ class TrialTemplate(ApiModel):
 
     @field_validator("spec")
     @classmethod
-    def _check(cls, spec: dict[str, Any]) -> dict[str, Any]:
-        check_pod_spec(spec)
+    def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        check_pod_spec(spec, (info.context or {}).get(SERVICE_ACCOUNTS, ()))
         return spec
 
 
@@ -281,10 +297,15 @@ class ExperimentSpec(ApiModel):
 
     objective: Objective = Field(description="What to optimise.")
     parameters: list[Parameter] = Field(
-        min_length=1, max_length=64, description="The search space, one entry a parameter."
+        min_length=1,
+        max_length=64,
+        description="The search space, one entry a parameter.",
+        json_schema_extra=keyed_by("name"),
     )
     search: Search = Field(description="How configurations are proposed.")
-    scheduler: Scheduler = Field(default_factory=Scheduler, description="Which trials go on.")
+    scheduler: Scheduler = Field(
+        default_factory=lambda: Scheduler(fifo=FifoSettings()), description="Which trials go on."
+    )
     stop: Stop = Field(default_factory=Stop, description="When a trial or the experiment has had enough.")
     max_concurrent_trials: int = Field(
         default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
@@ -306,9 +327,10 @@ class ExperimentSpec(ApiModel):
         names = [parameter.name for parameter in self.parameters]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise ValueError(f"parameters names {doubled[0]!r} twice; give each parameter a name of its own")
-        if self.stop.total_time is not None:
-            seconds(self.stop.total_time)
+            raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
+        store = self.checkpoints.store
+        if store is not None and store.credentials_secret is not None:
+            check_secret_references(self.trial_template.spec, store.credentials_secret)
         return self
 
 
@@ -329,7 +351,9 @@ class BestTrial(StatusModel):
 
     trial: str = Field(max_length=63, description="Name of the trial.")
     value: str = Field(max_length=64, description="Value of the objective's metric.")
-    parameters: dict[str, str] = Field(default_factory=dict, max_length=64, description="Its configuration.")
+    parameters: dict[str, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
+        default_factory=dict, max_length=64, description="Its configuration."
+    )
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
 
 
@@ -343,4 +367,6 @@ class ExperimentStatus(StatusModel):
     best: BestTrial | None = Field(default=None, description="The best result so far.")
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
-    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="For programs.")
+    conditions: list[Condition] = Field(
+        default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")
+    )

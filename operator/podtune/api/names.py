@@ -107,6 +107,7 @@ class TrialReason(StrEnum):
     BACKING_OFF = "BackingOff"
     COMPLETED = "Completed"
     STOPPED_BY_SCHEDULER = "StoppedByScheduler"
+    MAX_TIME_REACHED = "MaxTimeReached"
     STOPPED_BY_CRITERION = "StoppedByCriterion"
     STOPPED_BY_USER = "StoppedByUser"
     STOPPED_BY_EXPERIMENT = "StoppedByExperiment"

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from podtune.api.conditions import Condition
-from podtune.api.model import ApiModel, StatusModel
+from podtune.api.model import ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
 
 ShortText = Annotated[str, Field(max_length=256)]
@@ -88,11 +88,19 @@ class TrialStatus(StatusModel):
     failures: int = Field(default=0, ge=0, description="Failures of its own, out of maxFailures.")
     disruptions: int = Field(default=0, ge=0, description="Attempts lost to no fault of its own.")
     pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
-    last_result: dict[str, str] = Field(default_factory=dict, max_length=64, description="The last result.")
-    best: dict[str, str] = Field(
+    last_result: dict[str, ShortText] = Field(default_factory=dict, max_length=64, description="The last result.")
+    best: dict[str, ShortText] = Field(
         default_factory=dict, max_length=64, description="The result with the best value of the objective."
     )
-    iteration: int = Field(default=0, ge=0, description="Results seen, over all attempts; re-run ones not twice.")
+    best_value: str = Field(
+        default="", max_length=64, description="That value by itself: kubectl can't show one whose name varies."
+    )
+    iteration: int = Field(default=0, ge=0, description="Highest training iteration seen, over all attempts.")
+    progress: str = Field(
+        default="",
+        max_length=64,
+        description="Highest value of the scheduler's time attribute; results not above it are hidden from it.",
+    )
     durable_seq: int = Field(
         default=0, ge=0, description="Sequence number of the last result of this attempt that this status covers."
     )
@@ -100,7 +108,7 @@ class TrialStatus(StatusModel):
     checkpoints: list[Checkpoint] = Field(
         default_factory=list, max_length=34, description="All kept checkpoints, oldest first."
     )
-    scheduler: dict[str, dict[str, str]] = Field(
+    scheduler: dict[str, Annotated[dict[str, ShortText], Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=16, description="What the scheduler remembers of the trial, such as rungs."
     )
     decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
@@ -109,4 +117,6 @@ class TrialStatus(StatusModel):
     told: int | None = Field(default=None, ge=0, description="Place in the order in which the searcher was told.")
     start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")
-    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="For programs.")
+    conditions: list[Condition] = Field(
+        default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")
+    )

@@ -1,0 +1,205 @@
+"""Rules of the two resources that a schema can't say, in CEL, so that the API server itself refuses a mistake.
+
+Each rule about one object has a twin in Python, the validator of the same model: the twin also reads what never
+went through an API server. Rules about a change (`oldSelf`) have none; only the API server sees both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.api.experiment import (
+    MAX_NAME,
+    AshaSettings,
+    Checkpoints,
+    CheckpointStore,
+    ExperimentSpec,
+    Scheduler,
+    Search,
+)
+from podtune.api.model import ApiModel
+from podtune.api.search_space import FloatDomain, IntDomain, Parameter
+from podtune.api.trial import TrialSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One CEL rule.
+
+    Attributes:
+        rule: The expression; it must be true.
+        message: What is said when it is not, and the remedy.
+        expression: A CEL expression of the message with its values, where they are worth naming.
+        field: The field below the object that is at fault, such as `.min`.
+    """
+
+    rule: str
+    message: str
+    expression: str | None = None
+    field: str | None = None
+
+    def to_schema(self) -> dict[str, Any]:
+        """The rule as an entry of `x-kubernetes-validations`."""
+        written = {"rule": self.rule, "message": self.message}
+        if self.expression is not None:
+            written["messageExpression"] = self.expression
+        if self.field is not None:
+            written["fieldPath"] = self.field
+        return written
+
+
+def _fixed(field: str, same: str | None = None) -> Rule:
+    """A field that stays as it was made: what trials were compared by, or where their checkpoints are."""
+    return Rule(
+        rule=same or f"self.{field} == oldSelf.{field}",
+        message=f"{field} can't be changed once the experiment exists; make a new Experiment",
+        field=f".{field}",
+    )
+
+
+def _fixed_optional(field: str) -> Rule:
+    return _fixed(
+        field,
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+    )
+
+
+def _fixed_of_trial(field: str, same: str | None = None) -> Rule:
+    return Rule(
+        rule=same or f"self.{field} == oldSelf.{field}",
+        message=f"{field} of a trial can't be changed; only desiredState can",
+        field=f".{field}",
+    )
+
+
+_INTERVAL = Rule(
+    rule="self.min <= self.max",
+    message="min is above max; swap them",
+    expression="'min %s is above max %s; swap them'.format([self.min, self.max])",
+    field=".min",
+)
+
+
+def _step_without_log(condition: str) -> Rule:
+    return Rule(
+        rule=f"self.scale != 'log' || {condition}",
+        message="step can't be combined with scale log; drop one of the two",
+        expression="'step %s can\\'t be combined with scale log; drop one of the two'.format([self.step])",
+        field=".step",
+    )
+
+
+def _log_above(least: str, words: str) -> Rule:
+    return Rule(
+        rule=f"self.scale != 'log' || self.min {least}",
+        message=f"min must be {words} with scale log; raise it or use scale linear",
+        expression=f"'min %s must be {words} with scale log; raise it or use scale linear'.format([self.min])",
+        field=".min",
+    )
+
+
+def _settings_of(algorithm: str) -> Rule:
+    return Rule(
+        rule=f"!has(self.{algorithm}) || self.algorithm == '{algorithm}'",
+        message=f"{algorithm} goes with algorithm {algorithm}; remove one of the two",
+        expression=f"'{algorithm} goes with algorithm {algorithm}, not ' + self.algorithm + '; remove one of the two'",
+        field=f".{algorithm}",
+    )
+
+
+RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
+    FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
+    IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
+    Parameter: (
+        Rule(
+            rule="[has(self.float), has(self.int), has(self.choice)].exists_one(given, given)",
+            message="a parameter needs exactly one of float, int, choice",
+            expression=(
+                "'parameter ' + self.name + ' needs exactly one of float, int, choice; found '"
+                " + (has(self.float) ? 'float ' : '') + (has(self.int) ? 'int ' : '')"
+                " + (has(self.choice) ? 'choice' : '')"
+                " + (!has(self.float) && !has(self.int) && !has(self.choice) ? 'none' : '')"
+            ),
+        ),
+    ),
+    AshaSettings: (
+        Rule(
+            rule="self.maxTime >= self.gracePeriod",
+            message="maxTime is below gracePeriod; raise maxTime or lower gracePeriod",
+            expression=(
+                "'maxTime %s is below gracePeriod %s; raise maxTime or lower gracePeriod'"
+                ".format([self.maxTime, self.gracePeriod])"
+            ),
+            field=".maxTime",
+        ),
+    ),
+    Scheduler: (
+        Rule(
+            rule="!(has(self.fifo) && has(self.asha))",
+            message="scheduler needs exactly one of fifo, asha; found fifo and asha; remove one of the two",
+        ),
+    ),
+    Search: (
+        _settings_of("grid"),
+        _settings_of("tpe"),
+        _fixed("algorithm"),
+        _fixed("seed"),
+        _fixed_optional("grid"),
+        _fixed_optional("tpe"),
+    ),
+    CheckpointStore: (_fixed("bucket"), _fixed_optional("prefix"), _fixed_optional("endpoint")),
+    Checkpoints: (
+        Rule(
+            rule="!has(oldSelf.store) || has(self.store)",
+            message="store can't be taken away once the experiment exists: its checkpoints are there; put it back",
+        ),
+    ),
+    ExperimentSpec: (
+        _fixed("objective"),
+        # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
+        _fixed(
+            "parameters",
+            "self.parameters == oldSelf.parameters && "
+            "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
+        ),
+        _fixed_optional("scheduler"),
+        _fixed("trialTemplate"),
+    ),
+    TrialSpec: (
+        _fixed_of_trial("experiment"),
+        _fixed_of_trial("index"),
+        _fixed_of_trial("parameters"),
+        _fixed_of_trial(
+            "proposal",
+            "has(self.proposal) == has(oldSelf.proposal) && (!has(self.proposal) || self.proposal == oldSelf.proposal)",
+        ),
+        Rule(
+            rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
+            message="a stopped trial can't be started again; make a new Experiment",
+            field=".desiredState",
+        ),
+    ),
+}
+"""The rules of each model, checked wherever the model stands in a resource."""
+
+EXPERIMENT_RULES: tuple[Rule, ...] = (
+    Rule(
+        rule=f"size(self.metadata.name) <= {MAX_NAME}",
+        message=f"the name of an Experiment may have at most {MAX_NAME} characters; shorten metadata.name",
+        expression=(
+            f"'metadata.name %s has %s characters; shorten it to {MAX_NAME}'"
+            ".format([self.metadata.name, string(size(self.metadata.name))])"
+        ),
+    ),
+    Rule(
+        rule="!self.metadata.name.contains('.')",
+        message="the name of an Experiment may not hold a dot: names of pods are made from it; write - instead",
+        expression=(
+            "'metadata.name ' + self.metadata.name"
+            " + ' may not hold a dot, names of pods are made from it; write - instead'"
+        ),
+    ),
+)
+"""Rules about an Experiment's metadata, which the models don't hold."""

@@ -1,0 +1,139 @@
+"""Reads an Experiment as a user wrote it; a mistake is told in one sentence.
+
+The API server has refused most mistakes by then. What it can't know (see `rules`), and all of it where the
+definitions in a cluster are older than the operator, is found here and becomes the Stalled condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from podtune.api.experiment import MAX_NAME, SERVICE_ACCOUNTS, ExperimentSpec
+from podtune.api.model import FieldError
+from podtune.api.schema import Schema, structural_schema
+
+MAX_SHOWN = 64
+"""Longest piece of a user's value that a message repeats."""
+_PROBLEMS: Mapping[str, str] = {
+    "bool_parsing": "{value} is neither true nor false; write one of the two",
+    "bool_type": "{value} is neither true nor false; write one of the two",
+    "dict_type": "{value} is not a map; write fields below it",
+    "finite_number": "{value} is not a finite number; write one without quotes",
+    "float_parsing": "{value} is not a number; write one without quotes",
+    "float_type": "{value} is not a number; write one without quotes",
+    "greater_than": "{value} is too small; it must be above {gt}",
+    "greater_than_equal": "{value} is too small; it must be at least {ge}",
+    "int_from_float": "{value} is not a whole number; write one",
+    "int_parsing": "{value} is not a whole number; write one without quotes",
+    "int_type": "{value} is not a whole number; write one without quotes",
+    "less_than_equal": "{value} is too large; it may be at most {le}",
+    "list_type": "{value} is not a list; write its entries with a dash each",
+    "literal_error": "{value} is not one of the choices; use {expected}",
+    "model_attributes_type": "{value} is not a map; write fields below it",
+    "model_type": "{value} is not a map; write fields below it",
+    "string_pattern_mismatch": "{value} is not of the form {pattern}; change it",
+    "string_too_long": "{value} is too long; shorten it to {max_length}",
+    "string_too_short": "{value} is too short; give at least {min_length}",
+    "string_type": "{value} is not a text; put it in quotes",
+    "too_long": "{value} is too long; shorten it to {max_length}",
+    "too_short": "{value} is too short; give at least {min_length}",
+}
+"""What to say of pydantic's kinds of errors; the words in braces are the error's own."""
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class InvalidSpec(ValueError):
+    """A resource that can never work as it is; the text names the field, the value and the remedy."""
+
+
+def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[str] = ()) -> ExperimentSpec:
+    """Reads the spec of an Experiment.
+
+    Args:
+        resource: The whole resource, as the API server gives it.
+        service_accounts: Names of the service accounts that trials may run as, from the operator's settings.
+
+    Raises:
+        InvalidSpec: The spec can't be worked with.
+    """
+    name = str(resource.get("metadata", {}).get("name", ""))
+    if len(name) > MAX_NAME:
+        raise InvalidSpec(f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}")
+    if "." in name:
+        raise InvalidSpec(f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead")
+    try:
+        return ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+    except ValidationError as error:
+        raise InvalidSpec(explain(error)) from error
+
+
+def explain(error: ValidationError) -> str:
+    """Says in one sentence what is wrong with a spec: the first mistake, and how many more there are."""
+    first, *others = error.errors(include_url=False)
+    path, problem = _located(first)
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{_written(('spec', *path))}: {problem}{more}".replace("\n", " ")
+
+
+def _located(error: Any) -> tuple[Sequence[str | int], str]:
+    """The path of a mistake, below the spec, and what to say of it."""
+    path = tuple(part for part in error["loc"] if part != "[key]")
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, FieldError):
+        return (*path, cause.path), cause.problem
+    if error["type"] == "value_error" and cause is not None:
+        return path, str(cause)
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(_schema_at(path[:-1]).get("properties", {})) or "none"
+        return path, f"{_shown(error['input'])} stands in a field that does not exist; remove it (fields here: {known})"
+    if error["type"] == "missing":
+        return path, f"is missing; add it ({_schema_at(path).get('description', 'it is required')})"
+    template = _PROBLEMS.get(error["type"], "{value} is not valid; correct it ({message})")
+    values = {"value": _shown(error["input"]), "message": error["msg"]}
+    return path, template.format_map(dict(error.get("ctx", {})) | values)
+
+
+def _schema_at(path: Sequence[str | int]) -> Schema:
+    """The schema of a field of the spec; empty where the path leaves it."""
+    schema = structural_schema(ExperimentSpec)
+    for part in path:
+        below = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
+        schema = below or schema.get("additionalProperties") or {}
+    return schema
+
+
+def _written(path: Sequence[str | int]) -> str:
+    """A path as people write it: spec.parameters[0].float.min."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.startswith("["):
+            text += part
+        elif "." in part or "[" in part or _WORD.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part}"]'
+    return text
+
+
+def _shown(value: object) -> str:
+    """A value as in the manifest, shortened."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case None:
+            text = "null"
+        case Mapping():
+            text = f"a map of {len(value)}" if value else "an empty map"
+        case list():
+            text = f"a list of {len(value)}" if value else "an empty list"
+        case str():
+            text = f"'{value}'"
+        case _:
+            text = str(value)
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
