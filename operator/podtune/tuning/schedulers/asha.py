@@ -172,6 +172,7 @@ class Asha(Scheduler):
             Action.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
             because={"time": time, "maxTime": limit},
+            full=True,
         )
 
     def _at_rung(self, rung: Rung, trial: int, value: float) -> Verdict:

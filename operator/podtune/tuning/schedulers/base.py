@@ -29,12 +29,14 @@ class Verdict:
         message: The reason in a sentence that holds the numbers; empty where nothing was decided.
         because: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
+        full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
     """
 
     action: Action
     message: str = ""
     because: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
+    full: bool = False
 
 
 CONTINUE = Verdict(Action.CONTINUE)

@@ -1,0 +1,222 @@
+"""What the runner wants done. The adapters carry it out and report how it went with an `Outcome`.
+
+Every action is idempotent and has a key; the runner never asks for a second action of the same key before it has
+heard of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
+from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask the searcher for configurations.
+
+    Attributes:
+        first: Number of the first proposal.
+        count: How many, one after the other.
+        tells: All tells so far, in their order; only the first `told` count (the list grows meanwhile).
+        told: How many of them the searcher is to know.
+        unfinished: Trials under way.
+    """
+
+    first: int
+    count: int
+    tells: Sequence[Tell]
+    told: int
+    unfinished: tuple[Unfinished, ...]
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("propose", "")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTrial:
+    """Create a Trial resource."""
+
+    name: str
+    spec: TrialSpec
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("create-trial", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Create the pod of a new attempt.
+
+    Attributes:
+        restore: Checkpoints to start from, the one to try first at the front.
+        iteration: Iterations of the trial so far.
+    """
+
+    trial: str
+    trial_uid: str
+    attempt: int
+    spec: TrialSpec
+    restore: tuple[Checkpoint, ...]
+    iteration: int
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("create-pod", self.trial)
+
+    @property
+    def name(self) -> str:
+        """Name of the pod; never used again."""
+        return f"{self.trial}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete one pod, with its own grace period; only the one with this UID."""
+
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("delete-pod", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFinishedPods:
+    """Delete all pods of these finished trials in one call."""
+
+    trials: tuple[str, ...]
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("delete-pods", "")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLogs:
+    """Read what an ended pod's containers printed last.
+
+    Attributes:
+        program: Whether the last lines of the training program are wanted.
+        agent: Whether the agent's unacknowledged results are wanted.
+    """
+
+    trial: str
+    pod: str
+    program: bool
+    agent: bool
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("fetch-logs", self.trial)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTrialStatus:
+    """Write a Trial's status, if the Trial still has this resource version."""
+
+    name: str
+    version: int
+    status: TrialStatus
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("write-trial", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteExperimentStatus:
+    """Write the Experiment's status, if it still has this resource version."""
+
+    version: int
+    status: ExperimentStatus
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("write-experiment", "")
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """Tell people of something, as a Kubernetes Event. Its loss does no harm.
+
+    Attributes:
+        trial: Name of the Trial that it is about; empty for the Experiment.
+    """
+
+    trial: str
+    reason: str
+    message: str
+    warning: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("event", f"{self.trial}/{self.reason}/{self.message}")
+
+
+Action = (
+    Propose
+    | CreateTrial
+    | CreatePod
+    | DeletePod
+    | DeleteFinishedPods
+    | FetchLogs
+    | WriteTrialStatus
+    | WriteExperimentStatus
+    | EmitEvent
+)
+
+
+class Verdict(StrEnum):
+    """How an action went."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """It can't be done as asked, however often: a pod that admission rejects, say."""
+    FAILED = "failed"
+    """It may work later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What an ended pod's containers printed; empty where it could not be had."""
+
+    program_tail: str = ""
+    agent_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an action went.
+
+    Attributes:
+        message: Why it was refused or failed.
+        proposals: Of a Propose: the configurations; fewer than asked for where the space is exhausted.
+        logs: Of a FetchLogs.
+    """
+
+    verdict: Verdict
+    message: str = ""
+    proposals: tuple[Configuration, ...] = ()
+    logs: Logs | None = None
+
+
+DONE = Outcome(Verdict.DONE)

@@ -1,0 +1,169 @@
+"""The end of an attempt: what is still needed to classify it, and what follows from its class."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from podtune.api.conditions import clip
+from podtune.api.model import seconds
+from podtune.api.names import TrialReason, TrialState
+from podtune.api.trial import AttemptEnd
+from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
+from podtune.runner.actions import FetchLogs
+from podtune.runner.failures import AttemptOutcome, FailureClass, classify
+from podtune.runner.records import Pod, PodPhase
+from podtune.runner.retry import Backoff
+from podtune.runner.timestamps import rfc3339
+from podtune.runner.trial_machine import TrialMachine
+
+MAX_LOG_TAIL = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of a trial when its attempt ended.
+
+    Attributes:
+        outcome: How the attempt was classified.
+        completed: Whether the trial came to a good end that the scheduler has not been told of.
+        failed: Whether the attempt failed by the program's own fault.
+    """
+
+    outcome: AttemptOutcome
+    completed: bool = False
+    failed: bool = False
+
+
+def logs_needed(trial: TrialMachine) -> FetchLogs | None:
+    """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
+    pod = trial.pod
+    if pod is None or pod.gone or trial.logs is not None:
+        return None
+    final = trial.final_commit()
+    agent = final is not None and final.seq > trial.acked_seq
+    program = trial.status.decision is None and pod.training and pod.phase is PodPhase.FAILED
+    return FetchLogs(trial.name, pod.name, program=program, agent=agent) if agent or program else None
+
+
+def conclude(trial: TrialMachine, now: float) -> Ending:
+    """Takes in the end of the current attempt and moves the trial on to its next state.
+
+    Everything changes in the one status that is written next: the attempt's id beside the counter it went into, so an
+    attempt is never counted twice.
+    """
+    pod = trial.pod
+    assert pod is not None  # the caller saw it end
+    final = trial.final_commit()
+    if final is not None:
+        trial.take_final(final, _unacked_results(trial), now)
+    outcome = classify(
+        pod,
+        trial.status.decision,
+        said_done=final is not None and final.done,
+        non_retriable=trial.context.spec.failures.non_retriable_exit_codes,
+    )
+    _record(trial, pod, outcome)
+    trial.attempt_over()
+    trial.touch(now)
+    return _next_state(trial, outcome, now)
+
+
+def reject(trial: TrialMachine, message: str, now: float) -> Ending:
+    """The API server refuses the attempt's pod: an attempt that ended before it began."""
+    outcome = AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message)
+    _record(trial, None, outcome)
+    trial.attempt_over()
+    trial.touch(now)
+    return _next_state(trial, outcome, now)
+
+
+def _record(trial: TrialMachine, pod: Pod | None, outcome: AttemptOutcome) -> None:
+    status = trial.status
+    trial.set(
+        attempt=trial.attempt,
+        last_attempt=AttemptEnd(
+            attempt=trial.attempt,
+            uid=pod.uid if pod else "",
+            failure_class=outcome.failure_class,
+            reason=outcome.reason,
+            message=clip(outcome.message),
+            exit_code=outcome.exit_code,
+            log_tail=trial.logs.program_tail[-MAX_LOG_TAIL:] if trial.logs else "",
+        ),
+        failures=status.failures + (outcome.failure_class in (FailureClass.USER, FailureClass.FINAL)),
+        disruptions=status.disruptions + outcome.failure_class.is_disruption,
+        durable_seq=0,
+    )
+
+
+def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
+    failures = trial.context.spec.failures
+    status = trial.status
+    match outcome.failure_class:
+        case FailureClass.OURS:
+            return _carry_out(trial, outcome, now)
+        case FailureClass.COMPLETE:
+            trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
+            return Ending(outcome, completed=True)
+        case FailureClass.FINAL:
+            trial.finish(TrialState.ERROR, TrialReason.NON_RETRIABLE_EXIT_CODE, outcome.message, now)
+            return Ending(outcome, failed=True)
+        case FailureClass.USER if status.failures > failures.max_failures:
+            message = f"{outcome.message}; that was failure {status.failures}, maxFailures is {failures.max_failures}"
+            trial.finish(TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, message, now)
+            return Ending(outcome, failed=True)
+        case FailureClass.USER:
+            _retry(trial, status.failures, outcome, now)
+            return Ending(outcome, failed=True)
+        case FailureClass.DISRUPTION | FailureClass.INFRASTRUCTURE:
+            if status.disruptions > failures.max_disruptions:
+                limit = f"maxDisruptions is {failures.max_disruptions}"
+                message = f"{outcome.message}; that was disruption {status.disruptions}, {limit}"
+                trial.finish(TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED, message, now)
+            else:
+                _retry(trial, status.disruptions, outcome, now)
+            return Ending(outcome)
+
+
+def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
+    """The decision that was recorded is what the trial's state becomes."""
+    decision = trial.status.decision
+    assert decision is not None  # else the class were another
+    match decision.action:
+        case "PAUSE":
+            trial.explain(TrialState.PAUSED, decision.reason, decision.message)
+            return Ending(outcome)
+        case "FAIL":
+            trial.set(failures=trial.status.failures + 1)
+            trial.finish(TrialState.ERROR, decision.reason, decision.message, now)
+            return Ending(outcome, failed=True)
+        case _:
+            trial.finish(TrialState.TERMINATED, decision.reason, decision.message, now)
+            return Ending(outcome)
+
+
+def _retry(trial: TrialMachine, count: int, outcome: AttemptOutcome, now: float) -> None:
+    """Sends the trial to the back of the queue, not to run before its backoff is over."""
+    setting = trial.context.spec.failures.backoff
+    backoff = Backoff(seconds(setting.initial), seconds(setting.max))
+    wait = backoff.delay(count, f"{trial.uid}/{outcome.failure_class}")
+    start = trial.status.checkpoint
+    where = (
+        f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
+    )
+    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(f"{outcome.message}; will be retried {where}"))
+    trial.set(retry_time=rfc3339(now + wait))
+
+
+def _unacked_results(trial: TrialMachine) -> list[Result]:
+    """The results that the agent printed because nobody had acknowledged them, in order."""
+    unacked = []
+    for line in trial.logs.agent_lines if trial.logs else ():
+        if not line.startswith(UNACKED_PREFIX):
+            continue
+        try:
+            unacked.append(parse_result(json.loads(line.removeprefix(UNACKED_PREFIX))))
+        except (ProtocolError, ValueError):
+            continue  # a line cut off by the log's own limits: the gap shows as ResultsComplete=False
+    return sorted(unacked, key=lambda result: result.seq)

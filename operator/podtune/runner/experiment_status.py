@@ -1,0 +1,120 @@
+"""How an experiment's status reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podtune.api.conditions import Condition, clip, set_condition
+from podtune.api.experiment import BestTrial, ExperimentStatus, TrialCounts
+from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why no more trials are made, and whether that is a good end."""
+
+    reason: ExperimentReason
+    message: str
+    good: bool = True
+
+
+def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
+    """The table of trials by state."""
+    return TrialCounts(
+        total=sum(by_state.values()),
+        pending=by_state.get(TrialState.PENDING, 0),
+        running=by_state.get(TrialState.RUNNING, 0),
+        paused=by_state.get(TrialState.PAUSED, 0),
+        terminated=by_state.get(TrialState.TERMINATED, 0),
+        error=by_state.get(TrialState.ERROR, 0),
+        stopped_early=stopped_early,
+    )
+
+
+def project(
+    before: ExperimentStatus,
+    *,
+    trials: TrialCounts,
+    best: BestTrial | None,
+    ended: Ended | None,
+    over: bool,
+    problem: str,
+    hindrance: str,
+    generation: int,
+    now: str,
+) -> ExperimentStatus:
+    """The status that follows from what is known.
+
+    Args:
+        before: The status so far; transition times are taken from it.
+        trials: Trials by state.
+        best: The best result so far.
+        ended: Why no more trials are made; None while there may be more.
+        over: Whether all trials are finished too.
+        problem: Why the spec can't be used; empty where it can.
+        hindrance: What keeps trials from being made at present; empty where nothing does.
+        generation: The generation of the spec.
+        now: The present time (RFC 3339).
+    """
+    state, message = _state(trials, ended, over=over, problem=problem, hindrance=hindrance)
+    conditions = tuple(before.conditions)
+    for type_, holds, reason, text in _truths(ended, over=over, problem=problem, message=message):
+        conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
+    return before.model_copy(
+        update={
+            "observed_generation": generation,
+            "state": state,
+            "message": clip(message),
+            "trials": trials,
+            "best": best,
+            "completion_time": (before.completion_time or now) if state.is_finished else None,
+            "conditions": list(conditions),
+        }
+    )
+
+
+def without_times(status: ExperimentStatus) -> ExperimentStatus:
+    """The status without what a mere passing of time changes, for telling whether a write is due."""
+    conditions: list[Condition] = [c.model_copy(update={"last_transition_time": ""}) for c in status.conditions]
+    return status.model_copy(update={"conditions": conditions, "completion_time": None})
+
+
+def _state(
+    trials: TrialCounts, ended: Ended | None, *, over: bool, problem: str, hindrance: str
+) -> tuple[ExperimentState, str]:
+    done = trials.terminated + trials.error
+    progress = f"{done} of {trials.total} trials done, {trials.running} running"
+    if ended is not None and over:
+        return (ExperimentState.COMPLETE if ended.good else ExperimentState.FAILED), ended.message
+    if problem:
+        return ExperimentState.STALLED, problem
+    if ended is not None:
+        return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
+    if hindrance:
+        return ExperimentState.RUNNING, f"{progress}; {hindrance}"
+    return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
+
+
+def _truths(
+    ended: Ended | None, *, over: bool, problem: str, message: str
+) -> list[tuple[ConditionType, bool, str, str]]:
+    if problem:
+        accepted = [
+            (ConditionType.READY, False, str(ExperimentReason.INVALID_SPEC), problem),
+            (ConditionType.STALLED, True, str(ExperimentReason.INVALID_SPEC), problem),
+        ]
+    else:
+        accepted = [
+            (ConditionType.READY, True, str(ExperimentReason.ACCEPTED), "the experiment is served"),
+            (ConditionType.STALLED, False, str(ExperimentReason.ACCEPTED), ""),
+        ]
+    finished = ended is not None and over
+    reason = str(ended.reason) if ended is not None and finished else str(ExperimentReason.IN_PROGRESS)
+    complete = finished and ended is not None and ended.good
+    failed = finished and ended is not None and not ended.good
+    return [
+        *accepted,
+        (ConditionType.COMPLETE, complete, reason, message if finished else ""),
+        (ConditionType.FAILED, failed, reason, message if finished else ""),
+    ]

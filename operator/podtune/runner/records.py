@@ -1,0 +1,139 @@
+"""What the runner knows of the cluster: slim, frozen records of the objects that were seen.
+
+The adapters make them of what the API server says; the runner never sees a manifest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.trial import TrialSpec, TrialStatus
+
+
+class PodPhase(StrEnum):
+    """A pod's phase, as Kubernetes has it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all containers of the pod have ended for good."""
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a pod does not run yet.
+
+    Attributes:
+        reason: The scheduler's or kubelet's own word, such as Unschedulable or ImagePullBackOff.
+        message: Their own sentence.
+        hopeless: Whether waiting alone rarely helps: a bad image, a missing Secret or ConfigMap.
+    """
+
+    reason: str
+    message: str
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """How a container of a pod ended."""
+
+    name: str
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A trial's pod.
+
+    Attributes:
+        trial: Name of the trial.
+        attempt: Number of the attempt, from 1.
+        uid: UID of the pod, which is the attempt's id.
+        version: Resource version, for telling old news from new.
+        deleting: Whether its deletion was asked for, by whomever.
+        interrupted: Whether that was before the training program had ended.
+        gone: Whether it is no longer there; the rest is what was last seen.
+        training: Whether the training container has started.
+        restoring: Whether a checkpoint is being restored.
+        waiting: Why it does not run yet.
+        ends: Containers that ended, without the agent.
+        agent_message: The agent's termination message.
+        disruption: Reason and message of a DisruptionTarget or TerminationTarget condition.
+        reason: Reason of the pod as a whole, such as Evicted.
+        message: Its message.
+        started: When the kubelet took it up, in seconds since the epoch; 0 where it has not.
+    """
+
+    name: str
+    uid: str
+    trial: str
+    attempt: int
+    phase: PodPhase = PodPhase.PENDING
+    version: int = 0
+    deleting: bool = False
+    interrupted: bool = False
+    gone: bool = False
+    node: str = ""
+    training: bool = False
+    restoring: bool = False
+    waiting: Waiting | None = None
+    ends: tuple[ContainerEnd, ...] = ()
+    agent_message: str = ""
+    disruption: str = ""
+    reason: str = ""
+    message: str = ""
+    started: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.gone or self.phase.is_finished
+
+    @property
+    def gone_unfinished(self) -> bool:
+        """Whether it vanished before its end was seen."""
+        return self.gone and not self.phase.is_finished
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A Trial resource."""
+
+    name: str
+    uid: str
+    version: int
+    generation: int
+    spec: TrialSpec
+    status: TrialStatus
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An Experiment resource.
+
+    Attributes:
+        spec: What is asked for; None where it can't be read.
+        problem: Why the spec can't be used: one sentence; empty where it can.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    generation: int
+    spec: ExperimentSpec | None
+    status: ExperimentStatus
+    problem: str = ""
+    deleting: bool = False

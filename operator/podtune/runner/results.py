@@ -1,0 +1,61 @@
+"""Taking in a trial's results: what each one changes in the trial's status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from podtune.api.experiment import Objective
+from podtune.api.trial import TrialStatus
+from podtune.protocol.messages import Result, Value
+
+MAX_SHOWN = 64
+"""Longest value that a status shows, in characters."""
+
+
+def show(value: Value) -> str:
+    """Writes a metric's value for a status; a float so that reading it back gives the same number."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)[:MAX_SHOWN] if isinstance(value, str) else repr(value)
+
+
+def shown(metrics: Mapping[str, Value]) -> dict[str, str]:
+    """Writes a result's metrics for a status."""
+    return {name: show(value) for name, value in metrics.items()}
+
+
+def number(metrics: Mapping[str, Value], name: str) -> float | None:
+    """A metric's value as a number, None where there is none."""
+    value = metrics.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def best_value(status: TrialStatus, metric: str) -> float | None:
+    """The best value of a trial so far, None where it has none."""
+    written = status.best.get(metric)
+    return None if written is None else float(written)
+
+
+def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
+    """Whether a result goes beyond what was recorded: a stretch that is run again after a restore does not."""
+    time = number(result.metrics, time_attribute)
+    if time is None or math.isnan(time):
+        return True
+    return status.progress == "" or time > float(status.progress)
+
+
+def with_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
+    """The status after a result: last and best result, iteration and progress."""
+    changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
+    if is_new(status, result, time_attribute):
+        changes["last_result"] = shown(result.metrics)
+        time = number(result.metrics, time_attribute)
+        if time is not None and not math.isnan(time):
+            changes["progress"] = repr(time)
+    value = number(result.metrics, objective.metric)
+    if value is not None and objective.is_better(value, best_value(status, objective.metric)):
+        changes["best"] = shown(result.metrics)
+    return status.model_copy(update=changes)

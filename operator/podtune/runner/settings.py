@@ -1,0 +1,36 @@
+"""Times and limits of the runner; they belong to the operator, not to an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from podtune.runner.retry import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """How long the runner waits for what; all in seconds.
+
+    Attributes:
+        result_debounce: A result that nothing depends on is written to the status within this.
+        checkpoint_debounce: A committed checkpoint is written to the status within this.
+        pending_debounce: A pod that does not start is explained in the status after this.
+        experiment_debounce: The experiment's status is written this often at most.
+        checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
+        pause_wait: A pause waits this long for a new checkpoint.
+        cleanup_interval: Finished pods are deleted in bulk this often, or when `cleanup_batch` have gathered.
+        cleanup_batch: See there.
+        proposal_batch: Proposals asked for at a time, at most.
+        api_backoff: Wait before an action that failed is tried again.
+    """
+
+    result_debounce: float = 3.0
+    checkpoint_debounce: float = 0.5
+    pending_debounce: float = 2.0
+    experiment_debounce: float = 1.0
+    checkpoint_wait: float = 60.0
+    pause_wait: float = 60.0
+    cleanup_interval: float = 5.0
+    cleanup_batch: int = 64
+    proposal_batch: int = 16
+    api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -1,0 +1,21 @@
+"""Points in time as the Kubernetes API writes them; inside, they are seconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: float) -> str:
+    """Writes a point in time, such as 2026-01-02T03:04:05Z."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_rfc3339(text: str | None) -> float | None:
+    """Reads one back; None stays None.
+
+    Raises:
+        ValueError: The text is no point in time.
+    """
+    if not text:
+        return None
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,109 @@
+"""How a trial's status reads: the projection of what is known onto state, message and conditions."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import Condition, clip, set_condition
+from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.runner.records import Pod
+from podtune.runner.timestamps import rfc3339
+from podtune.runner.trial_machine import TrialMachine
+
+
+def explain_pod(trial: TrialMachine, pod: Pod, now: float) -> None:
+    """Says in the status what the current attempt's pod is doing."""
+    if trial.status.decision is not None:
+        if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
+            trial.touch(now)
+    elif pod.training:
+        if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
+            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now))
+            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+            trial.touch(now)
+    else:
+        reason, message = _why_pending(pod)
+        if trial.explain(TrialState.PENDING, reason, clip(message)):
+            trial.set(attempt=trial.attempt)
+            trial.touch(now + trial.context.settings.pending_debounce)
+
+
+def explain_queue(trial: TrialMachine, now: float) -> None:
+    """Says in the status that a trial without a pod waits for its turn."""
+    if trial.status.state is None:
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials places")
+        trial.touch(now + trial.context.settings.pending_debounce)
+
+
+def finish_wording(trial: TrialMachine, now: float) -> None:
+    """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
+    if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
+        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+    elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
+        trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, _completion_message(trial))
+    trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
+
+
+def progress_message(trial: TrialMachine) -> str:
+    """Such as: epoch 9, accuracy 0.961; attempt 2 resumed from iteration 6 after exit code 1."""
+    parts = [_last_result(trial)] if trial.status.last_result else ["no result yet"]
+    last = trial.status.last_attempt
+    if last is not None:
+        restored = trial.restored
+        start = f"resumed from iteration {restored.step}" if restored and restored.step else "started afresh"
+        after = f"exit code {last.exit_code}" if last.exit_code else last.reason
+        parts.append(f"attempt {trial.attempt} {start} after {after}")
+        if restored and restored.message:
+            parts.append(restored.message)
+    if trial.store_problem is not None:
+        parts.append(trial.store_problem.message)
+    return clip("; ".join(parts))
+
+
+def _last_result(trial: TrialMachine) -> str:
+    last, metric = trial.status.last_result, trial.context.spec.objective.metric
+    time = trial.context.time_attribute
+    shown = [f"{name} {last[name]}" for name in (time, metric) if name in last]
+    return ", ".join(shown) or ", ".join(f"{name} {value}" for name, value in list(last.items())[:2])
+
+
+def _completion_message(trial: TrialMachine) -> str:
+    metric = trial.context.spec.objective.metric
+    if metric not in trial.status.best:
+        seen = ", ".join(sorted(trial.status.last_result)) or "none"
+        return clip(f"ended by itself without ever reporting {metric}; metrics seen: {seen}")
+    return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")
+
+
+def _why_pending(pod: Pod) -> tuple[str, str]:
+    if pod.restoring:
+        return TrialReason.RESTORING, "the checkpoint is being restored"
+    if pod.waiting is None:
+        return TrialReason.STARTING, f"pod {pod.name} is starting" + (f" on node {pod.node}" if pod.node else "")
+    words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting.message else pod.waiting.reason
+    if pod.waiting.reason in ("Unschedulable", "SchedulingGated"):
+        return TrialReason.UNSCHEDULABLE, words
+    if pod.waiting.hopeless:
+        return TrialReason.CANNOT_START, words
+    return TrialReason.PULLING_IMAGE if pod.waiting.reason == "PullingImage" else TrialReason.STARTING, words
+
+
+def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
+    status = trial.status
+    moment, generation = rfc3339(now), trial.generation
+    conditions = tuple(status.conditions)
+
+    def put(type_: ConditionType, holds: bool, reason: str, message: str) -> None:
+        nonlocal conditions
+        conditions = set_condition(conditions, type_, holds, reason, message, now=moment, generation=generation)
+
+    put(ConditionType.RUNNING, status.state is TrialState.RUNNING, status.reason, "")
+    if status.state is not None and status.state.is_finished:
+        good = status.state is TrialState.TERMINATED
+        put(ConditionType.COMPLETE, good, status.reason, status.message)
+        put(ConditionType.FAILED, not good, status.reason, status.message)
+    if trial.store_problem is not None:
+        put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
+    elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
+        put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
+    if trial.results_lost:
+        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "results of an ended attempt could not be had")
+    return conditions
