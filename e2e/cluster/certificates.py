@@ -70,8 +70,9 @@ def write_kubeconfig(path: Path, pki: Path, client: str) -> None:
 
 def _authority(pki: Path) -> None:
     _key(pki / "ca.key")
-    run([program("openssl"), "req", "-x509", "-new", "-key", pki / "ca.key", "-subj", "/CN=podtune-e2e-ca", "-days", _DAYS,
-         "-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature", "-out", pki / "ca.crt"])  # fmt: skip
+    usage = "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"
+    run([program("openssl"), "req", "-x509", "-new", "-key", pki / "ca.key", "-subj", "/CN=podtune-e2e-ca",
+         "-days", _DAYS, "-addext", usage, "-out", pki / "ca.crt"])  # fmt: skip
 
 
 def _key(path: Path) -> None:

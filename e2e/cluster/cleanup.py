@@ -13,14 +13,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.cluster import cgroups, network
+from e2e.cluster import cgroups, gpus, network
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CGROUP, NODES, Layout
-from e2e.cluster.nodes import DEVICE_PLUGINS, GPU_MARK, cni_network
+from e2e.cluster.nodes import cni_network
 
 _MNT_DETACH = 2
 _CNI_RESULTS = Path("/var/lib/cni/results")
 _CONTAINER_LOGS = Path("/var/log/containers")
+_DEVICE_PLUGINS = gpus.MARK.parent
 _SHIM_SOCKETS = Path("/run/containerd/s")
 
 
@@ -98,13 +99,13 @@ def _remove_strays(layout: Layout, sockets: list[Path]) -> None:
     for link in _CONTAINER_LOGS.glob("*.log"):
         if link.is_symlink() and layout.state in link.readlink().parents:
             link.unlink(missing_ok=True)
-    if GPU_MARK.exists():
+    if gpus.MARK.exists():
         # Without the mark the socket would be another kubelet's.
-        (DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
-        GPU_MARK.unlink()
+        (_DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
+        gpus.MARK.unlink()
     for directory in (
         _SHIM_SOCKETS, _SHIM_SOCKETS.parent, _CNI_RESULTS, _CNI_RESULTS.parent, _CONTAINER_LOGS,
-        DEVICE_PLUGINS, DEVICE_PLUGINS.parent,
+        _DEVICE_PLUGINS, _DEVICE_PLUGINS.parent,
     ):  # fmt: skip
         if directory.is_dir() and not any(directory.iterdir()):
             directory.rmdir()

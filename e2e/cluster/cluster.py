@@ -26,6 +26,8 @@ class Cluster(ABC):
     """
 
     mode: str
+    tools: str
+    """Name of the set of tools that commands on the cluster find on their path."""
 
     def __init__(self, layout: Layout, s3: S3Access) -> None:
         self.layout = layout
@@ -61,7 +63,10 @@ class Cluster(ABC):
     @property
     def environment(self) -> dict[str, str]:
         """Variables that commands on the cluster need, without those of this process."""
-        path = [str(tools.ensure()), os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")]
+        path = [
+            str(tools.ensure(self.tools)),
+            os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ]
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "PATH": os.pathsep.join(dict.fromkeys(path)),
@@ -97,9 +102,14 @@ class Cluster(ABC):
             subprocess.TimeoutExpired: It took too long.
         """
         done = subprocess.run(
-            [*self.enter, *map(str, command)], check=False, input=stdin, text=True, capture_output=True, timeout=timeout,
+            [*self.enter, *map(str, command)],
+            check=False,
+            input=stdin,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
             env=self._command_environment(environment),
-        )  # fmt: skip
+        )
         if check and done.returncode != 0:
             said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LOG_LINES_SHOWN:])
             raise ClusterError(f"{' '.join(map(str, command))[:200]}: exit {done.returncode}\n{said}")
@@ -128,6 +138,10 @@ class Cluster(ABC):
     @abstractmethod
     def inside(self) -> AbstractContextManager[None]:
         """Move this thread onto the cluster's network while the context lasts."""
+
+    @abstractmethod
+    def node_name(self, node: str) -> str:
+        """Return the Kubernetes name of ``n1`` (for the operator and S3) or ``n2`` (which tests may break)."""
 
     @abstractmethod
     def load_image(self, tag: str) -> list[str]:

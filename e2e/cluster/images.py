@@ -32,7 +32,7 @@ def s3_tag() -> str:
 
 def bundled(tools: Path) -> list[Archive]:
     """Return the images every cluster has: pause, busybox and the S3 server."""
-    return [_pause(), _busybox(), _s3(tools)]
+    return [_pause(), _busybox(), s3_server(tools)]
 
 
 def load(layout: Layout, archive: Archive, nodes: Sequence[Node] = NODES) -> list[str]:
@@ -91,7 +91,7 @@ def _busybox() -> Archive:
     return archives.ensure_one_layer(BUSYBOX, [*_busybox_files(), *links], {"Cmd": ["sh"], "Env": [_PATH]})
 
 
-def _s3(tools: Path) -> Archive:
+def s3_server(tools: Path) -> Archive:
     files = [
         *(File(path, directory=True) for path in ("usr", "usr/local", "usr/local/bin", "data")),
         File("tmp", directory=True, mode=0o1777),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from e2e.cluster import nodes, tools
+from e2e.cluster import gpus, tools
+from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import Layout
 from e2e.cluster.processes import Component, wait_until
 
@@ -13,10 +14,10 @@ _STAGES = Path(__file__).parent / "manifests" / "kwok-stages.yaml"
 _NAME = "kwok"
 _KEY = "kwok.x-k8s.io/node"
 _SELECTOR = f"{_KEY}=fake"
-_CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", nodes.GPU_RESOURCE: "8"}
+_CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", gpus.RESOURCE: "8"}
 
 
-def add(layout: Layout, cluster_tools: Path, count: int) -> None:
+def add(layout: Layout, kubectl: Kubectl, count: int) -> None:
     """Start kwok, add fake nodes and wait until all are Ready."""
     component = Component(layout, _NAME, [
         f"{tools.ensure('kwok')}/kwok", f"--kubeconfig={layout.kubeconfig}", f"--config={_STAGES}",
@@ -26,20 +27,20 @@ def add(layout: Layout, cluster_tools: Path, count: int) -> None:
     if component.main_process() is None:
         component.start()
     fakes = {"apiVersion": "v1", "kind": "List", "items": [_node(index) for index in range(count)]}
-    nodes.kubectl(layout, cluster_tools, "apply", "-f", "-", stdin=json.dumps(fakes), timeout=300)
+    kubectl("apply", "-f", "-", stdin=json.dumps(fakes), timeout=300)
 
     def ready() -> bool:
         path = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
-        listed = nodes.kubectl(layout, cluster_tools, "get", "nodes", "-l", _SELECTOR, "-o", f"jsonpath={path}")
+        listed = kubectl("get", "nodes", "-l", _SELECTOR, "-o", f"jsonpath={path}")
         return listed.split().count("True") >= count
 
     component.wait_ready(ready, 60 + count / 10)
 
 
-def remove(layout: Layout, cluster_tools: Path) -> None:
+def remove(layout: Layout, kubectl: Kubectl) -> None:
     """Remove the fake nodes and their pods, then stop kwok."""
-    listed = json.loads(nodes.kubectl(layout, cluster_tools, "get", "pods", "-A", "-o", "json"))
-    fakes = nodes.kubectl(layout, cluster_tools, "get", "nodes", "-l", _SELECTOR, "-o", "name").split()
+    listed = json.loads(kubectl("get", "pods", "-A", "-o", "json"))
+    fakes = kubectl("get", "nodes", "-l", _SELECTOR, "-o", "name").split()
     names = {name.removeprefix("node/") for name in fakes}
     stranded: dict[str, list[str]] = {}
     for pod in listed["items"]:
@@ -53,13 +54,13 @@ def remove(layout: Layout, cluster_tools: Path) -> None:
                 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}} for name in pods
             ],
         }
-        nodes.kubectl(
-            layout, cluster_tools, "delete", "-f", "-", "--force", "--grace-period=0", "--wait=false",
+        kubectl(
+            "delete", "-f", "-", "--force", "--grace-period=0", "--wait=false",
             "--ignore-not-found", stdin=json.dumps(objects), timeout=300,
         )  # fmt: skip
-    nodes.kubectl(layout, cluster_tools, "delete", "nodes", "-l", _SELECTOR, "--wait=false", timeout=300)
+    kubectl("delete", "nodes", "-l", _SELECTOR, "--wait=false", timeout=300)
     wait_until(
-        lambda: not nodes.kubectl(layout, cluster_tools, "get", "nodes", "-l", _SELECTOR, "-o", "name").strip(),
+        lambda: not kubectl("get", "nodes", "-l", _SELECTOR, "-o", "name").strip(),
         "fake nodes remain", 60,
     )  # fmt: skip
     Component.load(layout, _NAME).kill()

@@ -10,19 +10,33 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from e2e.cluster import archives, cgroups, certificates, cleanup, control_plane, images, kwok, network, nodes, packages, tools
+from e2e.cluster import (
+    archives,
+    certificates,
+    cgroups,
+    cleanup,
+    control_plane,
+    images,
+    kwok,
+    network,
+    nodes,
+    packages,
+    storage,
+    tools,
+)
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.kubectl import Kubectl, bind
 from e2e.cluster.layout import NODES, SYSTEM_NODE, Layout, Node, node_named
-from e2e.cluster.processes import Component, wait_until
-from e2e.cluster.storage import NAMESPACE as S3_NAMESPACE
-from e2e.cluster.storage import S3Access, S3Client, manifest
+from e2e.cluster.processes import Component
+from e2e.cluster.storage import S3Access, S3Client
 
 
 class NativeCluster(Cluster):
     """See `Cluster`."""
 
     mode = "native"
+    tools = "cluster"
 
     @property
     def enter(self) -> list[str]:
@@ -30,6 +44,9 @@ class NativeCluster(Cluster):
 
     def inside(self) -> AbstractContextManager[None]:
         return network.inside()
+
+    def node_name(self, node: str) -> str:
+        return node_named(node).name
 
     def load_image(self, tag: str) -> list[str]:
         return images.load(self.layout, archives.current(tag))
@@ -64,7 +81,7 @@ class NativeCluster(Cluster):
         found = node_named(node)
         self.start_component(found.kubelet)
         nodes.wait_kubelet(self.layout, found)
-        nodes.wait_ready(self.layout, found, tools.ensure())
+        nodes.wait_ready(self.layout, found, self.kubectl)
 
     def kill_node(self, node: str) -> None:
         found = node_named(node)
@@ -79,10 +96,10 @@ class NativeCluster(Cluster):
         self.start_kubelet(node)
 
     def add_kwok_nodes(self, count: int) -> None:
-        kwok.add(self.layout, tools.ensure(), count)
+        kwok.add(self.layout, self.kubectl, count)
 
     def remove_kwok_nodes(self) -> None:
-        kwok.remove(self.layout, tools.ensure())
+        kwok.remove(self.layout, self.kubectl)
 
     def _components(self, node: Node) -> tuple[Component, Component]:
         return Component.load(self.layout, node.kubelet), Component.load(self.layout, node.containerd)
@@ -104,6 +121,7 @@ def up(layout: Layout) -> None:
     cgroups.create(cgroups.COMPONENTS)
     network.create()
     certificates.create(layout)
+    kubectl = _kubectl(layout, binaries)
     access = S3Access.generate(SYSTEM_NODE.address)
     with ThreadPoolExecutor() as pool:
         runtimes = [pool.submit(_start_runtime, layout, node, bundled) for node in NODES]
@@ -112,10 +130,11 @@ def up(layout: Layout) -> None:
             # A kubelet needs its node's runtime within seconds, but not its images.
             nodes.start_kubelet(layout, node, binaries)
         _all(runtimes)
-        storage = pool.submit(_start_storage, layout, binaries, access)
-        _all([pool.submit(nodes.wait_ready, layout, node, binaries) for node in NODES])
+        client = S3Client(access, network.inside)
+        s3 = pool.submit(storage.start, kubectl, access, str(layout.s3_data), client)
+        _all([pool.submit(nodes.wait_ready, layout, node, kubectl) for node in NODES])
         control_plane.start_proxy(layout, binaries)
-        storage.result()
+        s3.result()
     layout.description.touch(mode=0o600)
     layout.description.write_text(json.dumps({"mode": NativeCluster.mode, "s3": asdict(access)}))
     print(f"the cluster is up after {time.monotonic() - began:.0f} s", flush=True)
@@ -132,7 +151,9 @@ def problems(layout: Layout) -> list[str]:
     """Return what is wrong with the cluster, one line each; nothing when it is healthy."""
     if not network.exists():
         return ["the network namespace does not exist"]
-    found = [f"{name}: {wrong}" for name in control_plane.COMPONENTS if (wrong := control_plane.check_running(layout, name))]
+    found = [
+        f"{name}: {wrong}" for name in control_plane.COMPONENTS if (wrong := control_plane.check_running(layout, name))
+    ]
     for node in NODES:
         if not nodes.kubelet_is_healthy(node):
             found.append(f"{node.kubelet}: does not answer")
@@ -144,7 +165,8 @@ def problems(layout: Layout) -> list[str]:
     binaries = tools.installed()
     if binaries is None:
         return ["the tools are gone from the cache"]
-    found = [f"node {node.name}: not Ready" for node in NODES if not nodes.is_ready(layout, node, binaries)]
+    kubectl = _kubectl(layout, binaries)
+    found = [f"node {node.name}: not Ready" for node in NODES if not nodes.is_ready(node, kubectl)]
     description = json.loads(layout.description.read_text())
     if not S3Client(S3Access(**description["s3"]), network.inside).bucket_exists():
         found.append("S3: the bucket cannot be reached")
@@ -158,14 +180,8 @@ def _start_runtime(layout: Layout, node: Node, bundled: list[archives.Archive]) 
             images.load(layout, archive, [node])
 
 
-def _start_storage(layout: Layout, binaries: Path, access: S3Access) -> None:
-    nodes.kubectl(layout, binaries, "apply", "-f", "-", stdin=manifest(access, str(layout.s3_data)))
-    nodes.kubectl(
-        layout, binaries, "rollout", "status", "deployment/s3", "-n", S3_NAMESPACE, "--timeout=90s", timeout=100
-    )  # fmt: skip
-    client = S3Client(access, network.inside)
-    wait_until(client.answers, f"the S3 server cannot be reached at {access.endpoint}", 30)
-    client.create_bucket()
+def _kubectl(layout: Layout, binaries: Path) -> Kubectl:
+    return bind(binaries / "kubectl", layout.kubeconfig, network.enter_command())
 
 
 def _all(futures: list[Future[None]]) -> None:

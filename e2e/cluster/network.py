@@ -95,10 +95,22 @@ def inside() -> Iterator[None]:
 
 
 def outside_command() -> list[str]:
-    """Return the prefix that runs a program on the machine's own network, from wherever we are."""
-    if Path("/proc/self/ns/net").readlink() == Path("/proc/1/ns/net").readlink():
+    """Return the prefix that runs a program on the machine's own network, from wherever we are.
+
+    Raises:
+        ClusterError: We are inside the namespace, and so is everything that led here.
+    """
+    if not exists():
         return []
-    return ["nsenter", "--net=/proc/1/ns/net", "--"]
+    inside_namespace = NAMESPACE_FILE.stat().st_ino
+    pid = os.getpid()
+    while pid > 1:
+        own = Path(f"/proc/{pid}/ns/net")
+        if own.stat().st_ino != inside_namespace:
+            return [] if pid == os.getpid() else ["nsenter", f"--net={own}", "--"]
+        # The parent's id is the second field after the program's name, which is in brackets.
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    raise ClusterError("this has to run outside the cluster's network namespace")
 
 
 def _setns(descriptor: int) -> None:

@@ -2,7 +2,7 @@
 
 What two kubelets on one machine would fight over is kept apart: cgroup roots (each removes pods it does not know),
 log directories, pod networks and runc's state. The device plugin directory cannot be moved; nothing here uses it
-but for the mark that keeps simulated GPUs (see `_keep_simulated_gpus`).
+but for the mark that keeps simulated GPUs (see `gpus.MARK`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,12 @@ import json
 import os
 from pathlib import Path
 
-from e2e.cluster import cgroups, images, network
+from e2e.cluster import cgroups, gpus, images
 from e2e.cluster.control_plane import answers
+from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CGROUP, CLUSTER_DOMAIN, SYSTEM_NODE, Layout, Node
 from e2e.cluster.packages import CNI_PLUGINS, program
-from e2e.cluster.processes import Component, run, wait_until
-
-DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
-"""Fixed in the kubelet's source; the only directory of ours outside the state directory."""
-
-GPU_MARK = DEVICE_PLUGINS / "podtune-simulated-gpu"
-GPU_RESOURCE = "nvidia.com/gpu"
+from e2e.cluster.processes import Component
 
 
 def cni_network(node: Node) -> str:
@@ -58,7 +53,8 @@ def start_kubelet(layout: Layout, node: Node, tools: Path) -> None:
     directory = layout.node(node)
     cgroups.create(pods_cgroup(node))
     if node.gpus:
-        _keep_simulated_gpus()
+        gpus.MARK.parent.mkdir(parents=True, exist_ok=True)
+        gpus.MARK.write_text("keeps the GPUs simulated by Podtune's test cluster over restarts of the kubelet\n")
     # Pods get cluster DNS or, with `dnsPolicy: Default`, this; nothing of the machine's own.
     (directory / "resolv.conf").write_text(f"nameserver {SYSTEM_NODE.address}\n")
     settings = directory / "kubelet.json"
@@ -82,64 +78,22 @@ def kubelet_is_healthy(node: Node) -> bool:
     return answers(f"http://127.0.0.1:{node.kubelet_health_port}/healthz")
 
 
-def wait_ready(layout: Layout, node: Node, tools: Path, seconds: float = 90) -> None:
+def wait_ready(layout: Layout, node: Node, kubectl: Kubectl, seconds: float = 90) -> None:
     """Wait until the API server holds a node for Ready, and has its GPUs."""
     component = Component.load(layout, node.kubelet)
-
-    def ready() -> bool:
-        return '"Ready=True"' in _node_field(
-            layout, node, tools, '{range .status.conditions[*]}"{.type}={.status}"{end}'
-        )
-
-    try:
-        wait_until(ready, f"node {node.name} is not Ready", seconds, component.check_alive)
-        if node.gpus:
-            _simulate_gpus(layout, node, tools, seconds)
-    except Exception as error:
-        error.add_note(component.log_tail())
-        raise
+    component.wait_ready(lambda: _says_ready(node, kubectl), seconds)
+    if node.gpus:
+        gpus.simulate(kubectl, node.name, node.gpus, seconds)
 
 
-def is_ready(layout: Layout, node: Node, tools: Path) -> bool:
+def is_ready(node: Node, kubectl: Kubectl) -> bool:
     """Return whether the API server holds a node for Ready, with all its GPUs."""
-    conditions = _node_field(layout, node, tools, '{range .status.conditions[*]}"{.type}={.status}"{end}')
-    return '"Ready=True"' in conditions and (not node.gpus or _gpus(layout, node, tools) == str(node.gpus))
+    return _says_ready(node, kubectl) and gpus.allocatable(kubectl, node.name) == node.gpus
 
 
-def _simulate_gpus(layout: Layout, node: Node, tools: Path, seconds: float) -> None:
-    """Give a node GPUs that are not there: the scheduler counts them, containers get no device."""
-    path = f"/status/capacity/{GPU_RESOURCE.replace('/', '~1')}"
-    if _gpus(layout, node, tools) != str(node.gpus):
-        patch = json.dumps([
-            {"op": "add", "path": path, "value": str(node.gpus)},
-            {"op": "add", "path": path.replace("capacity", "allocatable"), "value": str(node.gpus)},
-        ])  # fmt: skip
-        kubectl(layout, tools, "patch", "node", node.name, "--subresource=status", "--type=json", "-p", patch)
-    wait_until(lambda: _gpus(layout, node, tools) == str(node.gpus), f"{node.name} has no simulated GPUs", seconds)
-
-
-def _keep_simulated_gpus() -> None:
-    """Leave a file where the kubelet looks for checkpoints of device plugins.
-
-    A kubelet that finds none takes its node for a new one and zeroes all extended resources when it starts; running
-    pods that hold a GPU would then be refused. It only lists the directory, so any file will do.
-    """
-    DEVICE_PLUGINS.mkdir(parents=True, exist_ok=True)
-    GPU_MARK.write_text("keeps the GPUs simulated by Podtune's test cluster over restarts of the kubelet\n")
-
-
-def _gpus(layout: Layout, node: Node, tools: Path) -> str:
-    return _node_field(layout, node, tools, f"{{.status.allocatable.{GPU_RESOURCE.replace('.', chr(92) + '.')}}}")
-
-
-def _node_field(layout: Layout, node: Node, tools: Path, path: str) -> str:
-    return kubectl(layout, tools, "get", "node", node.name, "--ignore-not-found", "-o", f"jsonpath={path}")
-
-
-def kubectl(layout: Layout, tools: Path, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-    """Run kubectl as the administrator, inside the namespace."""
-    command = [*network.enter_command(), f"{tools}/kubectl", f"--kubeconfig={layout.kubeconfig}", *arguments]
-    return run(command, stdin=stdin, timeout=timeout, environment=network.environment_inside())
+def _says_ready(node: Node, kubectl: Kubectl) -> bool:
+    path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+    return kubectl("get", "node", node.name, "--ignore-not-found", "-o", path) == "True"
 
 
 def _cni_configuration(directory: Path, node: Node) -> dict[str, object]:

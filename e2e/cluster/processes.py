@@ -52,7 +52,11 @@ def wait_until(check: Callable[[], bool], what: str, seconds: float, alive: Call
 
 
 def run(
-    command: Sequence[str | Path], *, stdin: str | None = None, timeout: float = 120, environment: Mapping[str, str] | None = None
+    command: Sequence[str | Path],
+    *,
+    stdin: str | None = None,
+    timeout: float = 120,
+    environment: Mapping[str, str] | None = None,
 ) -> str:
     """Run a command to its end and return what it printed.
 

@@ -16,6 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.images import s3_tag
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.processes import wait_until
 
 NAMESPACE = "s3"
 NODE_PORT = 30900
@@ -166,6 +168,22 @@ class S3Client:
                 return response.status, response.read()
             finally:
                 connection.close()
+
+
+def start(kubectl: Kubectl, access: S3Access, data_directory: str, client: S3Client) -> None:
+    """Deploy the server, wait until it is reached as tests will reach it, and create the bucket.
+
+    Args:
+        kubectl: Reaches the cluster.
+        access: The credentials the server shall take.
+        data_directory: Where on the node the buckets are; they outlive the pod.
+        client: Reaches the server.
+    """
+    kubectl("apply", "-f", "-", stdin=manifest(access, data_directory))
+    kubectl("rollout", "status", "deployment/s3", "-n", NAMESPACE, "--timeout=90s")
+    # kube-proxy follows the pod's readiness within a second or so.
+    wait_until(client.answers, f"the S3 server cannot be reached at {access.endpoint}", 30)
+    client.create_bucket()
 
 
 def sign(access: S3Access, method: str, path: str, body: bytes, now: datetime) -> Mapping[str, str]:

