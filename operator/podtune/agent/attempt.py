@@ -1,0 +1,173 @@
+"""All that an agent knows of its attempt, and what it has to say next.
+
+Pure: no files, no network, no clock. The threads around it hold one lock while they use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
+from podtune.agent.outbox import Outbox
+from podtune.agent.result_line import ResultLine
+from podtune.protocol.messages import (
+    CheckpointCommit,
+    FinalCommit,
+    Phase,
+    Reply,
+    Report,
+    Restored,
+    Result,
+    StoreProblem,
+    Value,
+)
+from podtune.trial.layout import ITERATION
+
+HEARTBEAT = 10.0
+"""Seconds between reports when there is nothing to say: so that decisions arrive."""
+REMINDER = 1.0
+"""Seconds until something is said again that a reply has left unacknowledged."""
+
+
+class Attempt:
+    """One attempt, as its agent sees it. Not thread-safe.
+
+    Attributes:
+        outbox: Results on their way.
+        checkpoints: Checkpoints on their way.
+        restored: What the attempt started from; None until it is known.
+        phase: Training, or Draining once the program has ended.
+        store_problem: Why checkpoints can't be stored at present.
+        fenced: Whether the operator has said that this attempt counts no more.
+        done: Whether the program has said that it is done.
+        complete: Whether every result was read.
+        kept: The checkpoints that must stay in the bucket, by the latest reply; None when it is not known.
+        wants: The program's instructions, as they stand in the control file.
+    """
+
+    def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
+        self._id = attempt_id
+        self._objective = objective
+        self._has_store = has_store
+        self._start_iteration = 0
+        self._sent_seq = 0
+        self._unsaid = True  # the first report says that the agent is there
+        self._awaits_reply = False
+        self._replied_at = float("-inf")
+        self.outbox = Outbox()
+        self.checkpoints = CheckpointQueue()
+        self.restored: Restored | None = None
+        self.phase: Phase = "Training"
+        self.store_problem: StoreProblem | None = None
+        self.fenced = False
+        self.done = False
+        self.complete = True
+        self.kept: tuple[str, ...] | None = None
+        self.wants: Mapping[str, bool] = {"shouldCheckpoint": False, "shouldStop": False}
+
+    def set_restored(self, restored: Restored, iteration: int) -> None:
+        """Learns what the attempt started from; iterations are counted on from there."""
+        self.restored = restored
+        self._start_iteration = iteration
+        self._unsaid = True
+
+    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
+        """Takes a line of results in, read at `time`; returns a checkpoint that is given up because of it, if any."""
+        self.done = self.done or line.done
+        if not line.is_result:
+            return None
+        seq = self.outbox.last_seq + 1
+        metrics, step = self._with_iteration(line.metrics, seq)
+        stores = line.checkpoint is not None and self._has_store
+        self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
+        if line.checkpoint is None or not stores:
+            return None
+        metric = str(metrics.get(self._objective, ""))
+        return self.checkpoints.add(PendingCheckpoint(seq, step, line.checkpoint, metric))
+
+    def set_store_problem(self, problem: StoreProblem | None) -> None:
+        """Learns how the store is: None means that it works."""
+        if problem != self.store_problem:
+            self.store_problem = problem
+            self._unsaid = True
+
+    def commit(self, commit: CheckpointCommit) -> None:
+        """The checkpoint in flight is in the bucket."""
+        self.checkpoints.succeed(commit)
+        self.set_store_problem(None)
+        self._unsaid = True
+
+    def start_draining(self) -> None:
+        """The program has ended. Where nothing is left to deliver, nobody has to hear of it but the final commit."""
+        self.phase = "Draining"
+        if not (self.outbox.is_acked and self.checkpoints.is_stored):
+            self._unsaid = True
+
+    def next_report_at(self) -> float:
+        """When the next report is due, by the clock that `take_reply` is given."""
+        if self._unsaid or self._sent_seq < self.outbox.last_seq:
+            return float("-inf")
+        waits = not self.outbox.is_acked or bool(self.checkpoints.commits)
+        return self._replied_at + (REMINDER if waits else HEARTBEAT)
+
+    def report(self) -> Report:
+        """What is to be said now."""
+        results = self.outbox.next_batch()
+        self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
+        self._unsaid = False
+        self._awaits_reply = True
+        return Report(
+            attempt=self._id,
+            phase=self.phase,
+            results=results,
+            checkpoints=self.checkpoints.to_report(),
+            restored=self.restored,
+            store_problem=self.store_problem,
+        )
+
+    def take_reply(self, reply: Reply, now: float) -> None:
+        """Learns from the operator's answer to the last report."""
+        self._awaits_reply = False
+        before = self.outbox.acked_seq
+        self.outbox.take_reply(reply.acked_seq, reply.durable_seq)
+        if self.outbox.acked_seq != before:
+            self._sent_seq = self.outbox.acked_seq  # go on at once; where nothing moved, the reminder is soon enough
+        self.checkpoints.acknowledge(reply.acked_checkpoints)
+        self.kept = reply.kept
+        self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
+        self._replied_at = now
+
+    def lost_report(self) -> None:
+        """No answer came to the last report: everything in it is to be said again."""
+        self._awaits_reply = False
+        self._sent_seq = self.outbox.acked_seq
+        self._unsaid = True
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the operator has heard all there is to say, as far as it is needed before the agent ends.
+
+        Commits need not be acknowledged: those that are not stand in the final commit.
+        """
+        return self.fenced or (self.outbox.is_acked and not self._unsaid and not self._awaits_reply)
+
+    def final_commit(self) -> FinalCommit:
+        """The agent's last word, as of now."""
+        return FinalCommit(
+            attempt=self._id,
+            seq=self.outbox.last_seq,
+            acked_seq=min(self.outbox.acked_seq, self.outbox.last_seq),
+            last=self.outbox.last,
+            checkpoints=self.checkpoints.commits,
+            restored=self.restored,
+            store_problem=self.store_problem,
+            done=self.done,
+            complete=self.complete,
+        )
+
+    def _with_iteration(self, metrics: Mapping[str, Value], seq: int) -> tuple[dict[str, Value], int]:
+        given = metrics.get(ITERATION)
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 53:
+            return dict(metrics), given
+        step = self._start_iteration + seq
+        return {**metrics, ITERATION: step}, step

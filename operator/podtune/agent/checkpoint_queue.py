@@ -1,0 +1,102 @@
+"""Checkpoints on their way into the bucket, and from there into the trial's status."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from podtune.protocol.messages import MAX_COMMITS_A_REPORT, CheckpointCommit
+
+MAX_WAITING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """A checkpoint that the program has written.
+
+    Attributes:
+        seq: The `seq` of the result that it was taken with.
+        step: The `step` of that result.
+        name: Name of its directory below `checkpoints`.
+        metric: Value of the objective's metric in that result, written; empty where there is none.
+    """
+
+    seq: int
+    step: int
+    name: str
+    metric: str = ""
+
+
+class CheckpointQueue:
+    """Uploads one checkpoint after the other, and reports each until it is recorded. Not thread-safe.
+
+    A program may write checkpoints faster than they can be stored, and the disk is not endless: beyond a few waiting
+    ones the oldest is given up. Never the newest, and never in silence: `add` returns it.
+    """
+
+    def __init__(self, max_waiting: int = MAX_WAITING) -> None:
+        self._max_waiting = max_waiting
+        self._waiting: deque[PendingCheckpoint] = deque()
+        self._in_flight: PendingCheckpoint | None = None
+        self._commits: dict[str, CheckpointCommit] = {}
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether every checkpoint is in the bucket or was given up."""
+        return not self._waiting and self._in_flight is None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a checkpoint waits and none is in flight."""
+        return bool(self._waiting) and self._in_flight is None
+
+    @property
+    def commits(self) -> tuple[CheckpointCommit, ...]:
+        """Stored checkpoints that are not recorded yet, the oldest first."""
+        return tuple(self._commits.values())
+
+    def to_report(self) -> tuple[CheckpointCommit, ...]:
+        """The newest of `commits`, as many as fit into a report."""
+        return self.commits[-MAX_COMMITS_A_REPORT:]
+
+    def add(self, checkpoint: PendingCheckpoint) -> PendingCheckpoint | None:
+        """Takes a new one; returns the one that is given up for it, if any."""
+        self._waiting.append(checkpoint)
+        return self._waiting.popleft() if len(self._waiting) > self._max_waiting else None
+
+    def give_up_all_but_newest(self) -> tuple[PendingCheckpoint, ...]:
+        """Leaves only the newest waiting, as when time is short; returns the others."""
+        given_up = [self._waiting.popleft() for _ in range(len(self._waiting) - 1)]
+        return tuple(given_up)
+
+    def start(self) -> PendingCheckpoint:
+        """Takes the oldest waiting one into flight.
+
+        Raises:
+            ValueError: There is no work.
+        """
+        if not self.has_work:
+            raise ValueError("no checkpoint waits, or one is in flight already; look at has_work first")
+        self._in_flight = self._waiting.popleft()
+        return self._in_flight
+
+    def succeed(self, commit: CheckpointCommit) -> None:
+        """The one in flight is in the bucket."""
+        self._in_flight = None
+        self._commits[commit.uri] = commit
+
+    def retry(self) -> None:
+        """The one in flight could not be stored now: it waits again, before all others."""
+        if self._in_flight is not None:
+            self._waiting.appendleft(self._in_flight)
+            self._in_flight = None
+
+    def give_up(self) -> None:
+        """The one in flight can't be stored at all."""
+        self._in_flight = None
+
+    def acknowledge(self, uris: Iterable[str]) -> None:
+        """These are recorded in the trial's status."""
+        for uri in uris:
+            self._commits.pop(uri, None)

@@ -1,0 +1,128 @@
+"""The end of an attempt: what is left is delivered while there is time, and the rest is written where it can be found.
+
+The kubelet asks the agent to end after the program has ended. What then still has to be done takes the time of a
+GPU that could already work for another trial: so nothing is waited for that the final commit can carry.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TextIO
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.event_log import EventLog
+from podtune.agent.intake import Intake
+from podtune.agent.last_words import TerminationLog, print_results
+from podtune.agent.log_stream import LogStream
+from podtune.agent.settings import Settings
+
+PATIENCE = 5.0
+"""Seconds that an operator that does not answer is waited for once everything else is done."""
+POLL = 0.05
+
+
+class Drain:
+    """Brings an attempt to its end."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        changed: threading.Condition,
+        *,
+        settings: Settings,
+        intake: Intake,
+        log_stream: LogStream | None,
+        log: EventLog,
+        output: TextIO,
+    ) -> None:
+        """Prepares the end.
+
+        Args:
+            attempt: What there is to deliver; used only with `changed` held.
+            changed: Guards `attempt`.
+            settings: How long it may take, and where the final commit goes.
+            intake: The rest of the results.
+            log_stream: The rest of the program's output, where results are read from it.
+            log: The agent's own log.
+            output: Where results go that the operator may still miss.
+        """
+        self._attempt = attempt
+        self._changed = changed
+        self._seconds = settings.drain_seconds
+        self._termination_log = TerminationLog(settings.termination_log)
+        self._intake = intake
+        self._log_stream = log_stream
+        self._log = log
+        self._output = output
+
+    def run(self) -> None:
+        """Delivers what can be delivered in time, then writes the final commit."""
+        started = time.monotonic()
+        deadline = started + self._seconds
+        read = self._read_file()
+        if self._log_stream:
+            self._log_stream.finish()
+        with self._changed:
+            self._attempt.start_draining()
+            self._changed.notify_all()
+        self._write_commit()  # at once, should the kubelet not give the time that was hoped for
+        while not read and time.monotonic() < deadline:
+            self._wait_for_change(deadline)
+            read = self._read_file()
+        self._wait_until_delivered(deadline)
+        self._conclude(time.monotonic() - started)
+
+    def _read_file(self) -> bool:
+        read = self._intake.poll()
+        if read:
+            self._intake.finish()
+        return read
+
+    def _wait_for_change(self, deadline: float) -> None:
+        with self._changed:
+            self._changed.wait(max(0.0, min(POLL, deadline - time.monotonic())))
+
+    def _wait_until_delivered(self, deadline: float) -> None:
+        with self._changed:
+            self._changed.wait_for(self._is_quiet, max(0.0, deadline - time.monotonic()))
+            patience = min(deadline, time.monotonic() + PATIENCE)
+            self._changed.wait_for(lambda: self._attempt.is_delivered, max(0.0, patience - time.monotonic()))
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing more will come that would have to be delivered."""
+        return self._attempt.fenced or self._log_stream is None or self._log_stream.is_finished
+
+    def _conclude(self, seconds: float) -> None:
+        with self._changed:
+            if self._log_stream and not self._log_stream.is_finished:
+                self._attempt.complete = False
+        self._write_commit()
+        printed = self._print_rest()
+        with self._changed:
+            commit = self._attempt.final_commit()
+        self._log.info(
+            "agent ends", seconds=round(seconds, 3), seq=commit.seq, acked_seq=commit.acked_seq, printed=printed
+        )
+
+    def _print_rest(self) -> int:
+        """Prints the results that the operator could still miss; those that did not fit into memory, too."""
+        printed = 0
+        while True:
+            with self._changed:
+                held = self._attempt.outbox.release()
+            if not held:
+                break
+            printed += print_results(held, self._output)
+            self._read_file()
+        if printed:
+            self._write_commit()
+        return printed
+
+    def _write_commit(self) -> None:
+        with self._changed:
+            commit = self._attempt.final_commit()
+        try:
+            self._termination_log.write(commit)
+        except OSError as error:
+            self._log.error("final commit can't be written", message=str(error))

@@ -1,0 +1,56 @@
+"""The agent's own log: one line of JSON an event."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+
+class EventLog:
+    """Writes events, each with what it is about. Lines of several threads don't mix: each is one write."""
+
+    def __init__(
+        self, clock: Callable[[], float], context: dict[str, str] | None = None, stream: TextIO | None = None
+    ) -> None:
+        """Starts a log.
+
+        Args:
+            clock: Seconds since the epoch.
+            context: What stands in every line, such as the trial.
+            stream: Where it goes; standard error when None.
+        """
+        self._clock = clock
+        self._context = context or {}
+        self._stream = stream or sys.stderr
+
+    def info(self, event: str, **details: object) -> None:
+        """Something went as it should."""
+        self._write("info", event, details)
+
+    def warning(self, event: str, **details: object) -> None:
+        """Something went wrong that the agent deals with."""
+        self._write("warning", event, details)
+
+    def error(self, event: str, **details: object) -> None:
+        """Something went wrong that somebody has to look at."""
+        self._write("error", event, details)
+
+    def _write(self, level: str, event: str, details: dict[str, object]) -> None:
+        line = {"time": round(self._clock(), 3), "level": level, "event": event, **self._context, **details}
+        self._stream.write(json.dumps(line, default=str) + "\n")
+        self._stream.flush()
+
+
+class Repeated:
+    """Thins out a message that comes again and again: ten times, then every tenth time, from 100 every hundredth."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def is_worth_saying(self) -> bool:
+        """Counts one more, and says whether to log it."""
+        self.count += 1
+        step: int = 10 ** (len(str(self.count)) - 1)
+        return self.count % step == 0

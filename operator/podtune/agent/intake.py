@@ -1,0 +1,144 @@
+"""Where results come in: lines of the results file, and matches on standard output."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.result_line import BadLine, ResultLine, parse_line
+from podtune.agent.results_file import ResultsFile
+from podtune.agent.settings import Settings
+from podtune.trial import layout
+from podtune.trial.sharing import make_shared_directory, open_shared
+
+
+class Intake:
+    """Puts results into the attempt, in the order in which they are read.
+
+    `take` may be called by any thread, all else by one.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        changed: threading.Condition,
+        *,
+        settings: Settings,
+        log: EventLog,
+        clock: Callable[[], float],
+    ) -> None:
+        """Prepares reading.
+
+        Args:
+            attempt: Takes the results; used only with `changed` held.
+            changed: Guards `attempt`, and is notified.
+            settings: Where the files are.
+            log: Where to tell of bad lines.
+            clock: Seconds since the epoch.
+        """
+        self._attempt = attempt
+        self._changed = changed
+        self._objective = settings.objective
+        self._log = log
+        self._clock = clock
+        self._file = ResultsFile(settings.directory / layout.RESULTS)
+        self._info_path = settings.directory / layout.RESTORE_INFO
+        self._expects_restore = bool(settings.restore_from)
+        self._bad_lines = Repeated()
+        self._file_errors = Repeated()
+
+    def poll(self) -> bool:
+        """Takes what has been added to the file; returns whether all of it was taken.
+
+        The rest stays in the file while too many results are on their way.
+        """
+        if self._attempt.restored is None:
+            self._learn_start(first_result=False)
+        while not self._is_full():
+            lines = self._read()
+            if not lines:
+                return True
+            self._take_lines(lines)
+        return False
+
+    def finish(self) -> None:
+        """Takes the last line, where the program has ended in the midst of it."""
+        self._take_lines(self._file.finish())
+
+    def take(self, line: ResultLine) -> None:
+        """Takes one result in."""
+        for problem in line.problems:
+            self._complain(problem)
+        if self._attempt.restored is None:
+            self._learn_start(first_result=True)
+        with self._changed:
+            given_up = self._attempt.add(line, self._clock())
+            self._changed.notify_all()
+        if given_up is not None:
+            self._log.warning(
+                "checkpoint given up",
+                step=given_up.step,
+                message="checkpoints are written faster than they can be stored; take them less often",
+            )
+
+    def _take_lines(self, lines: Iterable[bytes]) -> None:
+        for text in lines:
+            try:
+                line = parse_line(text, self._objective)
+            except BadLine as error:
+                self._complain(str(error))
+                continue
+            self.take(line)
+
+    def _is_full(self) -> bool:
+        with self._changed:
+            return self._attempt.outbox.is_full
+
+    def _read(self) -> list[bytes]:
+        oversized = self._file.oversized
+        try:
+            lines = self._file.read_lines()
+        except OSError as error:
+            if self._file_errors.is_worth_saying():
+                self._log.warning("results file can't be read", message=str(error), times=self._file_errors.count)
+            return []
+        if self._file.oversized > oversized:
+            self._complain("a line is too long; it was passed over")
+        return lines
+
+    def _complain(self, problem: str) -> None:
+        if self._bad_lines.is_worth_saying():
+            self._log.warning("bad line in the results", message=problem, lines=self._bad_lines.count)
+
+    def _learn_start(self, first_result: bool) -> None:
+        """Finds out where iterations go on; by the first result at the latest, for the restore is over by then."""
+        info = self._read_info()
+        if info is None and self._expects_restore and not first_result:
+            return
+        info = info or RestoreInfo()
+        with self._changed:
+            if self._attempt.restored is None:
+                self._attempt.set_restored(info.restored, info.iteration)
+                self._changed.notify_all()
+
+    def _read_info(self) -> RestoreInfo | None:
+        try:
+            return read_restore_info(self._info_path)
+        except (OSError, ValueError) as error:
+            self._log.error("restore info can't be read", message=str(error))
+            return RestoreInfo(message=f"what was restored can't be told: {error}")
+
+
+def prepare_directory(directory: Path) -> None:
+    """Makes what both users of the shared directory write to, so that neither locks the other out.
+
+    Raises:
+        OSError: The directory can't be written to.
+    """
+    make_shared_directory(directory / layout.CHECKPOINTS)
+    os.close(open_shared(directory / layout.RESULTS, os.O_WRONLY))

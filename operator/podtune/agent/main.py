@@ -1,0 +1,51 @@
+"""The command `podtune-agent`: `run` beside a training program, `restore` before it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from random import Random
+
+from podtune.agent.event_log import EventLog
+from podtune.agent.run import Sidecar
+from podtune.agent.settings import Settings, SettingsError
+
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one of the two commands; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="podtune-agent", description="The agent beside a trial's training program.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
+    command = parser.parse_args(arguments).command
+    log = EventLog(time.time)
+    try:
+        settings = Settings.from_environ(os.environ)
+    except SettingsError as error:
+        log.error("settings are wrong", message=str(error))
+        return 2
+    context = {"experiment": settings.experiment, "trial": settings.trial, "attempt": settings.attempt}
+    log = EventLog(time.time, {"command": command, **context})
+    return run(settings, log)
+
+
+def run(settings: Settings, log: EventLog) -> int:
+    """The sidecar."""
+    # Blocked before any thread is there, so that all inherit it; the signal is then waited for, and no handler can
+    # come in between anything.
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+    Sidecar(settings, log, Random(), sys.stdout).run(
+        lambda seconds: signal.sigtimedwait(END_SIGNALS, seconds) is not None
+    )
+    sys.stdout.flush()
+    # Threads that still wait for an answer are of no use any more, and must not hold up the end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""What a restore container leaves for the program and for the agent: the file `restore.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from podtune.protocol.messages import Restored
+
+MAX_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreInfo:
+    """What an attempt starts from.
+
+    Attributes:
+        step: Step of the restored checkpoint; 0 for a fresh start.
+        uri: Where it was; empty for a fresh start.
+        iteration: Iterations of the trial up to it.
+        message: What went wrong on the way, if anything.
+    """
+
+    step: int = 0
+    uri: str = ""
+    iteration: int = 0
+    message: str = ""
+
+    @property
+    def restored(self) -> Restored:
+        """The same for the operator."""
+        return Restored(self.step, self.uri, self.message)
+
+    def write(self, path: Path) -> None:
+        """Writes the file whole.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        temporary.chmod(0o644)
+        temporary.replace(path)
+
+
+def read_restore_info(path: Path) -> RestoreInfo | None:
+    """Reads the file, without following links; None while it isn't there.
+
+    Raises:
+        ValueError: It does not hold what `RestoreInfo.write` writes.
+        OSError: It can't be read.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(file, "rb") as stream:
+        body = json.loads(stream.read(MAX_BYTES))
+    if not isinstance(body, dict):
+        raise ValueError(f"{path} is not a JSON object")
+    return RestoreInfo(
+        step=_count(body, "step"),
+        uri=str(body.get("uri", "")),
+        iteration=_count(body, "iteration"),
+        message=str(body.get("message", "")),
+    )
+
+
+def _count(body: dict[str, Any], name: str) -> int:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ValueError(f"{name} in restore.json is {value!r}, not a whole number from 0")
+    return value

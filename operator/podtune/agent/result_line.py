@@ -1,0 +1,123 @@
+"""One line of the results file, read with suspicion: a line that can't be used is the program's loss, nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, Value, metric_problem
+from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, RESERVED_KEYS
+
+MAX_VALUES = MAX_METRICS - 1
+"""One place is kept for the iteration, which the agent fills in."""
+MAX_PROBLEMS = 8
+SHOWN = 200
+"""How many characters of a bad line are shown in a message."""
+
+
+class BadLine(ValueError):
+    """A line that is no result; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLine:
+    """What a line says.
+
+    Attributes:
+        metrics: Flat values by name; empty where the line only says that the program is done.
+        checkpoint: Name of the checkpoint's directory.
+        done: Whether the program says that it is done.
+        problems: What had to be left out, and why.
+    """
+
+    metrics: Mapping[str, Value]
+    checkpoint: str | None = None
+    done: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the line holds a result."""
+        return bool(self.metrics) or self.checkpoint is not None
+
+
+def parse_line(line: bytes, objective: str) -> ResultLine:
+    """Reads one line.
+
+    Values that the protocol does not take are left out, and texts too long are cut. The objective's value comes first,
+    so that it is the last to go where space is short.
+
+    Raises:
+        BadLine: It is not a JSON object, or nothing in it can be used.
+    """
+    body = _load(line)
+    problems: list[str] = []
+    metrics: dict[str, Value] = {}
+    for key, value in _leaves(body):
+        usable = _usable(key, value, problems)
+        if usable is not None:
+            metrics[key] = usable
+    metrics = _bounded(metrics, objective, problems)
+    result = ResultLine(metrics, _checkpoint(body, problems), body.get(DONE_KEY) is True, tuple(problems))
+    if not result.is_result and not result.done:
+        raise BadLine(f"holds no usable value: {'; '.join(problems) or 'it is empty'}")
+    return result
+
+
+def _load(line: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"is not JSON: {error}: {_shown(line)}") from error
+    if not isinstance(body, dict):
+        raise BadLine(f"is not a JSON object: {_shown(line)}")
+    return body
+
+
+def _shown(line: bytes) -> str:
+    return line[:SHOWN].decode("utf-8", "backslashreplace")
+
+
+def _leaves(body: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    stack: list[tuple[str, Any]] = [(key, body[key]) for key in reversed(body) if key not in RESERVED_KEYS]
+    while stack:
+        name, value = stack.pop()
+        if isinstance(value, dict):
+            stack.extend((f"{name}/{key}", value[key]) for key in reversed(value))
+        else:
+            yield name, value
+
+
+def _usable(key: str, value: object, problems: list[str]) -> Value | None:
+    if value is None:
+        return None  # how many a JSON library writes "no value"
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        problems.append(f"{key[:MAX_KEY]} was cut to {MAX_TEXT} characters")
+        value = value[: MAX_TEXT - 1] + "…"
+    problem = metric_problem(key, value)
+    if problem is None and isinstance(value, bool | int | float | str):
+        return value
+    if len(problems) < MAX_PROBLEMS:
+        problems.append(f"{key[:MAX_KEY]!r} {problem}")
+    return None
+
+
+def _bounded(metrics: dict[str, Value], objective: str, problems: list[str]) -> dict[str, Value]:
+    if objective in metrics:
+        metrics = {objective: metrics[objective], **metrics}
+    if len(metrics) > MAX_VALUES:
+        problems.append(f"it holds {len(metrics)} values; the first {MAX_VALUES} were taken")
+        metrics = dict(list(metrics.items())[:MAX_VALUES])
+    return metrics
+
+
+def _checkpoint(body: Mapping[str, Any], problems: list[str]) -> str | None:
+    name = body.get(CHECKPOINT_KEY)
+    if name is None:
+        return None
+    if not isinstance(name, str) or not 0 < len(name) <= 255 or name in (".", "..") or set(name) & {"/", "\0"}:
+        problems.append(f"{CHECKPOINT_KEY} is not the name of a directory: {str(name)[:SHOWN]!r}")
+        return None
+    return name

@@ -1,0 +1,87 @@
+"""The sidecar: from the start of the training program to the final commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TextIO
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.control_file import ControlFile
+from podtune.agent.drain import Drain
+from podtune.agent.event_log import EventLog
+from podtune.agent.intake import Intake, prepare_directory
+from podtune.agent.log_stream import LogStream
+from podtune.agent.operator_client import OperatorClient
+from podtune.agent.sender import Sender
+from podtune.agent.settings import Settings
+from podtune.trial import layout
+
+POLL = 0.15
+"""Seconds between two looks at the results file."""
+
+
+class Sidecar:
+    """Everything that runs beside one training program."""
+
+    def __init__(self, settings: Settings, log: EventLog, rng: Random, output: TextIO) -> None:
+        """Puts the parts together.
+
+        Args:
+            settings: The attempt, and how to reach all that it needs.
+            log: The agent's own log.
+            rng: Source of jitter.
+            output: Where results go that the operator may still miss.
+        """
+        self.attempt = Attempt(settings.attempt, settings.objective, has_store=settings.store is not None)
+        changed = threading.Condition()
+        self._settings = settings
+        self._log = log
+        self._intake = Intake(self.attempt, changed, settings=settings, log=log, clock=time.time)
+        self._sender = Sender(
+            self.attempt,
+            changed,
+            client=OperatorClient(settings),
+            control=ControlFile(settings.directory / layout.CONTROL),
+            log=log,
+            rng=Random(rng.random()),
+        )
+        self._log_stream = settings.stdout_pattern and LogStream(
+            self.attempt,
+            changed,
+            pattern=settings.stdout_pattern,
+            intake=self._intake,
+            client=OperatorClient(settings),
+            log=log,
+            rng=Random(rng.random()),
+        )
+        self._drain = Drain(
+            self.attempt,
+            changed,
+            settings=settings,
+            intake=self._intake,
+            log_stream=self._log_stream,
+            log=log,
+            output=output,
+        )
+
+    def run(self, wait_for_end: Callable[[float], bool]) -> None:
+        """Runs until the program has ended and all that is left is delivered, or time is up.
+
+        Args:
+            wait_for_end: Waits up to so many seconds, and returns whether the program has ended.
+        """
+        try:
+            prepare_directory(self._settings.directory)
+        except OSError as error:
+            self._log.error("shared directory can't be prepared", message=str(error))
+        self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
+        self._intake.poll()
+        self._sender.start()
+        if self._log_stream:
+            self._log_stream.start()
+        while not wait_for_end(POLL):
+            self._intake.poll()
+        self._drain.run()

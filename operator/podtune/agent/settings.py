@@ -1,0 +1,117 @@
+"""What the agent is told by its environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from podtune.protocol import agent_environment as env
+from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.errors import StoreError
+from podtune.trial import layout
+
+
+class SettingsError(ValueError):
+    """A variable is missing or wrong; the text names it, its value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One attempt, and how to reach all that it needs.
+
+    Attributes:
+        directory: The directory shared with the training program.
+        results_url: Base URL of the operator's results server.
+        token_file: The projected token.
+        namespace: Namespace of the trial.
+        experiment: Name of the experiment.
+        trial: Name of the trial.
+        attempt: The attempt's id.
+        objective: Name of the objective's metric.
+        store: Where the trial's checkpoints go; None where there is no store.
+        restore_from: JSON list of the checkpoints to restore from; empty where there is none.
+        stdout_pattern: How results look on standard output; None where they are not read from there.
+        drain_seconds: How long the end may take.
+        termination_log: Where the final commit goes.
+    """
+
+    directory: Path
+    results_url: str
+    token_file: Path
+    namespace: str
+    experiment: str
+    trial: str
+    attempt: str
+    objective: str
+    store: TrialAddress | None
+    restore_from: str
+    stdout_pattern: re.Pattern[str] | None
+    drain_seconds: float
+    termination_log: Path
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+        """Reads the variables of `podtune.protocol.agent_environment` and `podtune.trial.layout`.
+
+        Raises:
+            SettingsError: One is missing or wrong.
+        """
+        trial = _required(environ, layout.ENV_TRIAL)
+        return cls(
+            directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
+            results_url=_required(environ, env.RESULTS_URL).rstrip("/"),
+            token_file=Path(_required(environ, env.TOKEN_FILE)),
+            namespace=_required(environ, env.NAMESPACE),
+            experiment=_required(environ, layout.ENV_EXPERIMENT),
+            trial=trial,
+            attempt=_required(environ, env.POD_UID),
+            objective=_required(environ, env.OBJECTIVE_METRIC),
+            store=_store(environ, trial),
+            restore_from=environ.get(env.RESTORE_FROM, ""),
+            stdout_pattern=_pattern(environ),
+            drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),
+            termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
+        )
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    if not value:
+        raise SettingsError(f"{name} is not set; the operator sets it in the agent's containers")
+    return value
+
+
+def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
+    text = environ.get(env.STORE, "")
+    if not text:
+        return None
+    try:
+        return TrialAddress(StoreAddress.from_json(text), _required(environ, env.EXPERIMENT_UID), trial)
+    except StoreError as error:
+        raise SettingsError(f"{env.STORE} is {text!r}: {error}") from error
+
+
+def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
+    text = environ.get(env.STDOUT_PATTERN, "")
+    if not text:
+        return None
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise SettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which is not a regular expression: {error}") from error
+    if not pattern.groupindex:
+        raise SettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which has no named group; name the metrics in it")
+    return pattern
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, "")
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 86400:
+        raise SettingsError(f"{name} is {text!r}; write a number of seconds, such as {default:g}")
+    return seconds

@@ -1,0 +1,134 @@
+"""Where a trial's checkpoints are: bucket, prefix, and the keys below it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from podtune.storage.errors import StoreSettingsError
+
+MANIFEST = "manifest.json"
+DATA = "data"
+HISTORY = "results.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """An S3-compatible bucket.
+
+    Attributes:
+        bucket: Its name.
+        prefix: Put before every key, without slashes at its ends.
+        endpoint: URL of the server; AWS when None.
+        region: Region of the bucket.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str | None = None
+    region: str = "us-east-1"
+
+    @property
+    def where(self) -> str:
+        """Bucket and server, for messages."""
+        return f"bucket {self.bucket!r} at {self.endpoint or f'AWS ({self.region})'}"
+
+    @classmethod
+    def from_json(cls, text: str) -> StoreAddress:
+        """Reads `{"bucket": …, "prefix": …, "endpoint": …|null, "region": …}`.
+
+        Raises:
+            StoreSettingsError: It is not that; the message names the field.
+        """
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            raise StoreSettingsError(f"the store's settings are not JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise StoreSettingsError("the store's settings are not a JSON object")
+        values = {name: body[name] for name in ("bucket", "prefix", "endpoint", "region") if body.get(name) is not None}
+        for name, value in values.items():
+            if not isinstance(value, str):
+                raise StoreSettingsError(f"the store's {name} is {value!r}, which is not a text")
+        if not values.get("bucket"):
+            raise StoreSettingsError("the store's bucket is missing; name an existing bucket")
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAddress:
+    """The place of one trial in a bucket.
+
+    Attributes:
+        store: The bucket.
+        experiment_uid: UID of the Experiment.
+        trial: Name of the Trial.
+    """
+
+    store: StoreAddress
+    experiment_uid: str
+    trial: str
+
+    @property
+    def prefix(self) -> str:
+        """What all keys of the trial start with; it ends with a slash."""
+        return "/".join(part for part in (self.store.prefix, self.experiment_uid, self.trial) if part) + "/"
+
+    def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
+        """The place of one checkpoint."""
+        return CheckpointAddress(self.store.bucket, f"{self.prefix}{attempt_folder(attempt)}/{step}")
+
+    def history(self, attempt: str) -> str:
+        """The key of an attempt's results."""
+        return f"{self.prefix}{attempt_folder(attempt)}/{HISTORY}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAddress:
+    """The place of one checkpoint: data below `data/`, and beside it the manifest.
+
+    Attributes:
+        bucket: Name of the bucket.
+        root: What all its keys start with, before a slash.
+    """
+
+    bucket: str
+    root: str
+
+    @property
+    def uri(self) -> str:
+        """`s3://bucket/root`, as it stands in a trial's status."""
+        return f"s3://{self.bucket}/{self.root}"
+
+    @property
+    def manifest(self) -> str:
+        """The manifest's key."""
+        return f"{self.root}/{MANIFEST}"
+
+    def data(self, path: str) -> str:
+        """The key of one file of the checkpoint."""
+        return f"{self.root}/{DATA}/{path}"
+
+    @property
+    def step(self) -> int:
+        """The iteration after which it was taken; -1 where the address doesn't say."""
+        step = self.root.rpartition("/")[2].partition(".")[0]
+        return int(step) if step.isascii() and step.isdigit() else -1
+
+    @classmethod
+    def from_uri(cls, uri: str) -> CheckpointAddress:
+        """Reads an URI back.
+
+        Raises:
+            StoreSettingsError: It is not one of a checkpoint.
+        """
+        scheme, _, rest = uri.partition("://")
+        bucket, _, root = rest.partition("/")
+        if scheme != "s3" or not bucket or not root or root.endswith("/"):
+            raise StoreSettingsError(f"{uri!r} is not the URI of a checkpoint; it looks like s3://bucket/path/step")
+        return cls(bucket, root)
+
+
+def attempt_folder(attempt: str) -> str:
+    """An attempt's id as one part of a key: in a warm pod it is `<uid>/<n>`."""
+    return attempt.replace("/", "-")

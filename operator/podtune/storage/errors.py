@@ -1,0 +1,60 @@
+"""What can go wrong with a store.
+
+StoreError
+├── StoreSettingsError    the settings make no sense
+├── NotFound              no such object
+├── BucketNotFound        no such bucket
+├── AccessDenied          known, but not allowed
+├── InvalidCredentials    missing, unknown, wrong or expired
+├── Unreachable           no answer, or one that says to come again later
+└── RequestRejected       any other refusal
+
+Each is a sentence that names the bucket, the server and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """A store can't do what it was asked for.
+
+    Attributes:
+        permanent: Whether waiting alone can't mend it: somebody has to change something.
+    """
+
+    permanent = True
+
+    @property
+    def reason(self) -> str:
+        """One CamelCase word, for programs."""
+        return type(self).__name__
+
+
+class StoreSettingsError(StoreError):
+    """The store's settings, or an address in it, make no sense."""
+
+
+class NotFound(StoreError):
+    """There is no such object."""
+
+
+class BucketNotFound(StoreError):
+    """There is no such bucket."""
+
+
+class AccessDenied(StoreError):
+    """The credentials are known, but may not do this."""
+
+
+class InvalidCredentials(StoreError):
+    """The credentials are missing, unknown, wrong or expired."""
+
+
+class RequestRejected(StoreError):
+    """The store refused, for a reason of its own."""
+
+
+class Unreachable(StoreError):
+    """The store does not answer, or asks to come again later."""
+
+    permanent = False

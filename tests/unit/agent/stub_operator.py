@@ -1,0 +1,149 @@
+"""A stand-in for the operator's results server: takes results in order, and fails when it is told to."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from podtune.protocol.messages import Reply, Report, parse_report
+
+OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
+    "ok", "busy", "lost request", "lost reply", "fenced", "no token", "garbled",
+)  # fmt: skip
+
+
+class StubOperator:
+    """Keeps what it takes in by seq; `faults` are used up one a request, then all goes well."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.results = {}
+        self.taken = []  # (seq, metrics) in the order in which they were taken in
+        self.reports: list[Report] = []
+        self.commits = {}
+        self.faults: list[str] = []
+        self.durable_seq: int | None = None  # None: as far as acked
+        self.acks_commits = True
+        self.decision = "CONTINUE"
+        self.should_checkpoint = False
+        self.kept = None
+        self.token = "secret"
+        self.log_lines: Callable[[str], object] = lambda since: ()
+        self.changed = threading.Condition()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._server.daemon_threads = True
+        self._connections = []
+        threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def acked_seq(self) -> int:
+        seq = 0
+        while seq + 1 in self.results:
+            seq += 1
+        return seq
+
+    def forget_after(self, seq: int) -> None:
+        """What an operator that starts anew does with results that were not durable."""
+        with self.changed:
+            for number in [number for number in self.results if number > seq]:
+                del self.results[number]
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, seconds), "the stub operator waited in vain"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in self._connections:
+            connection.close()
+
+    def take(self, report: Report) -> Reply:
+        with self.changed:
+            self.reports.append(report)
+            for result in report.results:
+                if result.seq == self.acked_seq + 1:
+                    self.results[result.seq] = result
+                    self.taken.append(result.seq)
+            for commit in report.checkpoints:
+                self.commits[commit.uri] = commit
+            self.changed.notify_all()
+            return Reply(
+                acked_seq=self.acked_seq,
+                durable_seq=self.acked_seq if self.durable_seq is None else self.durable_seq,
+                acked_checkpoints=tuple(self.commits) if self.acks_commits else (),
+                decision=self.decision,
+                should_checkpoint=self.should_checkpoint,
+                kept=self.kept,
+            )
+
+    def _handler(self):
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                stub._connections.append(self.request)
+                super().setup()
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                with stub.changed:
+                    fault = stub.faults.pop(0) if stub.faults else OK
+                if self.headers["Authorization"] != f"Bearer {stub.token}" or fault == NO_TOKEN:
+                    return self._answer(401, b"who are you?")
+                if fault == BUSY:
+                    return self._answer(503, b"not the leader", {"Retry-After": "0"})
+                if fault == FENCED:
+                    return self._answer(409, b"another attempt is current")
+                if fault == LOST_REQUEST:
+                    self.close_connection = True
+                    return None
+                reply = stub.take(parse_report(body)).to_json()
+                if fault == LOST_REPLY:
+                    self.close_connection = True
+                    return None
+                return self._answer(200, b"{" if fault == GARBLED else reply)
+
+            def do_GET(self):
+                since = self.path.partition("since=")[2].replace("%3A", ":").replace("%2B", "+")
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for line in stub.log_lines(since):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+
+            def _answer(self, status, body, headers=None):
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+        return Handler
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Polls for something that another thread brings about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def dumps(**values) -> bytes:
+    return json.dumps(values).encode() + b"\n"

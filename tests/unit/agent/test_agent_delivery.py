@@ -1,0 +1,173 @@
+"""What reaches the operator, whatever happens on the way."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
+
+
+def test_results_arrive_numbered_and_with_the_iteration(operator, start_agent):
+    agent = start_agent()
+    agent.write(dumps(epoch=1, accuracy=0.5) + dumps(epoch=2, accuracy=0.75))
+    operator.wait_for(lambda: operator.acked_seq == 2)
+    commit = agent.end()
+    assert operator.results[2].metrics == {"epoch": 2, "accuracy": 0.75, "training_iteration": 2}
+    assert operator.results[2].step == 2
+    assert (commit.attempt, commit.seq, commit.acked_seq) == ("pod-1", 2, 2)
+    assert commit.last.metrics["accuracy"] == 0.75
+    assert operator.reports[0].restored.step == 0
+
+
+def test_a_program_that_writes_nothing_ends_at_once(operator, start_agent):
+    agent = start_agent()
+    operator.wait_for(lambda: operator.reports)
+    start = time.monotonic()
+    commit = agent.end()
+    assert time.monotonic() - start < 0.5
+    assert (commit.seq, commit.last) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [[BUSY] * 3, [NO_TOKEN] * 2, [LOST_REQUEST] * 3, [LOST_REPLY] * 3, [GARBLED], [LOST_REPLY, BUSY, LOST_REQUEST]],
+)
+def test_each_result_arrives_once_and_in_order_despite(faults, operator, start_agent):
+    operator.faults = list(faults)
+    agent = start_agent()
+    for epoch in range(1, 6):
+        agent.write(dumps(epoch=epoch))
+    operator.wait_for(lambda: operator.acked_seq == 5)
+    commit = agent.end()
+    assert operator.taken == [1, 2, 3, 4, 5]
+    assert commit.acked_seq == 5
+    assert agent.output.getvalue() == ""
+
+
+def test_an_operator_that_forgot_gets_the_results_again(operator, start_agent):
+    operator.durable_seq = 2
+    agent = start_agent()
+    agent.write(b"".join(dumps(epoch=epoch) for epoch in range(1, 6)))
+    operator.wait_for(lambda: operator.acked_seq == 5)
+    operator.forget_after(2)
+    agent.write(dumps(epoch=6))
+    operator.wait_for(lambda: operator.acked_seq == 6)
+    agent.end()
+    assert [operator.results[seq].metrics["epoch"] for seq in range(1, 7)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_operator_that_is_away_finds_everything_in_the_log_and_the_final_commit(environ, operator, start_agent):
+    operator.close()
+    agent = start_agent({"PODTUNE_DRAIN_SECONDS": "0.3"})
+    agent.write(dumps(accuracy=0.5) + dumps(accuracy=0.75))
+    commit = agent.end()
+    assert (commit.seq, commit.acked_seq, commit.last.metrics["accuracy"]) == (2, 0, 0.75)
+    printed = [line.removeprefix("podtune-result ") for line in agent.output.getvalue().splitlines()]
+    assert [json.loads(line)["metrics"]["accuracy"] for line in printed] == [0.5, 0.75]
+
+
+def test_an_operator_that_comes_back_gets_everything(environ, operator, start_agent):
+    port = operator.port
+    operator.close()
+    agent = start_agent()
+    agent.write(dumps(epoch=1))
+    wait_until(lambda: "no answer" in agent.log.getvalue())
+    back = StubOperator(port)
+    back.wait_for(lambda: back.acked_seq == 1)
+    back.close()
+    agent.end()
+
+
+def test_a_fenced_attempt_falls_silent(operator, start_agent):
+    operator.faults = [FENCED]
+    agent = start_agent()
+    agent.write(dumps(epoch=1))
+    wait_until(lambda: "fenced" in agent.log.getvalue())
+    commit = agent.end()
+    assert operator.results == {}
+    assert commit.acked_seq == 0
+
+
+def test_bad_lines_are_passed_over(operator, start_agent):
+    agent = start_agent()
+    agent.write(b'{"epoch": 1}\nnonsense\n[1]\n{}\n\n{"epoch": ' + b"9" * 300_000 + b'}\n{"epoch": 2, "x": [1]}\n')
+    operator.wait_for(lambda: operator.acked_seq == 2)
+    agent.end()
+    assert [operator.results[seq].metrics["epoch"] for seq in (1, 2)] == [1, 2]
+    assert "is not JSON" in agent.log.getvalue()
+    assert "too long" in agent.log.getvalue()
+
+
+def test_a_last_line_without_its_end_counts(operator, start_agent):
+    agent = start_agent()
+    agent.write(b'{"epoch": 1}\n{"epoch": 2}')
+    commit = agent.end()
+    assert operator.acked_seq == commit.seq == 2
+
+
+def test_decisions_reach_the_program(operator, start_agent):
+    agent = start_agent()
+    control = agent.directory / "control.json"
+    wait_until(control.exists)
+    assert json.loads(control.read_text()) == {"shouldCheckpoint": False, "shouldStop": False}
+    operator.decision, operator.should_checkpoint = "STOP", True
+    agent.write(dumps(epoch=1))
+    wait_until(lambda: json.loads(control.read_text()) == {"shouldCheckpoint": True, "shouldStop": True})
+    agent.end()
+
+
+def test_iterations_go_on_from_the_restored_checkpoint(operator, start_agent, environ, tmp_path):
+    info = {"step": 9, "uri": "s3://b/p/9", "iteration": 9, "message": ""}
+    (tmp_path / "podtune" / "restore.json").write_text(json.dumps(info))
+    agent = start_agent({"PODTUNE_RESTORE_FROM": "[{}]"})
+    agent.write(dumps(epoch=10))
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    commit = agent.end()
+    assert operator.results[1].step == 10
+    assert operator.reports[-1].restored.step == commit.restored.step == 9
+
+
+def test_a_link_in_place_of_the_results_is_not_followed(operator, start_agent, tmp_path):
+    (tmp_path / "elsewhere").write_bytes(dumps(secret=1))
+    (tmp_path / "podtune" / "results.jsonl").symlink_to(tmp_path / "elsewhere")
+    agent = start_agent()
+    wait_until(lambda: "results file can't be read" in agent.log.getvalue())
+    assert agent.end().seq == 0
+
+
+def test_the_command_ends_cleanly_on_sigterm(operator, environ):
+    python_path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtune.agent.main", "run"],
+        env=environ | python_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    operator.wait_for(lambda: operator.reports)
+    with Path(environ["PODTUNE_DIR"], "results.jsonl").open("ab") as file:
+        file.write(dumps(epoch=1, accuracy=float("nan")))
+    start = time.monotonic()
+    process.terminate()
+    output, log = process.communicate(timeout=20)
+    assert (process.returncode, output) == (0, b"")
+    assert time.monotonic() - start < 2
+    assert operator.acked_seq == 1
+    assert json.loads(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text())["acked_seq"] == 1
+    assert json.loads(log.splitlines()[-1])["event"] == "agent ends"
+
+
+def test_a_missing_variable_is_named(environ):
+    del environ["PODTUNE_NAMESPACE"]
+    process = subprocess.run(
+        [sys.executable, "-m", "podtune.agent.main", "run"],
+        env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    assert process.returncode == 2
+    assert b"PODTUNE_NAMESPACE is not set" in process.stderr
