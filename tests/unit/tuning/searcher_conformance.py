@@ -1,0 +1,139 @@
+"""What every searcher has to hold; a test class inherits it and says how one is made."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar, format_value, parse_value
+from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from tests.unit.tuning.manifests import every_kind, search_spaces
+
+INHERITED = [HealthCheck.differing_executors]
+"""Each class that inherits a property checks it for its own searcher."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A proposal of a recorded run."""
+
+    number: int
+    unfinished: tuple[Unfinished, ...]
+    proposed: Configuration | None
+
+
+class SearcherConformance:
+    """The promises of `podtune.tuning.searchers.base.Searcher`."""
+
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        raise NotImplementedError
+
+    @given(parameters=search_spaces(), seed=st.integers(0, 2**32 - 1), number=st.integers(0, 10_000))
+    @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
+    def test_proposes_values_of_the_domains_in_the_manifests_order(
+        self, parameters: list[Parameter], seed: int, number: int
+    ) -> None:
+        searcher = self.make(parameters, seed=seed)
+        for asked in (*range(5), number):
+            proposed = searcher.ask(asked, [])
+            if proposed is not None:
+                assert list(proposed) == [parameter.name for parameter in parameters]
+                for parameter in parameters:
+                    assert holds(parameter, proposed[parameter.name]), (parameter, proposed)
+                searcher.tell(Tell(asked, proposed, float(asked), step=1))
+
+    def test_a_rebuilt_searcher_goes_on_as_the_uncut_one(self) -> None:
+        """At every proposal of runs with failures and several trials at a time."""
+        for seed in range(3):
+            tells: list[Tell] = []
+            for event in recorded_run(self.make(every_kind(), seed=seed), seed):
+                if isinstance(event, Tell):
+                    tells.append(event)
+                    continue
+                rebuilt = self.make(every_kind(), seed=seed)
+                for tell in tells:
+                    rebuilt.tell(reread(tell))
+                assert rebuilt.ask(event.number, event.unfinished) == event.proposed
+
+    def test_asking_leaves_no_trace(self) -> None:
+        """Proposals that are asked for twice, or thrown away, change nothing later."""
+        wavering = self.make(every_kind())
+        for event in recorded_run(self.make(every_kind())):
+            if isinstance(event, Tell):
+                wavering.tell(event)
+                continue
+            wavering.ask(event.number + 5, event.unfinished)
+            wavering.ask(event.number, [])
+            wavering.ask(event.number, event.unfinished)
+            assert wavering.ask(event.number, event.unfinished) == event.proposed
+
+    def test_what_it_is_given_stays_as_it_was(self) -> None:
+        searcher = self.make(every_kind())
+        configuration = dict(searcher.ask(0, []) or {})
+        before = dict(configuration)
+        searcher.tell(Tell(0, configuration, 0.5, 3))
+        searcher.ask(1, [Unfinished(1, configuration)])
+        assert configuration == before
+
+    def test_failures_alone_are_no_obstacle(self) -> None:
+        searcher = self.make(every_kind())
+        for number in range(15):
+            proposed = searcher.ask(number, [])
+            assert proposed is not None
+            searcher.tell(Tell(number, proposed, None if number % 2 else math.nan, 0))
+        assert searcher.ask(15, []) is not None
+
+
+def recorded_run(searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4) -> list[Asked | Tell]:
+    """Tunes something made up: several trials at a time, some of which fail."""
+    draw = random.Random(seed)
+    run: list[Asked | Tell] = []
+    unfinished: list[Unfinished] = []
+    for number in range(trials):
+        proposed = searcher.ask(number, tuple(unfinished))
+        run.append(Asked(number, tuple(unfinished), proposed))
+        if proposed is not None:
+            unfinished.append(Unfinished(number, proposed))
+        while len(unfinished) >= concurrent or (unfinished and draw.random() < 0.3):
+            ended = unfinished.pop(draw.randrange(len(unfinished)))
+            value = None if draw.random() < 0.15 else draw.random()
+            tell = Tell(ended.number, ended.configuration, value, step=draw.randrange(1, 9))
+            run.append(tell)
+            searcher.tell(tell)
+    return run
+
+
+def reread(tell: Tell) -> Tell:
+    """The same tell, as it comes back from the text in a Trial."""
+    by_name = {parameter.name: parameter for parameter in every_kind()}
+    configuration = {
+        name: parse_value(by_name[name], format_value(value)) for name, value in tell.configuration.items()
+    }
+    return Tell(tell.number, configuration, tell.value, tell.step)
+
+
+def holds(parameter: Parameter, value: Scalar) -> bool:
+    """Whether a value is one of a domain's, in its own type, exactly."""
+    match parameter.domain:
+        case ChoiceDomain(values=values):
+            return any(type(value) is type(choice) and value == choice for choice in values)
+        case IntDomain(min=low, max=high, step=step):
+            return type(value) is int and low <= value <= high and (value - low) % step == 0
+        case FloatDomain(min=low, max=high, step=None):
+            return type(value) is float and low <= value <= high
+        case FloatDomain(min=low, max=high, step=float(step)):
+            return type(value) is float and low <= value <= high and is_on_grid(value, low, step)
+    return False
+
+
+def is_on_grid(value: float, low: float, step: float) -> bool:
+    exact_low, exact_step = Decimal(repr(low)), Decimal(repr(step))
+    position = round((Decimal(repr(value)) - exact_low) / exact_step)
+    return value == float(exact_low + position * exact_step)

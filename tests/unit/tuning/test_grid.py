@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pytest
+
+from podtune.api.experiment import GridSettings
+from podtune.api.search_space import Parameter
+from podtune.tuning.searchers.base import Configuration, Searcher
+from podtune.tuning.searchers.grid import GridSearcher
+from tests.unit.tuning.manifests import parameters
+from tests.unit.tuning.searcher_conformance import SearcherConformance
+
+
+class TestGridSearcher(SearcherConformance):
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        return GridSearcher(parameters, GridSettings())
+
+
+def whole_grid(*manifests: dict[str, Any], points: int = 5) -> list[Configuration]:
+    searcher = GridSearcher(parameters(*manifests), GridSettings(points=points))
+    return [searcher.ask(number, []) or {} for number in range(searcher.size)]
+
+
+def values(domain: dict[str, Any], points: int = 5) -> list[Any]:
+    return [configuration["x"] for configuration in whole_grid({"name": "x", **domain}, points=points)]
+
+
+def test_the_last_parameter_changes_fastest() -> None:
+    grid = whole_grid(
+        {"name": "b", "int": {"min": 1, "max": 2}},
+        {"name": "a", "choice": {"values": ["x", "y", "z"]}},
+    )
+    assert grid == [
+        {"b": 1, "a": "x"},
+        {"b": 1, "a": "y"},
+        {"b": 1, "a": "z"},
+        {"b": 2, "a": "x"},
+        {"b": 2, "a": "y"},
+        {"b": 2, "a": "z"},
+    ]
+    assert list(grid[0]) == ["b", "a"]
+
+
+def test_after_the_last_configuration_there_is_none() -> None:
+    searcher = GridSearcher(parameters({"name": "x", "int": {"min": 1, "max": 3}}), GridSettings())
+    assert searcher.ask(2, []) == {"x": 3}
+    assert searcher.ask(3, []) is None
+    assert searcher.ask(1000, []) is None
+
+
+@pytest.mark.parametrize(
+    ("domain", "points", "expected"),
+    [
+        ({"float": {"min": 0, "max": 1}}, 5, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ({"float": {"min": 0.1, "max": 0.3}}, 3, [0.1, 0.2, 0.3]),
+        ({"float": {"min": 0.0001, "max": 0.1, "scale": "log"}}, 4, [0.0001, 0.001, 0.01, 0.1]),
+        ({"float": {"min": 0.0001, "max": 0.1, "scale": "log"}}, 2, [0.0001, 0.1]),
+        ({"float": {"min": 2, "max": 2}}, 5, [2.0]),
+        ({"float": {"min": 1.0, "max": 1.0000000000000004}}, 9, [1.0, 1.0000000000000002, 1.0000000000000004]),
+        ({"float": {"min": 0.1, "max": 0.35, "step": 0.1}}, 2, [0.1, 0.2, 0.3]),
+        ({"int": {"min": 16, "max": 60, "step": 16}}, 2, [16, 32, 48]),
+        ({"int": {"min": 1, "max": 4, "scale": "log"}}, 2, [1, 2, 3, 4]),
+        ({"choice": {"values": [True, 1, "1.0"]}}, 2, [True, 1, "1.0"]),
+    ],
+)
+def test_values_on_an_axis(domain: dict[str, Any], points: int, expected: list[Any]) -> None:
+    found = values(domain, points)
+    assert found == expected
+    assert [type(value) for value in found] == [type(value) for value in expected]
+
+
+def test_a_grid_of_billions_takes_no_memory() -> None:
+    wide = {"int": {"min": 1, "max": 10**9}}
+    searcher = GridSearcher(parameters({"name": "x", **wide}, {"name": "y", **wide}), GridSettings())
+    assert searcher.size == 10**18
+    assert searcher.ask(10**18 - 1, []) == {"x": 10**9, "y": 10**9}

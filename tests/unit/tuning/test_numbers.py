@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtune.tuning.numbers import as_number, readable
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(3, 3.0), (0.5, 0.5), (True, 1.0), ("3", None), (None, None), (10**400, None)]
+)
+def test_what_is_a_number(value: object, number: float | None) -> None:
+    assert as_number(value) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(27.0, "27"), (0.1 + 0.2, "0.3"), (1e-9, "1e-09"), (-math.inf, "-inf"), (math.nan, "nan")]
+)
+def test_numbers_are_brief(value: float, written: str) -> None:
+    assert readable(value) == written
+
+
+@given(value=st.floats(allow_nan=False), other=st.floats(allow_nan=False))
+def test_two_numbers_in_a_sentence_can_be_told_apart(value: float, other: float) -> None:
+    assert (readable(value, other) == readable(other, value)) == (value == other)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.asha import Asha
+from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.fifo import Fifo
+from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.base import Searcher
+from podtune.tuning.searchers.grid import GridSearcher
+from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.tpe import TpeSearcher
+from tests.unit.tuning.manifests import experiment
+
+UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("random", RandomSearcher), ("grid", GridSearcher), ("tpe", TpeSearcher)]
+)
+def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
+    assert type(make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))) is kind
+
+
+def test_the_manifests_seed_and_settings_count() -> None:
+    def first(search: dict[str, Any]) -> Any:
+        return make_searcher(experiment(parameters=UNIT, search={"maxTrials": 5, **search})).ask(1, [])
+
+    assert first({"algorithm": "random", "seed": 1}) == first({"algorithm": "random", "seed": 1})
+    assert first({"algorithm": "random", "seed": 1}) != first({"algorithm": "random", "seed": 2})
+    assert first({"algorithm": "tpe", "seed": 1}) != first({"algorithm": "tpe", "seed": 2})
+    assert first({"algorithm": "grid"}) == {"x": 0.25}
+    assert first({"algorithm": "grid", "grid": {"points": 11}}) == {"x": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "kind"),
+    [({}, Fifo), ({"fifo": {}}, Fifo), ({"asha": {"timeAttribute": "epoch", "maxTime": 9}}, Asha)],
+)
+def test_the_scheduler_that_is_asked_for(scheduler: dict[str, Any], kind: type[Scheduler]) -> None:
+    assert type(make_scheduler(experiment(scheduler=scheduler))) is kind
+
+
+def test_asha_compares_by_the_manifests_objective_and_time() -> None:
+    scheduler = make_scheduler(
+        experiment(
+            objective={"metric": "loss", "mode": "min"},
+            scheduler={"asha": {"timeAttribute": "epoch", "maxTime": 9, "reductionFactor": 3}},
+        )
+    )
+    for trial, loss in enumerate([0.1, 0.2, 0.3]):
+        scheduler.on_trial_add(trial)
+        scheduler.on_result(trial, {"epoch": 1, "loss": loss})
+    assert scheduler.time_attribute == "epoch"
+    assert scheduler.record(2) == {"rungs": {"1": "0.3"}}

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import optuna
+import pytest
+from optuna.distributions import BaseDistribution
+from optuna.samplers import TPESampler
+
+from podtune.api.experiment import Objective, TpeSettings
+from podtune.api.search_space import Parameter
+from podtune.tuning.randomness import derived_seed
+from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.tpe import TpeSearcher
+from tests.unit.tuning.manifests import every_kind, parameters
+from tests.unit.tuning.searcher_conformance import SearcherConformance
+
+UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
+
+
+def tpe(
+    space: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max", **settings: Any
+) -> TpeSearcher:
+    return TpeSearcher(space, Objective(metric="accuracy", mode=mode), TpeSettings(**settings), seed)
+
+
+class TestTpeSearcher(SearcherConformance):
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        return tpe(parameters, seed=seed, mode=mode, startup_trials=3)
+
+
+class TestUnivariateTpeSearcher(SearcherConformance):
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        return tpe(parameters, seed=seed, mode=mode, multivariate=False, startup_trials=3)
+
+
+def ask(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> Configuration:
+    proposed = searcher.ask(number, unfinished)
+    assert proposed is not None
+    return proposed
+
+
+class FixedSpaceTpe(TPESampler):
+    """Optuna's own, without having to infer the space from the trials."""
+
+    def __init__(self, space: Mapping[str, BaseDistribution], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.space = dict(space)
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
+        return self.space if self._multivariate else {}
+
+
+@pytest.mark.parametrize("multivariate", [True, False])
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
+    mode: Literal["max", "min"], multivariate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optuna.logging.disable_default_handler()
+    space = OptunaSpace(every_kind())
+    study = optuna.create_study(direction="maximize" if mode == "max" else "minimize")
+    searcher = tpe(every_kind(), mode=mode, multivariate=multivariate)
+    for number in range(40):
+        study.sampler = FixedSpaceTpe(
+            space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
+        )
+        trial = study.ask(dict(space.distributions))
+        proposed = ask(searcher, number)
+        assert proposed == space.decode(trial.params)
+
+        value = None if number % 7 == 3 else float(proposed["momentum"]) ** 2 + float(proposed["dropout"])
+        searcher.tell(Tell(number, proposed, value, step=1))
+        if value is None:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        else:
+            study.tell(trial, value)
+
+
+@pytest.mark.parametrize(("mode", "sign"), [("max", 1), ("min", -1)])
+def test_it_learns_where_the_objective_is_better(mode: Literal["max", "min"], sign: int) -> None:
+    searcher = tpe(UNIT, mode=mode)
+    for number in range(30):
+        x = number / 29
+        searcher.tell(Tell(number, {"x": x}, -sign * (x - 0.8) ** 2, step=1))
+    proposals = [float(ask(searcher, number)["x"]) for number in range(30, 60)]
+    assert sum(abs(x - 0.8) < 0.15 for x in proposals) > 25
+
+
+def test_trials_under_way_are_kept_clear_of() -> None:
+    searcher = tpe(UNIT)
+    for number in range(30):
+        x = number / 29
+        searcher.tell(Tell(number, {"x": x}, -min(abs(x - 0.2), abs(x - 0.8)), step=1))
+
+    def near(place: float, unfinished: Sequence[Unfinished]) -> int:
+        return sum(abs(float(ask(searcher, number, unfinished)["x"]) - place) < 0.1 for number in range(100, 160))
+
+    crowd = [Unfinished(number, {"x": 0.8}) for number in range(30, 50)]
+    assert near(0.8, crowd) < near(0.8, []) / 2
+    assert near(0.2, crowd) > near(0.2, [])
+
+
+def test_failed_trials_neither_attract_nor_count_as_startup_trials() -> None:
+    searcher, fresh = tpe(UNIT), tpe(UNIT)
+    for number in range(30):
+        searcher.tell(Tell(number, {"x": 0.5}, None, step=0))
+    assert [searcher.ask(number, []) for number in range(30, 40)] == [fresh.ask(number, []) for number in range(30, 40)]
+
+
+def test_a_space_without_a_choice_is_proposed_as_it_is() -> None:
+    searcher = tpe(
+        parameters({"name": "x", "choice": {"values": ["only"]}}, {"name": "y", "int": {"min": 3, "max": 3}})
+    )
+    assert ask(searcher, 0) == {"x": "only", "y": 3}
+    searcher.tell(Tell(0, {"x": "only", "y": 3}, 1.0, step=1))
+    assert ask(searcher, 1, [Unfinished(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
+
+
+def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
+    """In a process of its own, since the verbosity of Optuna is a setting of the process."""
+    program = (
+        "import optuna; from tests.unit.tuning.test_tpe import UNIT, Tell, tpe;"
+        "optuna.logging.set_verbosity(optuna.logging.INFO);"
+        "s = tpe(UNIT, startup_trials=1);"
+        "[s.tell(Tell(n, s.ask(n, []), 1.0, 1)) for n in range(3)];"
+        "print(optuna.logging.get_verbosity() == optuna.logging.INFO)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths())
+    assert done.stdout == "True\n"
+    assert done.stderr == ""
+
+
+def test_making_another_searcher_does_not_import_optuna() -> None:
+    program = (
+        "import sys; from tests.unit.tuning.manifests import experiment;"
+        "from podtune.tuning.searchers import make_searcher; from podtune.tuning.schedulers import make_scheduler;"
+        "make_searcher(experiment()).ask(0, []); make_scheduler(experiment());"
+        "print(sorted({'optuna', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths())
+    assert done.stdout == "[]\n"
+
+
+def paths() -> dict[str, str]:
+    """The environment that gives a new interpreter this one's import path."""
+    import os
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
