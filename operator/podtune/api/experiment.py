@@ -6,17 +6,26 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from podtune.api.conditions import Condition
-from podtune.api.model import ApiModel, Duration, FieldError, StatusModel, keyed_by
+from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
 from podtune.api.search_space import MAX_TEXT, Parameter
 
-MetricName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\s=]+$")]
-LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$")]
-AnnotationValue = Annotated[str, StringConstraints(max_length=4096)]
+MetricName = Annotated[
+    str, Field(max_length=128), Form(r"[^\s=]+", "can't name a metric; leave out spaces and =, and leave it not empty")
+]
+LabelValue = Annotated[
+    str,
+    Field(max_length=63),
+    Form(
+        "([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?",
+        "can't be the value of a label; use letters, digits, -, _ and ., with a letter or digit at both ends",
+    ),
+]
+AnnotationValue = Annotated[str, Field(max_length=4096)]
 MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
 
@@ -177,30 +186,33 @@ class Failures(ApiModel):
 class CheckpointStore(ApiModel):
     """An S3-compatible bucket."""
 
-    bucket: str = Field(
-        min_length=3,
-        max_length=63,
-        pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$",
-        description="Name of the bucket; it must exist.",
-    )
-    prefix: str = Field(
-        default="",
-        max_length=256,
-        pattern=r"^([A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*)?$",
-        description="Put before every key, without slashes at its ends.",
-    )
-    endpoint: str | None = Field(
-        default=None,
-        max_length=512,
-        pattern=r"^https?://[^\s/]+/?$",
-        description="URL of the S3 server; AWS when it is left out.",
-    )
+    bucket: Annotated[
+        str,
+        Form(
+            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+            "can't name a bucket; use 3 to 63 small letters, digits, - and ., with a letter or digit at both ends",
+        ),
+    ] = Field(max_length=63, description="Name of the bucket; it must exist.")
+    prefix: Annotated[
+        str,
+        Form(
+            "([A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*)?",
+            "can't be a prefix; write it like team/project, without slashes at its ends",
+        ),
+    ] = Field(default="", max_length=256, description="Put before every key, without slashes at its ends.")
+    endpoint: (
+        Annotated[str, Form(r"https?://[^\s/]+/?", "is not the URL of a server; write it like https://s3:9000")] | None
+    ) = Field(default=None, max_length=512, description="URL of the S3 server; AWS when it is left out.")
     region: str = Field(default="us-east-1", min_length=1, max_length=64, description="Region of the bucket.")
-    credentials_secret: str | None = Field(
+    credentials_secret: (
+        Annotated[
+            str,
+            Field(max_length=253),
+            Form("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "can't name a Secret; use small letters, digits, - and ."),
+        ]
+        | None
+    ) = Field(
         default=None,
-        min_length=1,
-        max_length=253,
-        pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
         description=(
             "Secret of this namespace with the keys accessKeyID and secretAccessKey (and sessionToken, if needed). "
             "Without it, the credentials of the pod's service account or node are used."

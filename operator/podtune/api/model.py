@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 _DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
 
@@ -44,6 +46,46 @@ class StatusModel(ApiModel):
     model_config = ConfigDict(extra="ignore")
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Annotation of a text that has to have a form, here and in the API server.
+
+    The `pattern` of JSON Schema would do, but answers a mistake with the pattern alone.
+
+    Attributes:
+        pattern: A regular expression for the whole text, in the syntax that Python and RE2 share.
+        remedy: What to say after the text that has another form: `is not a duration; write it like 90s`.
+    """
+
+    pattern: str
+    remedy: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Checks the text after all else."""
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Says the same in CEL."""
+        rule = {
+            "rule": f'self.matches(r"^(?:{self.pattern})$")',
+            "message": self.remedy,
+            "messageExpression": f'"\'" + self + "\' {self.remedy}"',
+        }
+        return handler(schema) | {"x-kubernetes-validations": [rule]}
+
+    def _checked(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(f"{text!r} {self.remedy}")
+        return text
+
+
+_DURATION_REMEDY = "is not a duration; write it like 90s, 10m or 1h30m"
+Duration = Annotated[
+    str, Field(max_length=20), Form("[0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s", _DURATION_REMEDY)
+]
+"""A length of time, such as 90s, 10m or 1h30m; `seconds` reads it."""
+
+
 def seconds(duration: str) -> float:
     """Reads a duration such as `1h30m` as seconds.
 
@@ -52,33 +94,9 @@ def seconds(duration: str) -> float:
     """
     match = _DURATION.fullmatch(duration)
     if not match or not duration:
-        raise ValueError(f"{duration!r} is not a duration; write it like 90s, 10m or 1h30m")
+        raise ValueError(f"{duration!r} {_DURATION_REMEDY}")
     hours, minutes, secs = (int(part or 0) for part in match.groups())
     return float(hours * 3600 + minutes * 60 + secs)
-
-
-def _checked_duration(text: str) -> str:
-    seconds(text)
-    return text
-
-
-Duration = Annotated[
-    str,
-    Field(
-        max_length=20,
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                {
-                    "rule": "size(self) > 0 && self.matches('^([0-9]+h)?([0-9]+m)?([0-9]+s)?$')",
-                    "message": "not a duration; write it like 90s, 10m or 1h30m",
-                    "messageExpression": "'\\'' + self + '\\' is not a duration; write it like 90s, 10m or 1h30m'",
-                }
-            ]
-        },
-    ),
-    AfterValidator(_checked_duration),
-]
-"""A length of time, such as 90s, 10m or 1h30m; `seconds` reads it."""
 
 
 def keyed_by(key: str) -> dict[str, JsonValue]:

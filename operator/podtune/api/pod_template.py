@@ -7,6 +7,7 @@ Pod Security standard "baseline", and all that a pod needs for "restricted" can 
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -354,9 +355,7 @@ def _shown(value: Any) -> str:
             return str(value).lower()
         case None:
             return "null"
-        case Mapping():
-            return "a map"
-        case list():
-            return f"[{', '.join(map(str, value))}]"[:64]
+        case Mapping() | list():
+            return json.dumps(value, default=str)[:64]
         case _:
             return repr(value)[:64]

@@ -32,6 +32,7 @@ _TRANSLATED = frozenset(
     }
 )
 _FIRST = ("description", "type")
+_RULE = ("rule", "message", "messageExpression", "fieldPath")
 _LAST = ("properties", "items", "additionalProperties", "x-kubernetes-validations")
 
 
@@ -113,6 +114,8 @@ def _siblings(node: Schema) -> Schema:
     if unknown:
         raise TypeError(f"a structural schema can't say {sorted(unknown)} of {node!r}")
     kept = {key: value for key, value in node.items() if key in _KEPT}
+    if (rules := "x-kubernetes-validations") in kept:
+        kept[rules] = [{key: rule[key] for key in _RULE if key in rule} for rule in kept[rules]]
     # An absent text, list or map says the same as an empty one, and is what people write.
     if kept.get("default", "") in (None, "", [], {}):
         kept.pop("default", None)

@@ -9,9 +9,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
-from podtune.api.model import ApiModel, FieldError
+from podtune.api.model import ApiModel, FieldError, Form
 
-ParameterName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+ParameterName = Annotated[
+    str,
+    Field(max_length=63),
+    Form("[A-Za-z_][A-Za-z0-9_]*", "can't name an environment variable; use letters, digits and _"),
+]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 MAX_TEXT = 1024
 

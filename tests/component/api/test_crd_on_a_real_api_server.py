@@ -1,0 +1,186 @@
+"""The definitions on a real API server: what it refuses, fills in and shows.
+
+Needs the local cluster: `python -m e2e.cluster up`, then pytest with `-m cluster` where KUBECONFIG points to it.
+"""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podtune.api.validation import InvalidSpec, parse_experiment
+
+pytestmark = [pytest.mark.cluster]
+
+HERE = Path(__file__).parent
+CRDS = HERE.parents[2] / "crds"
+BAD = sorted((HERE / "bad").glob("*.yaml"))
+NAMESPACE = "podtune-component-api"
+
+Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _kubectl(*arguments: str, manifest: dict | None = None) -> subprocess.CompletedProcess[str]:
+    given = None if manifest is None else yaml.safe_dump(manifest)
+    return subprocess.run(["kubectl", *arguments], input=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def kubectl() -> Iterator[Kubectl]:
+    applied = _kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    assert applied.returncode == 0, applied.stderr
+    for name in ("experiments.podtune.dev", "trials.podtune.dev"):
+        ready = _kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        assert ready.returncode == 0, ready.stderr
+    _kubectl("create", "namespace", NAMESPACE)
+    yield lambda *arguments, **kwargs: _kubectl("--namespace", NAMESPACE, *arguments, **kwargs)
+    _kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@pytest.fixture
+def good() -> dict:
+    return yaml.safe_load((HERE / "good.yaml").read_text())
+
+
+def _create(kubectl: Kubectl, manifest: dict) -> dict:
+    made = kubectl("create", "-f", "-", "-o", "yaml", manifest=manifest)
+    assert made.returncode == 0, made.stderr
+    return yaml.safe_load(made.stdout)
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_bad_manifest_is_refused_with_field_value_and_remedy(kubectl: Kubectl, path: Path) -> None:
+    lines = path.read_text().splitlines()
+    fragments = [line.removeprefix("# expect: ") for line in lines if line.startswith("# expect: ")]
+    made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", str(path))
+    if lines[0] == "# refused by: server":
+        assert made.returncode != 0
+        said = made.stderr
+    else:
+        assert made.returncode == 0, made.stderr
+        with pytest.raises(InvalidSpec) as refused:
+            parse_experiment(yaml.safe_load(made.stdout))
+        said = str(refused.value)
+    assert [fragment for fragment in fragments if fragment not in said] == [], said
+
+
+def test_a_field_that_does_not_exist_is_refused(kubectl: Kubectl, good: dict) -> None:
+    good["spec"]["maxConcurentTrials"] = 4
+    made = kubectl("create", "--dry-run=server", "-f", "-", manifest=good)
+    assert made.returncode != 0
+    assert 'unknown field "spec.maxConcurentTrials"' in made.stderr
+
+
+def test_the_manifest_of_the_readme_is_taken_with_its_defaults_filled_in(kubectl: Kubectl, good: dict) -> None:
+    made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=good)
+    assert made.returncode == 0, made.stderr
+    stored = yaml.safe_load(made.stdout)
+    assert stored["spec"]["failures"]["maxDisruptions"] == 32
+    assert stored["spec"]["failures"]["backoff"] == {"initial": "10s", "max": "6m"}
+    assert stored["spec"]["scheduler"]["asha"]["brackets"] == 1
+    assert stored["status"]["observedGeneration"] == -1
+    # What the server fills in is what the models would have.
+    assert parse_experiment(stored) == parse_experiment(good)
+
+
+def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl, good: dict) -> None:
+    for optional in ("scheduler", "stop", "maxConcurrentTrials", "failures", "checkpoints"):
+        del good["spec"][optional]
+    made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=good)
+    stored = yaml.safe_load(made.stdout)
+    assert stored["spec"]["scheduler"] == {"fifo": {}}
+    assert stored["spec"]["checkpoints"] == {"keep": {"count": 2, "by": "latest"}}
+    assert parse_experiment(stored) == parse_experiment(good)
+
+
+def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: dict) -> None:
+    good["metadata"]["name"] = "shown"
+    _create(kubectl, good)
+    status = {
+        "observedGeneration": 1,
+        "state": "Running",
+        "trials": {"total": 9, "running": 3, "paused": 2, "terminated": 3, "error": 1},
+        "best": {"trial": "shown-4", "value": "0.972"},
+    }
+    patched = kubectl(
+        "patch", "pexp/shown", "--subresource=status", "--type=merge", "-p", yaml.safe_dump({"status": status})
+    )
+    assert patched.returncode == 0, patched.stderr
+    header, row = (line.split() for line in kubectl("get", "experiments.podtune.dev", "shown").stdout.splitlines())
+    assert header == ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
+    assert row[:-1] == ["shown", "Running", "9", "3", "2", "3", "1", "0.972"]
+
+
+def _trial(name: str) -> dict:
+    return {
+        "apiVersion": "podtune.dev/v1alpha1",
+        "kind": "Trial",
+        "metadata": {"name": name},
+        "spec": {"experiment": "digits", "index": 7, "parameters": {"learning_rate": "0.0042"}},
+    }
+
+
+def test_kubectl_get_shows_a_trials_state_and_best_value(kubectl: Kubectl) -> None:
+    made = _create(kubectl, _trial("shown-7"))
+    assert made["spec"]["desiredState"] == "Running"
+    status = {"state": "RUNNING", "reason": "Training", "attempt": 2, "failures": 1, "bestValue": "0.964"}
+    kubectl("patch", "ptrial/shown-7", "--subresource=status", "--type=merge", "-p", yaml.safe_dump({"status": status}))
+    header, row = (line.split() for line in kubectl("get", "trials.podtune.dev", "shown-7").stdout.splitlines())
+    assert header == ["NAME", "STATE", "REASON", "ATTEMPT", "FAILURES", "BEST", "AGE"]
+    assert row[:-1] == ["shown-7", "RUNNING", "Training", "2", "1", "0.964"]
+    assert "shown-7" in kubectl("get", "podtune").stdout
+
+
+FIXED = {
+    "objective": lambda spec: spec["objective"].update(mode="min"),
+    "parameters": lambda spec: spec["parameters"].reverse(),
+    "algorithm": lambda spec: spec["search"].update(algorithm="random"),
+    "seed": lambda spec: spec["search"].update(seed=8),
+    "scheduler": lambda spec: spec["scheduler"]["asha"].update(reductionFactor=2),
+    "trialTemplate": lambda spec: spec["trialTemplate"]["spec"]["containers"][0].update(image="other"),
+    "bucket": lambda spec: spec["checkpoints"]["store"].update(bucket="another"),
+}
+
+
+@pytest.fixture(scope="module")
+def stored(kubectl: Kubectl) -> dict:
+    manifest = yaml.safe_load((HERE / "good.yaml").read_text())
+    manifest["metadata"]["name"] = "changed"
+    return _create(kubectl, manifest)
+
+
+@pytest.mark.parametrize("field", FIXED)
+def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: dict, field: str) -> None:
+    changed = copy.deepcopy(stored)
+    FIXED[field](changed["spec"])
+    replaced = kubectl("replace", "--dry-run=server", "-f", "-", manifest=changed)
+    assert replaced.returncode != 0
+    assert f"{field} can't be changed once the experiment exists; make a new Experiment" in replaced.stderr
+
+
+def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict) -> None:
+    changed = copy.deepcopy(stored)
+    changed["spec"]["search"]["maxTrials"] = 48
+    changed["spec"]["maxConcurrentTrials"] = 8
+    changed["spec"]["stop"] = {"totalTime": "2h"}
+    changed["spec"]["failures"]["maxFailures"] = 5
+    changed["spec"]["checkpoints"]["store"]["credentialsSecret"] = "rotated"
+    replaced = kubectl("replace", "--dry-run=server", "-f", "-", manifest=changed)
+    assert replaced.returncode == 0, replaced.stderr
+
+
+def test_a_trial_can_be_stopped_but_not_changed_or_started_again(kubectl: Kubectl) -> None:
+    trial = _create(kubectl, _trial("fixed-7"))
+    trial["spec"]["parameters"]["learning_rate"] = "0.1"
+    refused = kubectl("replace", "-f", "-", manifest=trial)
+    assert "parameters of a trial can't be changed; only desiredState can" in refused.stderr
+    for state, accepted in (("Paused", True), ("Stopped", True), ("Running", False)):
+        patch = yaml.safe_dump({"spec": {"desiredState": state}})
+        patched = kubectl("patch", "ptrial/fixed-7", "--type=merge", "-p", patch)
+        assert (patched.returncode == 0) is accepted, patched.stderr
+    assert "a stopped trial can't be started again" in patched.stderr

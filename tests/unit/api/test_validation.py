@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtune.api.validation import InvalidSpec, parse_experiment
+
+MANIFESTS = Path(__file__).parents[2] / "component" / "api"
+BAD = sorted((MANIFESTS / "bad").glob("*.yaml"))
+GOOD = yaml.safe_load((MANIFESTS / "good.yaml").read_text())
+
+
+def _said(manifest: dict[str, Any]) -> str:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_experiment(manifest)
+    return str(refused.value)
+
+
+def _changed(*path: str | int, to: Any) -> dict[str, Any]:
+    manifest = copy.deepcopy(GOOD)
+    place = manifest["spec"]
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = to
+    return manifest
+
+
+def test_the_manifest_of_the_readme_is_valid() -> None:
+    spec = parse_experiment(GOOD)
+    assert [parameter.name for parameter in spec.parameters] == ["learning_rate", "hidden_units", "activation"]
+    assert spec.scheduler.asha is not None
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    said = _said(yaml.safe_load("\n".join(lines)))
+    assert "\n" not in said
+    assert len(said) < 400
+    if lines[0] == "# refused by: operator":
+        expected = [line.removeprefix("# expect: ") for line in lines if line.startswith("# expect: ")]
+        assert [fragment for fragment in expected if fragment not in said] == [], said
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("objective", "metric"), 5, "spec.objective.metric: 5 is not a text; put it in quotes"),
+        (("search", "maxTrials"), "many", "spec.search.maxTrials: 'many' is not a whole number"),
+        (("search", "maxTrials"), 0, "spec.search.maxTrials: 0 is too small; it must be at least 1"),
+        (("search", "maxTrials"), 10**6, "spec.search.maxTrials: 1000000 is too large; it may be at most 100000"),
+        (("search", "algorithm"), "bayes", "'bayes' is not one of the choices; use 'random', 'grid' or 'tpe'"),
+        (("stop",), [], "spec.stop: an empty list is not a map"),
+        (("parameters",), {}, "spec.parameters: an empty map is not a list"),
+        (("parameters", 0, "float", "min"), "low", "spec.parameters[0].float.min: 'low' is not a number"),
+        (("parameters", 0, "float", "max"), float("inf"), "spec.parameters[0].float.max: inf is not a finite number"),
+        (("parameters", 0, "float", "min"), 1, "spec.parameters[0].float.min: min 1 is above max 0.1; swap them"),
+        (("failures", "failFast"), "maybe", "spec.failures.failFast: 'maybe' is neither true nor false"),
+        (("scheduler", "hyperband"), {}, "spec.scheduler.hyperband: an empty map stands in a field that does not"),
+        (("scheduler", "hyperband"), {}, "fields here: fifo, asha"),
+        (("failures", "startDeadline"), "", "spec.failures.startDeadline: '' is not a duration"),
+        (("stop", "metrics", "loss"), "low", "spec.stop.metrics.loss: 'low' is not a number"),
+    ],
+)
+def test_the_field_the_value_and_the_remedy_are_named(path: tuple[str | int, ...], value: Any, said: str) -> None:
+    assert said in _said(_changed(*path, to=value))
+
+
+def test_a_missing_field_is_explained() -> None:
+    manifest = copy.deepcopy(GOOD)
+    del manifest["spec"]["objective"]["metric"]
+    assert _said(manifest) == (
+        "spec.objective.metric: is missing; add it (Name of the metric in the results that trials report.)"
+    )
+
+
+def test_a_missing_spec_is_explained() -> None:
+    assert _said({"metadata": {"name": "digits"}}).startswith("spec: null is not a map")
+
+
+def test_of_several_mistakes_the_first_is_told_and_the_rest_counted() -> None:
+    manifest = _changed("search", "maxTrials", to=0)
+    manifest["spec"]["maxConcurrentTrials"] = 0
+    assert _said(manifest).endswith("(and 1 more)")
+
+
+def test_a_long_value_is_shortened() -> None:
+    assert len(_said(_changed("objective", "mode", to="x" * 5000))) < 200
+
+
+def test_an_allowed_service_account_is_taken() -> None:
+    manifest = _changed("trialTemplate", "spec", "serviceAccountName", to="trainer")
+    assert "'trainer' is not allowed" in _said(manifest)
+    assert parse_experiment(manifest, service_accounts={"trainer"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+PLACES = [
+    ("objective",), ("parameters",), ("parameters", 0), ("parameters", 2, "choice", "values"), ("search",),
+    ("stop", "metrics"), ("checkpoints",), ("results",), ("trialTemplate",), ("trialTemplate", "spec"),
+    ("trialTemplate", "spec", "containers"), ("trialTemplate", "spec", "containers", 0),
+    ("trialTemplate", "spec", "containers", 0, "env"), ("trialTemplate", "spec", "volumes"),
+    ("trialTemplate", "spec", "imagePullSecrets"), ("trialTemplate", "spec", "initContainers"),
+]  # fmt: skip
+
+
+@given(place=st.sampled_from(PLACES), value=JSON)
+def test_whatever_stands_in_a_manifest_it_is_taken_or_refused_in_one_line(place: tuple, value: Any) -> None:
+    said = "spec"
+    try:
+        parse_experiment(_changed(*place, to=value))
+    except InvalidSpec as refused:
+        said = str(refused)
+    assert "\n" not in said
+    assert said.startswith("spec")
