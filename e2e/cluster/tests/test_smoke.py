@@ -105,7 +105,7 @@ def test_services_are_reached_by_name_on_the_same_node_and_across(cluster: Clust
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(server))
     cluster.kubectl("expose", "pod", "web", "-n", namespace, "--port=80", "--target-port=8080")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/web", "-n", namespace, "--timeout=60s")
-    attempt = f"wget -qO- -T 2 http://web.{namespace}.svc/"
+    attempt = f"timeout 2 wget -qO- http://web.{namespace}.svc/"
     script = f"for try in 1 2 3 4 5 6 7 8 9 10; do {attempt} && exit 0; sleep 0.5; done; exit 1"
     for role in ("work", "system"):
         selector = {"podtune.dev/role": role}
@@ -146,7 +146,7 @@ def test_objects_are_stored_and_read_from_outside_and_from_pods(cluster: Cluster
     key, body = f"smoke/{namespace}", secrets.token_bytes(1000)
     cluster.s3_client.put(key, body)
     assert cluster.s3_client.get(key) == body
-    run_pod(cluster, namespace, "s3", f"wget -qO- -T 5 {cluster.s3.cluster_endpoint}/health")
+    run_pod(cluster, namespace, "s3", f"timeout 5 wget -qO- {cluster.s3.cluster_endpoint}/health")
 
 
 def test_only_writes_are_audited(cluster: Cluster, namespace: str) -> None:
