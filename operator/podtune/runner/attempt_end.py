@@ -149,9 +149,7 @@ def _retry(trial: TrialMachine, count: int, outcome: AttemptOutcome, now: float)
     backoff = Backoff(seconds(setting.initial), seconds(setting.max))
     wait = backoff.delay(count, f"{trial.uid}/{outcome.failure_class}")
     start = trial.status.checkpoint
-    where = (
-        f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
-    )
+    where = f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
     trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(f"{outcome.message}; will be retried {where}"))
     trial.set(retry_time=rfc3339(now + wait))
 

@@ -29,6 +29,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    Logs,
     Outcome,
     Propose,
     Verdict,
@@ -184,12 +185,13 @@ class ExperimentMachine:
 
     def landed(self, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
-        failed = outcome.verdict is Verdict.FAILED
-        self._flights.land(action.key, failed=failed, now=now)
+        failed = outcome.verdict is not Verdict.DONE
+        refused_pod = isinstance(action, CreatePod) and outcome.verdict is Verdict.REFUSED
+        self._flights.land(action.key, failed=failed and not refused_pod, now=now)
         match action:
             case Propose():
                 self._proposals_landed(action, outcome)
-            case CreateTrial() | WriteExperimentStatus():
+            case CreateTrial():
                 self._hindrance = outcome.message if outcome.verdict is not Verdict.DONE else ""
             case CreatePod():
                 self._pod_landed(action, outcome, now)
@@ -208,20 +210,24 @@ class ExperimentMachine:
 
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
-        self._actions = []
         self._ring(now)
-        self._end_if_due(now)
-        dirty, self._dirty = self._dirty, {}
-        for name in dirty:
-            if name in self._trials:
-                self._plan(self._trials[name], now)
+        self._plan_dirty(now)
+        if self._ends(now):
+            self._plan_dirty(now)
         self._start_waiting(now)
         self._propose(now)
         self._create_trials(now)
         for action in self._cleanup.due(now, self._flights):
             self._launch(action)
         self._write_experiment(now)
-        return Plan(tuple(self._actions), self._next_wake(now))
+        actions, self._actions = tuple(self._actions), []
+        return Plan(actions, self._next_wake(now))
+
+    def _plan_dirty(self, now: float) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for name in dirty:
+            if name in self._trials:
+                self._plan(self._trials[name], now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         """Takes one trial as far as it can go with what is known."""
@@ -237,7 +243,7 @@ class ExperimentMachine:
             trial_status.explain_queue(trial, now)
         self._write(trial, now)
         for leftover in self._cleanup.leftovers(trial):
-            if self._ready(leftover.key, now):
+            if self._ready(leftover.key, now, trial.name):
                 self._launch(leftover)
         self._settle(trial)
 
@@ -283,7 +289,7 @@ class ExperimentMachine:
     def _end_attempt(self, trial: TrialMachine, now: float) -> None:
         needed = attempt_end.logs_needed(trial)
         if needed is not None:
-            if self._ready(needed.key, now):
+            if self._ready(needed.key, now, trial.name):
                 self._launch(needed)
             return
         self._after_end(trial, attempt_end.conclude(trial, now), now)
@@ -454,9 +460,11 @@ class ExperimentMachine:
 
     def _logs_landed(self, action: FetchLogs, outcome: Outcome) -> None:
         trial = self._trials.get(action.trial)
-        if trial is not None and outcome.logs is not None:
-            trial.logs = outcome.logs
-            self._mark(trial.name)
+        if trial is None or trial.pod is None or trial.pod.name != action.pod:
+            return
+        if outcome.verdict is not Verdict.FAILED or self._flights.failures(action.key) >= self.settings.log_tries:
+            trial.logs = outcome.logs or Logs()
+        self._mark(trial.name)
 
     def _after_save(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
@@ -471,11 +479,15 @@ class ExperimentMachine:
 
     # The whole experiment
 
-    def _end_if_due(self, now: float) -> None:
-        """Ends the experiment when nothing is left to try, time is up, or a failure is not to be survived."""
+    def _ends(self, now: float) -> bool:
+        """Ends the experiment when nothing is left to try, time is up, or a failure is not to be survived.
+
+        Returns:
+            Whether it came to its end just now: then the trials that are left have to be looked at.
+        """
         overview = self._overview
         if overview.ended is not None:
-            return
+            return False
         verdict = self._stopper.check(Progress(elapsed=now - overview.start(now)))
         if verdict.action is Course.STOP:
             overview.ended = Ended(ExperimentReason.TIME_LIMIT, verdict.message)
@@ -483,13 +495,13 @@ class ExperimentMachine:
             overview.ended = Ended(ExperimentReason.FAIL_FAST, "a trial ended in ERROR and failFast is set", good=False)
         elif self._nothing_left():
             overview.ended = self._natural_end()
-        if overview.ended is not None:
-            for name in overview.unfinished:
-                self._mark(name)
+        for name in overview.unfinished if overview.ended is not None else ():
+            self._mark(name)
+        return overview.ended is not None
 
     def _nothing_left(self) -> bool:
         no_more = self._proposals.exhausted or self._proposals.made >= self.spec.search.max_trials
-        return no_more and not self._proposals.waiting and not self._overview.unfinished and not self._dirty
+        return no_more and not self._proposals.waiting and self._is_over()
 
     def _natural_end(self) -> Ended:
         by_state = self._overview.by_state

@@ -53,6 +53,10 @@ class InFlight:
         count = self._failed.get(key, (0, 0.0))[0] + 1
         self._failed[key] = (count, now + self._backoff.delay(count, "/".join(key)))
 
+    def failures(self, key: tuple[str, str]) -> int:
+        """How often in a row an action of this key has failed."""
+        return self._failed.get(key, (0, 0.0))[0]
+
     def forget(self, name: str) -> None:
         """Nothing of this name matters any more."""
         for key in [key for key in self._failed if key[1] == name]:

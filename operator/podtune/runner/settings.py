@@ -21,6 +21,7 @@ class RunnerSettings:
         cleanup_interval: Finished pods are deleted in bulk this often, or when `cleanup_batch` have gathered.
         cleanup_batch: See there.
         proposal_batch: Proposals asked for at a time, at most.
+        log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         api_backoff: Wait before an action that failed is tried again.
     """
 
@@ -33,4 +34,5 @@ class RunnerSettings:
     cleanup_interval: float = 5.0
     cleanup_batch: int = 64
     proposal_batch: int = 16
+    log_tries: int = 4
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

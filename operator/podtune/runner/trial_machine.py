@@ -129,11 +129,11 @@ class TrialMachine:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the API server has all that the status should say of attempts and decisions."""
+        """Whether the API server has all that the status should say of attempts, decisions and the trial's end."""
         return (
             self.saved.last_attempt == self.status.last_attempt
             and self.saved.decision == self.status.decision
-            and self.saved.state == self.status.state
+            and (self.saved.state == self.status.state or not self.is_finished)
         )
 
     @property
