@@ -1,0 +1,40 @@
+"""The label by which the results Service finds the leader's pod."""
+
+from __future__ import annotations
+
+from podtune.api.names import LABEL_LEADER
+from podtune.cluster.client import MERGE, ClusterClient, list_pages
+from podtune.cluster.errors import ApiRefusal
+from podtune.cluster.paths import pods
+
+
+class LeaderLabel:
+    """Puts the label on our own pod and takes it off others; does nothing outside of a cluster."""
+
+    def __init__(self, client: ClusterClient, namespace: str, pod: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._pod = pod
+
+    async def take(self) -> None:
+        """We lead: the label comes off all others first, so that no result goes to two."""
+        if not self._pod:
+            return
+        async for page in list_pages(self._client, pods(self._namespace), {"labelSelector": f"{LABEL_LEADER}=true"}):
+            for pod in page["items"]:
+                if pod["metadata"]["name"] != self._pod:
+                    await self._set(pod["metadata"]["name"], None)
+        await self._set(self._pod, "true")
+
+    async def drop(self) -> None:
+        """We do not lead, or no longer."""
+        if self._pod:
+            await self._set(self._pod, None)
+
+    async def _set(self, pod: str, value: str | None) -> None:
+        body = {"metadata": {"labels": {LABEL_LEADER: value}}}
+        try:
+            await self._client.request("PATCH", f"{pods(self._namespace)}/{pod}", body=body, content_type=MERGE)
+        except ApiRefusal as refusal:
+            if not refusal.is_not_found:
+                raise

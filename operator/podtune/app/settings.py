@@ -1,0 +1,91 @@
+"""The operator's settings, read from the environment, which the chart writes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podtune.cluster.pods import AgentSettings
+
+
+class SettingsError(ValueError):
+    """A setting is missing or wrong; the text names the variable and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that an installation may choose.
+
+    Attributes:
+        agent: The agent's container.
+        namespaces: Namespaces that are served; none for all.
+        service_accounts: Service accounts that trials may run as, besides the default one.
+        pod_name: Name of the operator's own pod; empty outside of a cluster.
+        pod_namespace: Its namespace, where the Lease is too.
+        identity: Who we are in the Lease.
+        lease_name: Name of the Lease.
+        results_port: Port of the results server.
+        probe_port: Port of metrics and probes.
+        log_level: debug, info, warning or error.
+    """
+
+    agent: AgentSettings
+    namespaces: tuple[str, ...]
+    service_accounts: tuple[str, ...]
+    pod_name: str
+    pod_namespace: str
+    identity: str
+    lease_name: str
+    results_port: int
+    probe_port: int
+    log_level: str
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Reads the settings.
+
+    Raises:
+        SettingsError: One is missing or wrong.
+    """
+    pod_name = environment.get("PODTUNE_POD_NAME", "")
+    namespace = environment.get("PODTUNE_POD_NAMESPACE", "default")
+    default_url = f"http://podtune-results.{namespace}.svc:8080"
+    level = environment.get("PODTUNE_LOG_LEVEL", "info").lower()
+    if level not in ("debug", "info", "warning", "error"):
+        raise SettingsError(f"PODTUNE_LOG_LEVEL is {level!r}; use debug, info, warning or error")
+    return Settings(
+        agent=AgentSettings(
+            image=_required(environment, "PODTUNE_AGENT_IMAGE"),
+            pull_policy=environment.get("PODTUNE_AGENT_PULL_POLICY", "IfNotPresent"),
+            results_url=environment.get("PODTUNE_RESULTS_URL", default_url),
+        ),
+        namespaces=_list(environment, "PODTUNE_NAMESPACES"),
+        service_accounts=_list(environment, "PODTUNE_ALLOWED_SERVICE_ACCOUNTS"),
+        pod_name=pod_name,
+        pod_namespace=namespace,
+        identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
+        lease_name=environment.get("PODTUNE_LEASE_NAME", "podtune-operator"),
+        results_port=_port(environment, "PODTUNE_RESULTS_PORT", 8080),
+        probe_port=_port(environment, "PODTUNE_PROBE_PORT", 8081),
+        log_level=level,
+    )
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")
+    if not value:
+        raise SettingsError(f"{name} is not set; the chart sets it, outside of a cluster set it yourself")
+    return value
+
+
+def _list(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in environment.get(name, "").split(",") if part.strip())
+
+
+def _port(environment: Mapping[str, str], name: str, default: int) -> int:
+    written = environment.get(name, str(default))
+    if not written.isdigit() or not 0 < int(written) < 1 << 16:
+        raise SettingsError(f"{name} is {written!r}; use a port number from 1 to 65535")
+    return int(written)

@@ -1,0 +1,68 @@
+"""What can go wrong between us and the API server.
+
+ApiError
+├── Unreachable     no answer: the request may have been carried out or not
+└── ApiRefusal      an answer with a status of 400 or more
+"""
+
+from __future__ import annotations
+
+__all__ = ["ApiError", "ApiRefusal", "Unreachable"]
+
+_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class ApiError(Exception):
+    """A request to the API server did not succeed."""
+
+
+class Unreachable(ApiError):
+    """The API server gave no answer."""
+
+
+class ApiRefusal(ApiError):
+    """The API server answered with an error.
+
+    Attributes:
+        status: The HTTP status.
+        reason: Kubernetes' own word, such as Conflict or AlreadyExists.
+        message: Kubernetes' own sentence.
+        retry_after: Seconds that it asks us to wait, None where it does not.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _TRANSIENT or self.retry_after is not None
+
+    @property
+    def is_not_found(self) -> bool:
+        """Whether the object is not there."""
+        return self.status == 404
+
+    @property
+    def is_already_there(self) -> bool:
+        """Whether an object of that name exists."""
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether the object has changed since it was read."""
+        return self.status == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def is_namespace_ending(self) -> bool:
+        """Whether nothing can be created because the namespace is being deleted."""
+        return self.status == 403 and "being terminated" in self.message
+
+    @property
+    def is_over_quota(self) -> bool:
+        """Whether a ResourceQuota is used up at present."""
+        return self.status == 403 and "exceeded quota" in self.message

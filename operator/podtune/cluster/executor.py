@@ -1,0 +1,273 @@
+"""Carries out the runner's actions on the API server.
+
+Each is safe to repeat: names are fixed beforehand, a name that is taken is looked at, a status is written only onto the
+version that it was made from. What was made or seen on the way goes to the observer before the outcome is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from podtune.api.names import (
+    API_VERSION,
+    EXPERIMENT_KIND,
+    FIELD_MANAGER,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
+    LABEL_TRIAL,
+    MANAGED_BY,
+    TRIAL_KIND,
+)
+from podtune.api.pod_template import AGENT_CONTAINER, trial_container
+from podtune.cluster import paths, readers
+from podtune.cluster.client import APPLY, ClusterClient, Manifest
+from podtune.cluster.errors import ApiError, ApiRefusal
+from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.runner.actions import (
+    DONE,
+    CreatePod,
+    CreateTrial,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    FetchLogs,
+    Logs,
+    Outcome,
+    Verdict,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
+from podtune.runner.records import Experiment
+
+ClusterAction = (
+    CreateTrial
+    | CreatePod
+    | DeletePod
+    | DeleteFinishedPods
+    | FetchLogs
+    | WriteTrialStatus
+    | WriteExperimentStatus
+    | EmitEvent
+)
+
+LOG_LINES = 20
+LOG_BYTES = 4096
+AGENT_LOG_LINES = 5000
+_REFUSALS = frozenset({400, 403, 422})
+"""Statuses by which the API server says that it will never take this pod."""
+
+
+class Observer(Protocol):
+    """Is told of every object that an action made, changed or read again."""
+
+    def experiment(self, body: Manifest) -> None:
+        """An Experiment, as the API server has it now."""
+
+    def trial(self, body: Manifest) -> None:
+        """A Trial, as the API server has it now."""
+
+    def pod(self, body: Manifest) -> None:
+        """A trial's pod, as the API server has it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who the operator is in the Events that it emits."""
+
+    instance: str
+    now: Callable[[], str]
+    """The present time, RFC 3339 with microseconds."""
+
+
+class Executor:
+    """Carries out actions of any experiment."""
+
+    def __init__(self, client: ClusterClient, observer: Observer, agent: AgentSettings, reporter: Reporter) -> None:
+        self._client = client
+        self._observer = observer
+        self._agent = agent
+        self._reporter = reporter
+
+    async def execute(self, experiment: Experiment, action: ClusterAction) -> Outcome:
+        """Carries out an action.
+
+        Returns:
+            How it went; never raises what the API server or the network does.
+        """
+        try:
+            return await self._dispatch(experiment, action)
+        except ApiRefusal as refusal:
+            return Outcome(Verdict.FAILED, refusal.message)
+        except ApiError as error:
+            return Outcome(Verdict.FAILED, str(error))
+
+    async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
+        match action:
+            case CreateTrial():
+                return await self._create_trial(experiment, action)
+            case CreatePod():
+                return await self._create_pod(experiment, action)
+            case WriteTrialStatus():
+                return await self._write_trial(experiment, action)
+            case WriteExperimentStatus():
+                return await self._write_experiment(experiment, action)
+            case DeletePod():
+                return await self._delete_pod(experiment, action)
+            case DeleteFinishedPods():
+                return await self._delete_finished(experiment, action)
+            case FetchLogs():
+                return await self._fetch_logs(experiment, action)
+            case EmitEvent():
+                return await self._emit(experiment, action)
+
+    async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> Outcome:
+        body: Manifest = {
+            "apiVersion": API_VERSION,
+            "kind": TRIAL_KIND,
+            "metadata": {
+                "name": action.name,
+                "labels": {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY},
+                "ownerReferences": [
+                    {
+                        "apiVersion": API_VERSION,
+                        "kind": EXPERIMENT_KIND,
+                        "name": experiment.name,
+                        "uid": experiment.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        path = paths.trials(experiment.namespace)
+        made = await self._create(path, action.name, body, experiment.uid, EXPERIMENT_KIND)
+        if made is None:
+            return Outcome(Verdict.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
+        self._observer.trial(made)
+        return DONE
+
+    async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
+        body = pod_manifest(experiment, action, self._agent)
+        try:
+            made = await self._create(paths.pods(experiment.namespace), action.name, body, action.trial_uid, TRIAL_KIND)
+        except ApiRefusal as refusal:
+            final = refusal.status in _REFUSALS and not refusal.is_namespace_ending and not refusal.is_over_quota
+            if not final:
+                raise
+            return Outcome(Verdict.REFUSED, refusal.message)
+        if made is None:
+            return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way; delete it")
+        self._observer.pod(made)
+        return DONE
+
+    async def _create(self, path: str, name: str, body: Manifest, owner: str, owner_kind: str) -> Manifest | None:
+        """Creates an object; one that is there already is as good if it has the same owner, else None."""
+        try:
+            return await self._client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body)
+        except ApiRefusal as refusal:
+            if not refusal.is_already_there:
+                raise
+        existing = await self._client.request("GET", f"{path}/{name}")
+        return existing if readers.owner_uid(existing, owner_kind) == owner else None
+
+    async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
+        path = f"{paths.trials(experiment.namespace)}/{action.name}"
+        status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        body, outcome = await self._write_status(path, TRIAL_KIND, action.name, action.version, status)
+        if body is not None:
+            self._observer.trial(body)
+        return outcome
+
+    async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> Outcome:
+        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
+        status = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        body, outcome = await self._write_status(path, EXPERIMENT_KIND, experiment.name, action.version, status)
+        if body is not None:
+            self._observer.experiment(body)
+        return outcome
+
+    async def _write_status(
+        self, path: str, kind: str, name: str, version: int, status: Manifest
+    ) -> tuple[Manifest | None, Outcome]:
+        """Applies a status onto one version of an object, or reads the object again where it has moved on."""
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "metadata": {"name": name, "resourceVersion": str(version)},
+            "status": status,
+        }
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        try:
+            written = await self._client.request(
+                "PATCH", f"{path}/status", params=params, body=body, content_type=APPLY
+            )
+        except ApiRefusal as refusal:
+            if refusal.is_not_found:
+                return None, DONE
+            if not refusal.is_conflict:
+                raise
+            fresh = await self._client.request("GET", path)
+            return fresh, Outcome(Verdict.FAILED, refusal.message)
+        return written, DONE
+
+    async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> Outcome:
+        path = f"{paths.pods(experiment.namespace)}/{action.name}"
+        try:
+            await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}})
+        except ApiRefusal as refusal:
+            if not refusal.is_not_found and not refusal.is_conflict:
+                raise
+        return DONE
+
+    async def _delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> Outcome:
+        selector = f"{LABEL_TRIAL} in ({','.join(action.trials)})"
+        await self._client.request("DELETE", paths.pods(experiment.namespace), params={"labelSelector": selector})
+        return DONE
+
+    async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> Outcome:
+        """Logs that are no longer there are as good as empty ones: the trial's end does not wait for them."""
+        assert experiment.spec is not None  # there are no trials without
+        path = f"{paths.pods(experiment.namespace)}/{action.pod}/log"
+        program, agent = "", ""
+        if action.program:
+            container = trial_container(experiment.spec.trial_template.spec)
+            program = await self._log(path, container, LOG_LINES)
+        if action.agent:
+            agent = await self._log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
+        logs = Logs(program_tail=program[-LOG_BYTES:].strip(), agent_lines=tuple(agent.splitlines()))
+        return Outcome(Verdict.DONE, logs=logs)
+
+    async def _log(self, path: str, container: str, lines: int) -> str:
+        try:
+            return await self._client.text(path, params={"container": container, "tailLines": str(lines)})
+        except ApiRefusal as refusal:
+            if refusal.is_transient:
+                raise
+            return ""
+
+    async def _emit(self, experiment: Experiment, action: EmitEvent) -> Outcome:
+        name, kind = (action.trial, TRIAL_KIND) if action.trial else (experiment.name, EXPERIMENT_KIND)
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{name}.", "namespace": experiment.namespace},
+            "eventTime": self._reporter.now(),
+            "reportingController": "podtune.dev/operator",
+            "reportingInstance": self._reporter.instance,
+            "type": "Warning" if action.warning else "Normal",
+            "reason": action.reason,
+            "action": "Reconcile",
+            "note": action.message[:1024],
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": kind,
+                "namespace": experiment.namespace,
+                "name": name,
+                **({} if action.trial else {"uid": experiment.uid}),
+            },
+        }
+        await self._client.request("POST", paths.events(experiment.namespace), body=body)
+        return DONE

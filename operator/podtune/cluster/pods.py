@@ -1,0 +1,268 @@
+"""What the pod of an attempt looks like: the user's template, and the agent beside it.
+
+The agent is a native sidecar, so it starts before the program and ends after it. It runs as a user of its own, alone
+holds the token for the results server and the credentials of the bucket, and shares `/podtune` with the program.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.api.experiment import CheckpointStore, ExperimentSpec
+from podtune.api.names import (
+    ANNOTATION_PARAMETERS,
+    API_VERSION,
+    LABEL_ATTEMPT,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
+    LABEL_TRIAL,
+    MANAGED_BY,
+    TOKEN_AUDIENCE,
+    TRIAL_KIND,
+)
+from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.api.search_space import parse_value
+from podtune.protocol import agent_environment as agent_env
+from podtune.runner.actions import CreatePod
+from podtune.runner.records import Experiment
+from podtune.trial import layout
+
+AGENT_UID = 65532
+SHARED_VOLUME = "podtune-shared"
+PARAMETERS_VOLUME = "podtune-parameters"
+TOKEN_VOLUME = "podtune-token"
+TOKEN_DIRECTORY = "/var/run/secrets/podtune.dev"
+TOKEN_SECONDS = 3600
+GRACE_SECONDS = 60
+"""Termination grace period where the template names none."""
+DRAIN_MARGIN = 10
+"""Seconds of the grace period that are left to the program and to the kubelet."""
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The agent's container, the same for all pods.
+
+    Attributes:
+        image: Image with the program `podtune-agent`.
+        pull_policy: Its pull policy.
+        results_url: Where it posts results.
+    """
+
+    image: str
+    pull_policy: str
+    results_url: str
+
+
+def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
+    """The pod of an attempt.
+
+    Args:
+        experiment: The Experiment, with a spec.
+        action: Which trial and attempt, and what to start from.
+        agent: The agent's container.
+    """
+    assert experiment.spec is not None  # there are no trials without
+    template = experiment.spec.trial_template
+    spec = copy.deepcopy(template.spec)
+    spec["restartPolicy"] = "Never"
+    spec["automountServiceAccountToken"] = False
+    grace = int(spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS))
+    spec["volumes"] = [*spec.get("volumes", []), *_volumes()]
+    environment = _program_environment(experiment, action)
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        container["env"] = [*environment, *container.get("env", [])]
+        container["volumeMounts"] = [*container.get("volumeMounts", []), *_program_mounts()]
+    spec["initContainers"] = [*_agent_containers(experiment, action, agent, grace), *spec.get("initContainers", [])]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": action.name,
+            "labels": {**template.metadata.labels, **pod_labels(experiment.name, action)},
+            "annotations": {
+                **template.metadata.annotations,
+                ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": TRIAL_KIND,
+                    "name": action.trial,
+                    "uid": action.trial_uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
+    """The labels by which a trial's pods are found."""
+    return {
+        LABEL_EXPERIMENT: experiment,
+        LABEL_TRIAL: action.trial,
+        LABEL_ATTEMPT: str(action.attempt),
+        LABEL_MANAGED_BY: MANAGED_BY,
+    }
+
+
+def _parameters_json(experiment: Experiment, action: CreatePod) -> str:
+    """The configuration in its own types and the manifest's order, as the program reads it."""
+    assert experiment.spec is not None  # there are no trials without
+    written = action.spec.parameters
+    values = {p.name: parse_value(p, written[p.name]) for p in experiment.spec.parameters if p.name in written}
+    return json.dumps(values)
+
+
+def _program_environment(experiment: Experiment, action: CreatePod) -> list[Manifest]:
+    """Variables of the program's containers; before the template's own, so that these can refer to them."""
+    values = {
+        layout.ENV_DIRECTORY: layout.DIRECTORY,
+        layout.ENV_EXPERIMENT: experiment.name,
+        layout.ENV_TRIAL: action.trial,
+        layout.ENV_INDEX: str(action.spec.index),
+        layout.ENV_ATTEMPT: str(action.attempt),
+        **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
+    }
+    return _env(values)
+
+
+def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, grace: int) -> list[Manifest]:
+    """The agent, and before it, where there is a checkpoint to start from, the container that restores it."""
+    environment = _agent_environment(experiment, action, agent, grace)
+    store = _spec(experiment).checkpoints.store
+    sidecar = _agent_container(AGENT_CONTAINER, "run", environment, store, agent)
+    sidecar["restartPolicy"] = "Always"
+    sidecar["volumeMounts"].append({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": True})
+    if store is None or not action.restore:
+        return [sidecar]
+    return [_agent_container(RESTORE_CONTAINER, "restore", environment, store, agent), sidecar]
+
+
+def _agent_container(
+    name: str, command: str, environment: list[Manifest], store: CheckpointStore | None, agent: AgentSettings
+) -> Manifest:
+    credentials = store.credentials_secret if store else None
+    return {
+        "name": name,
+        "image": agent.image,
+        "imagePullPolicy": agent.pull_policy,
+        "args": [command],
+        "env": [*environment, *(_credentials(credentials) if credentials else [])],
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {
+            "runAsUser": AGENT_UID,
+            "runAsGroup": AGENT_UID,
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSettings, grace: int) -> list[Manifest]:
+    spec = _spec(experiment)
+    values = {
+        layout.ENV_DIRECTORY: layout.DIRECTORY,
+        layout.ENV_EXPERIMENT: experiment.name,
+        layout.ENV_TRIAL: action.trial,
+        layout.ENV_ATTEMPT: str(action.attempt),
+        agent_env.RESULTS_URL: agent.results_url,
+        agent_env.TOKEN_FILE: f"{TOKEN_DIRECTORY}/token",
+        agent_env.NAMESPACE: experiment.namespace,
+        agent_env.EXPERIMENT_UID: experiment.uid,
+        agent_env.OBJECTIVE_METRIC: spec.objective.metric,
+        agent_env.START_ITERATION: str(action.iteration),
+        agent_env.DRAIN_SECONDS: str(max(1, min(20, grace - DRAIN_MARGIN))),
+    }
+    if spec.checkpoints.store is not None:
+        store = spec.checkpoints.store.model_dump(include={"bucket", "prefix", "endpoint", "region"})
+        values[agent_env.STORE] = json.dumps(store)
+        if action.restore:
+            candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
+            values[agent_env.RESTORE_FROM] = json.dumps(candidates)
+    if spec.results.stdout is not None:
+        values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
+    uid = {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+    return [*_env(values), uid]
+
+
+def _credentials(secret: str) -> list[Manifest]:
+    """The bucket's credentials, for the agent alone: the operator never reads a Secret."""
+    keys = {
+        "AWS_ACCESS_KEY_ID": ("accessKeyID", False),
+        "AWS_SECRET_ACCESS_KEY": ("secretAccessKey", False),
+        "AWS_SESSION_TOKEN": ("sessionToken", True),
+    }
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": optional}}}
+        for name, (key, optional) in keys.items()
+    ]
+
+
+def _volumes() -> list[Manifest]:
+    return [
+        {"name": SHARED_VOLUME, "emptyDir": {}},
+        {
+            "name": PARAMETERS_VOLUME,
+            "downwardAPI": {
+                "items": [
+                    {
+                        "path": layout.PARAMETERS,
+                        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_PARAMETERS}']"},
+                    }
+                ]
+            },
+        },
+        {
+            "name": TOKEN_VOLUME,
+            "projected": {
+                "sources": [
+                    {
+                        "serviceAccountToken": {
+                            "audience": TOKEN_AUDIENCE,
+                            "expirationSeconds": TOKEN_SECONDS,
+                            "path": "token",
+                        }
+                    }
+                ]
+            },
+        },
+    ]
+
+
+def _program_mounts() -> list[Manifest]:
+    parameters = f"{layout.DIRECTORY}/{layout.PARAMETERS}"
+    return [
+        {"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY},
+        {"name": PARAMETERS_VOLUME, "mountPath": parameters, "subPath": layout.PARAMETERS, "readOnly": True},
+    ]
+
+
+def _env(values: Mapping[str, str]) -> list[Manifest]:
+    return [{"name": name, "value": _literal(value)} for name, value in values.items()]
+
+
+def _literal(value: str) -> str:
+    """Keeps Kubernetes from expanding $(…) in a value."""
+    return value.replace("$", "$$")
+
+
+def _spec(experiment: Experiment) -> ExperimentSpec:
+    assert experiment.spec is not None  # there are no trials without
+    return experiment.spec

@@ -1,0 +1,79 @@
+"""Who posts: an agent proves by its pod's projected token which pod it is in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podtune.api.names import TOKEN_AUDIENCE
+from podtune.cluster.client import ClusterClient
+from podtune.cluster.paths import TOKEN_REVIEWS
+
+CACHE_SECONDS = 300.0
+CACHE_SIZE = 20_000
+POD_NAME = "authentication.kubernetes.io/pod-name"
+POD_UID = "authentication.kubernetes.io/pod-uid"
+SERVICE_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The pod that a token was given to."""
+
+    namespace: str
+    pod: str
+    uid: str
+
+
+class Unauthenticated(Exception):
+    """The token proves nothing; the text says why."""
+
+
+class Authenticator:
+    """Asks the API server whom a token belongs to, once in a while for each token."""
+
+    def __init__(self, client: ClusterClient, monotonic: Callable[[], float]) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+
+    async def authenticate(self, header: str) -> Caller:
+        """Finds out who sent an Authorization header.
+
+        Raises:
+            Unauthenticated: It holds no token of ours that is valid.
+            ApiError: The API server could not be asked.
+        """
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthenticated("no bearer token was sent")
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(key)
+        if known is not None and known[0] > self._monotonic():
+            return known[1]
+        caller = await self._review(token)
+        self._known[key] = (self._monotonic() + CACHE_SECONDS, caller)
+        self._known.move_to_end(key)
+        while len(self._known) > CACHE_SIZE:
+            self._known.popitem(last=False)
+        return caller
+
+    async def _review(self, token: str) -> Caller:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [TOKEN_AUDIENCE]},
+        }
+        answer = await self._client.request("POST", TOKEN_REVIEWS, body=review)
+        status = answer.get("status", {})
+        if not status.get("authenticated") or TOKEN_AUDIENCE not in status.get("audiences", []):
+            raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
+        user = status.get("user", {})
+        extra = user.get("extra", {})
+        name, uid = extra.get(POD_NAME, [""])[0], extra.get(POD_UID, [""])[0]
+        username = user.get("username", "")
+        if not name or not uid or not username.startswith(SERVICE_ACCOUNT):
+            raise Unauthenticated("the token is not bound to a pod")
+        return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=name, uid=uid)
