@@ -1,0 +1,103 @@
+"""Deleting checkpoints that are not kept any more.
+
+Only what is recorded in the trial's status says what is kept, and only once the newer one is recorded there an older
+one goes. The manifest is deleted first: a deletion that is broken off leaves data without a manifest, which is no
+checkpoint, and never a manifest without its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from podtune.storage.address import DATA, MANIFEST, CheckpointAddress, TrialAddress, attempt_folder
+from podtune.storage.errors import StoreSettingsError
+from podtune.storage.object_store import ObjectStore
+
+
+def delete_checkpoint(store: ObjectStore, address: CheckpointAddress) -> None:
+    """Deletes a checkpoint; nothing happens where there is none.
+
+    Raises:
+        StoreError: The store can't delete it now, or at all.
+    """
+    store.delete([address.manifest])
+    store.delete(store.list(f"{address.root}/"))
+
+
+class GarbageCollector:
+    """Deletes what the trial does not keep, its earlier attempts' leavings included. Not thread-safe.
+
+    The bucket is listed once, at the first collection. After that, what can become garbage is known: it was either
+    kept before, or stored by this attempt.
+    """
+
+    def __init__(self, store: ObjectStore, trial: TrialAddress, attempt: str) -> None:
+        """Starts without knowledge.
+
+        Args:
+            store: The bucket.
+            trial: Place of the trial in it.
+            attempt: Id of the current attempt.
+        """
+        self._store = store
+        self._trial = trial
+        self._attempt = attempt_folder(attempt)
+        self._known: set[CheckpointAddress] = set()
+        self._listed = False
+
+    def add(self, address: CheckpointAddress) -> None:
+        """Learns of a checkpoint that was stored."""
+        self._known.add(address)
+
+    def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
+        """Deletes all that is neither kept nor protected, and older than the newest that is kept.
+
+        Args:
+            kept: URIs of all the trial's recorded checkpoints.
+            protected: URIs that are on their way to being recorded.
+
+        Returns:
+            The URIs that were deleted.
+
+        Raises:
+            StoreError: The store can't delete now, or at all; the next call goes on.
+        """
+        kept_here = self._ours(kept)
+        self._known |= kept_here
+        newest = max((address.step for address in kept_here), default=-1)
+        if newest < 0:
+            return []
+        if not self._listed:
+            self._known |= self._list()
+            self._listed = True
+        deleted: list[str] = []
+        for address in sorted(self._known - kept_here, key=lambda address: address.step):
+            if address.step < newest and address.uri not in protected:
+                delete_checkpoint(self._store, address)
+                self._known.discard(address)
+                deleted.append(address.uri)
+        return deleted
+
+    def _ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
+        """The addresses among `uris` that lie in this trial's place: a clone's donor lies in another."""
+        addresses: set[CheckpointAddress] = set()
+        for uri in uris:
+            try:
+                address = CheckpointAddress.from_uri(uri)
+            except StoreSettingsError:
+                continue  # not one of ours, whatever it is
+            if address.bucket == self._trial.store.bucket and address.root.startswith(self._trial.prefix):
+                addresses.add(address)
+        return addresses
+
+    def _list(self) -> set[CheckpointAddress]:
+        """Checkpoints in the bucket, and of earlier attempts also data that never got a manifest."""
+        found: set[CheckpointAddress] = set()
+        for key in self._store.list(self._trial.prefix):
+            attempt, _, rest = key.removeprefix(self._trial.prefix).partition("/")
+            step, _, what = rest.partition("/")
+            address = CheckpointAddress(self._trial.store.bucket, f"{self._trial.prefix}{attempt}/{step}")
+            is_leaving = what.startswith(f"{DATA}/") and attempt != self._attempt
+            if address.step >= 0 and (what == MANIFEST or is_leaving):
+                found.add(address)
+        return found

@@ -1,0 +1,162 @@
+"""The manifest of a checkpoint: what belongs to it, and by what it is known to be whole.
+
+It is stored after all the data: where there is no manifest, there is no checkpoint. Its digest stands in the trial's
+status, so a manifest in the bucket that is not the one that was committed is known at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+VERSION = 1
+MAX_BYTES = 64 << 20
+MAX_FILES = 100_000
+MAX_PATH = 512
+"""Bytes of a path: a key of S3 holds 1024 together with all that is put before it."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class ManifestError(ValueError):
+    """A text is no manifest, or not the one it should be; the message names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One file of a checkpoint.
+
+    Attributes:
+        path: Relative to the checkpoint's directory, with slashes.
+        size: Bytes.
+        sha256: Of its content, in hexadecimal.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A whole checkpoint.
+
+    Attributes:
+        attempt: Id of the attempt that took it.
+        step: `step` of the result that it was taken with.
+        iteration: Iterations of the trial up to it: where counting goes on after a restore.
+        metric: Value of the objective's metric with it, written; empty where there is none.
+        created: When the program had finished it (RFC 3339, UTC).
+        files: Its files, sorted by path.
+    """
+
+    attempt: str
+    step: int
+    iteration: int
+    metric: str
+    created: str
+    files: tuple[ManifestFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def to_bytes(self) -> bytes:
+        """The manifest as it is stored: the same manifest always gives the same bytes."""
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True, separators=(",", ":")).encode()
+
+
+def digest_of(data: bytes) -> str:
+    """`sha256:…` of a stored manifest."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """Reads a manifest. Its paths are safe: each lies below the directory that it is put together with.
+
+    Raises:
+        ManifestError: It is not one.
+    """
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"the manifest is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ManifestError("the manifest is not a JSON object")
+    if body.get("version") != VERSION:
+        raise ManifestError(f"the manifest's version is {body.get('version')!r}; this program knows {VERSION}")
+    items = body.get("files")
+    if not isinstance(items, list) or len(items) > MAX_FILES:
+        raise ManifestError(f"files is not a list of at most {MAX_FILES}")
+    files = tuple(_parse_file(item) for item in items)
+    check_paths([file.path for file in files])
+    return Manifest(
+        attempt=_text(body, "attempt"),
+        step=_count(body, "step"),
+        iteration=_count(body, "iteration"),
+        metric=_text(body, "metric"),
+        created=_text(body, "created"),
+        files=files,
+    )
+
+
+def check_paths(paths: list[str]) -> None:
+    """Checks that paths can be the files of one directory.
+
+    Raises:
+        ManifestError: One leads out of the directory, is there twice, or is also the directory of another.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        problem = _path_problem(path)
+        if problem:
+            raise ManifestError(f"path {path[:MAX_PATH]!r} {problem}")
+        if path in seen:
+            raise ManifestError(f"path {path!r} is there twice")
+        seen.add(path)
+    for path in seen:
+        parts = path.split("/")
+        for depth in range(1, len(parts)):
+            if "/".join(parts[:depth]) in seen:
+                raise ManifestError(f"path {path!r} lies below a file of the checkpoint")
+
+
+def _path_problem(path: str) -> str | None:
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode; rename the file"
+    if not 0 < size <= MAX_PATH:
+        return f"does not have 1 to {MAX_PATH} bytes; shorten it"
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        return "is not a plain path below the checkpoint's directory"
+    if any(ord(character) < 32 or ord(character) == 127 for character in path):
+        return "holds a control character; rename the file"
+    return None
+
+
+def _parse_file(item: Any) -> ManifestFile:
+    if not isinstance(item, dict):
+        raise ManifestError("an entry of files is not a JSON object")
+    sha256 = _text(item, "sha256")
+    if not _SHA256.fullmatch(sha256):
+        raise ManifestError(f"sha256 is {sha256[:80]!r}, not 64 hexadecimal digits")
+    return ManifestFile(_text(item, "path"), _count(item, "size"), sha256)
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or len(value) > 4096:
+        raise ManifestError(f"{name} is missing or not a text")
+    return value
+
+
+def _count(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 60:
+        raise ManifestError(f"{name} is not a whole number from 0")
+    return value

@@ -1,0 +1,68 @@
+"""`S3Store` against a real S3 server."""
+
+import socket
+
+import pytest
+
+from podtune.storage import s3_store
+from podtune.storage.address import StoreAddress
+from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
+from podtune.storage.s3_store import S3Store
+from tests.unit.storage.object_store_conformance import ObjectStoreConformance
+
+
+class TestS3Store(ObjectStoreConformance):
+    @pytest.fixture
+    def store(self, s3_server, bucket):
+        return S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+
+
+def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server):
+    store = S3Store(StoreAddress("no-such-bucket", endpoint=s3_server[0]))
+    with pytest.raises(
+        BucketNotFound, match=rf"'no-such-bucket' at {s3_server[0]} does not exist; create it"
+    ) as caught:
+        store.check()
+    assert caught.value.permanent
+    with pytest.raises(BucketNotFound):
+        store.put_bytes("a", b"")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AWS_ACCESS_KEY_ID", "nobody"), ("AWS_SECRET_ACCESS_KEY", "wrong"), (None, None)]
+)
+def test_wrong_and_missing_credentials_are_told(s3_server, bucket, monkeypatch, variable, value):
+    if variable:
+        monkeypatch.setenv(variable, value)
+    else:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    store = S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+    with pytest.raises(InvalidCredentials, match="credentials") as caught:
+        store.check()
+    assert caught.value.permanent
+    with pytest.raises(InvalidCredentials):
+        store.put_bytes("a", b"")
+
+
+def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    store = S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+    with pytest.raises(InvalidCredentials):
+        store.put_bytes("a", b"")
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "component-test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "component-test-secret")
+    store.put_bytes("a", b"")
+    assert list(store.list("")) == ["a"]
+
+
+def test_a_server_that_is_not_there_is_unreachable(monkeypatch):
+    monkeypatch.setattr(s3_store, "ATTEMPTS", 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    store = S3Store(StoreAddress("bucket", endpoint=f"http://127.0.0.1:{port}"))
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port} does not answer") as caught:
+        store.check()
+    assert not caught.value.permanent

@@ -1,0 +1,102 @@
+"""What every `ObjectStore` has to do; each implementation's tests inherit it and provide the fixture `store`."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from podtune.storage.errors import NotFound
+
+
+class ObjectStoreConformance:
+    def test_the_bucket_can_be_checked(self, store):
+        store.check()
+
+    def test_what_was_put_comes_back(self, store):
+        store.put_bytes("a/b", b"content")
+        assert b"".join(store.get("a/b")) == b"content"
+        assert store.get_bytes("a/b", 100) == b"content"
+
+    def test_an_empty_object_comes_back(self, store):
+        store.put("empty", io.BytesIO(), 0)
+        assert list(store.get("empty")) in ([], [b""])
+        assert store.get_bytes("empty", 1) == b""
+
+    def test_a_new_object_takes_the_place_of_the_old(self, store):
+        store.put_bytes("a", b"old")
+        store.put_bytes("a", b"new")
+        assert store.get_bytes("a", 100) == b"new"
+
+    @pytest.mark.parametrize("size", [1, 8 << 20, (8 << 20) + 1, 21 << 20])
+    def test_sources_of_all_sizes_are_read_once_from_front_to_back(self, store, size):
+        content = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+        store.put("big", OnceReadable(content), size)
+        assert b"".join(store.get("big")) == content
+
+    def test_no_more_than_the_limit_is_read(self, store):
+        store.put_bytes("a", b"x" * 1000)
+        assert len(store.get_bytes("a", 10)) == 11
+
+    def test_a_missing_object_is_not_found(self, store):
+        with pytest.raises(NotFound):
+            next(store.get("missing"))
+        with pytest.raises(NotFound):
+            store.get_bytes("missing", 10)
+
+    def test_listing_goes_by_prefix_and_is_sorted(self, store):
+        for key in ("p/2", "p/10", "q/1", "p/sub/x"):
+            store.put_bytes(key, b"")
+        assert list(store.list("p/")) == ["p/10", "p/2", "p/sub/x"]
+        assert list(store.list("nothing/")) == []
+
+    def test_what_was_deleted_is_gone_and_the_rest_stays(self, store):
+        for key in ("a", "b", "c"):
+            store.put_bytes(key, b"")
+        store.delete(["a", "b", "never there"])
+        store.delete([])
+        assert list(store.list("")) == ["c"]
+
+    def test_unusual_characters_in_keys_survive(self, store):
+        key = "dir/ä ö+&=%?#~(1)'!.txt"
+        store.put_bytes(key, b"1")
+        assert list(store.list("dir/")) == [key]
+        assert store.get_bytes(key, 10) == b"1"
+        store.delete([key])
+        assert list(store.list("dir/")) == []
+
+    @pytest.mark.parametrize("size", [100, 20 << 20])
+    def test_a_source_that_fails_stores_nothing(self, store, size):
+        with pytest.raises(RuntimeError, match="disk on fire"):
+            store.put("broken", FailingReader(size // 2), size)
+        assert list(store.list("")) == []
+
+    def test_many_threads_may_use_it_at_once(self, store):
+        def work(number):
+            store.put_bytes(f"t/{number}", str(number).encode())
+            return store.get_bytes(f"t/{number}", 10)
+
+        with ThreadPoolExecutor(12) as pool:
+            assert list(pool.map(work, range(12))) == [str(number).encode() for number in range(12)]
+        assert len(list(store.list("t/"))) == 12
+
+
+class OnceReadable:
+    """A source without seek, tell or length."""
+
+    def __init__(self, content):
+        self._stream = io.BytesIO(content)
+
+    def read(self, size=-1, /):
+        return self._stream.read(size)
+
+
+class FailingReader:
+    def __init__(self, size):
+        self._left = size
+
+    def read(self, size=-1, /):
+        if self._left <= 0:
+            raise RuntimeError("disk on fire")
+        amount = self._left if size < 0 else min(size, self._left)
+        self._left -= amount
+        return b"x" * amount
