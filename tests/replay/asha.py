@@ -94,7 +94,7 @@ class _Trial:
 
 
 def _with_rays_answers(settings: dict[str, Any]) -> dict[str, Any]:
-    from ray.tune.schedulers import AsyncHyperBandScheduler
+    from ray.tune.schedulers import AsyncHyperBandScheduler  # type: ignore[import-not-found]
 
     scheduler = AsyncHyperBandScheduler(
         time_attr="t",
@@ -150,7 +150,7 @@ def _run(settings: dict[str, Any], scheduler: Any) -> tuple[list[Event], list[st
     return events, answers
 
 
-def _answer(scheduler: Any, seed: int, event: tuple[Any, ...]) -> str | int | None:
+def _answer(scheduler: Any, seed: int, event: tuple[Any, ...]) -> Any:
     import numpy as np
 
     kind, index, *result = event
@@ -159,7 +159,7 @@ def _answer(scheduler: Any, seed: int, event: tuple[Any, ...]) -> str | int | No
     match kind:
         case "add":
             _, state, _ = bracket_generator(seed, index).getstate()
-            np.random.set_state(("MT19937", state[:-1], state[-1]))
+            np.random.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
             scheduler.on_trial_add(None, trial)
             return scheduler._brackets.index(scheduler._trial_info[index])
         case "result":

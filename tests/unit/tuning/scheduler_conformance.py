@@ -147,7 +147,7 @@ def random_history(seed: int, time_attribute: str) -> list[Step]:
         trial = draw.randrange(len(time) + 1) if len(time) < 15 else draw.randrange(15)
         time[trial] = time.get(trial, 0) + draw.choice([1, 1, 1, 1, 2, 7])
         value = math.nan if draw.random() < 0.05 else round(draw.random(), 2)
-        metrics = {time_attribute: time[trial], "accuracy": value, "note": "of no interest"}
+        metrics: Metrics = {time_attribute: time[trial], "accuracy": value, "note": "of no interest"}
         history.append(Step(trial, metrics, ends=draw.random() < 0.05))
     return history
 

@@ -51,6 +51,7 @@ class TestCutoff:
         verdict = report(scheduler, trial, 1, 0.399)
         assert verdict.action is Action.STOP
         assert verdict.recorded
+        assert not verdict.full
         assert verdict.because == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
 
     def test_on_the_percentile_it_goes_on(self) -> None:
@@ -142,6 +143,7 @@ class TestRungs:
         scheduler.on_trial_add(0)
         verdict = report(scheduler, 0, 27, 1.0)
         assert verdict.action is Action.STOP
+        assert verdict.full
         assert not verdict.recorded
         assert scheduler.record(0) == {}
 

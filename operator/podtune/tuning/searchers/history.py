@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
@@ -63,38 +64,32 @@ class History:
             jointly: Whether the sampler proposes all parameters at once, or one by one.
         """
         under_way = [self._space.encode(trial.configuration) for trial in unfinished]
-        with self._storage.overlaid(under_way, self._space.distributions) as trial:
-            # A study caches the trials that it has seen once; a fresh one sees those added since.
-            study = optuna.load_study(study_name=_STUDY, storage=self._storage, sampler=sampler)
-            params = sampler.sample_relative(study, trial, dict(self._space.distributions)) if jointly else {}
-            for name, distribution in self._space.distributions.items():
-                if name not in params:
-                    params[name] = sampler.sample_independent(study, trial, name, distribution)
+        trial = self._storage.overlay(under_way, self._space.distributions)
+        # A study caches the trials that it has seen once; a fresh one sees those added since.
+        study = optuna.load_study(study_name=_STUDY, storage=self._storage, sampler=sampler)
+        params = sampler.sample_relative(study, trial, dict(self._space.distributions)) if jointly else {}
+        for name, distribution in self._space.distributions.items():
+            if name not in params:
+                params[name] = sampler.sample_independent(study, trial, name, distribution)
         return self._space.decode(params)
 
 
 class _OverlaidStorage(InMemoryStorage):
-    """An in-memory storage over which running trials can be laid that leave no trace in it."""
+    """An in-memory storage over which running trials can be laid, until others are laid there instead."""
 
     def __init__(self) -> None:
         super().__init__()
         self._running: list[FrozenTrial] = []
 
-    @contextmanager
-    def overlaid(
-        self,
-        under_way: Sequence[Mapping[str, float]],
-        distributions: Mapping[str, optuna.distributions.BaseDistribution],
-    ) -> Iterator[FrozenTrial]:
-        """Shows trials under way, after all finished ones, and yields the one to be proposed, the last of them."""
-        finished = self.get_n_trials(self.get_study_id_from_name(_STUDY))
+    def overlay(
+        self, under_way: Sequence[Mapping[str, float]], distributions: Mapping[str, BaseDistribution]
+    ) -> FrozenTrial:
+        """Shows trials under way, after all finished ones; returns the one to be proposed, the last of them."""
+        finished = len(super().get_all_trials(self.get_study_id_from_name(_STUDY), deepcopy=False))
         self._running = [
             _running_trial(finished + place, params, distributions) for place, params in enumerate([*under_way, {}])
         ]
-        try:
-            yield self._running[-1]
-        finally:
-            self._running = []
+        return self._running[-1]
 
     @override
     def get_all_trials(
@@ -112,7 +107,7 @@ class _OverlaidStorage(InMemoryStorage):
 
 
 def _running_trial(
-    number: int, params: Mapping[str, float], distributions: Mapping[str, optuna.distributions.BaseDistribution]
+    number: int, params: Mapping[str, float], distributions: Mapping[str, BaseDistribution]
 ) -> FrozenTrial:
     return FrozenTrial(
         number=number,
