@@ -1,0 +1,96 @@
+# Three images from one base: the operator, the agent that stands beside every trial, and the examples.
+#   docker build --target operator -t podtune-operator:dev .
+# Any base with a Python of 3.11 or later and its venv module will do.
+ARG BASE_IMAGE=python:3.12-slim
+
+# --- what all three share ---------------------------------------------------------------------------------------------
+FROM ${BASE_IMAGE} AS build
+# A pip of our own: not every base has one, and it stays behind in this stage.
+RUN python3 -m venv /venv
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    INSTALL="/venv/bin/pip install --quiet --require-hashes --no-deps --only-binary :all: --no-compile --target /opt/podtune/lib --requirement" \
+    COMPILE="python3 -m compileall -q --invalidation-mode unchecked-hash"
+# /opt/podtune is read-only to who runs it, so nothing would be compiled later: compiled now, Python starts in a third of the time.
+
+FROM ${BASE_IMAGE} AS runtime
+# Nothing is installed in a running container.
+RUN rm -rf /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip /usr/local/bin/pip* \
+    /usr/share/python-wheels
+ENV PATH=/opt/podtune/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONPATH=/opt/podtune/lib \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+LABEL org.opencontainers.image.title="podtune" \
+      org.opencontainers.image.description="Hyperparameter tuning that belongs to Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+
+# --- agent: every node that trains pulls it, so it is small -----------------------------------------------------------
+FROM build AS agent-build
+COPY requirements/agent.txt /requirements.txt
+# The AWS SDK describes 400 services; the agent stores objects, with credentials that STS may give.
+RUN ${INSTALL} /requirements.txt \
+    && find /opt/podtune/lib/botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts -exec rm -r {} + \
+    && ${COMPILE} /opt/podtune/lib
+COPY operator/podtune/__init__.py /opt/podtune/lib/podtune/
+COPY operator/podtune/agent /opt/podtune/lib/podtune/agent
+COPY operator/podtune/protocol /opt/podtune/lib/podtune/protocol
+COPY operator/podtune/storage /opt/podtune/lib/podtune/storage
+COPY operator/podtune/trial /opt/podtune/lib/podtune/trial
+RUN mkdir /opt/podtune/bin \
+    && printf '#!/usr/bin/env python3\nfrom podtune.agent.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-agent \
+    && ${COMPILE} /opt/podtune/lib/podtune \
+    && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
+# What was left out is not missed.
+RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import boto3, podtune.agent.main; \
+    [boto3.client(name, region_name="us-east-1") for name in ("s3", "sts")]'
+
+FROM runtime AS agent
+COPY --from=agent-build /opt/podtune /opt/podtune
+USER 65532:65532
+ENTRYPOINT ["podtune-agent"]
+
+# --- operator ---------------------------------------------------------------------------------------------------------
+FROM build AS operator-build
+COPY requirements/operator.txt /requirements.txt
+# Left out: the Kubernetes client's generated classes (we send and read JSON), the database behind Optuna's storage (ours
+# is the Kubernetes API), and tests. Both packages import these only when they are asked for.
+RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
+    && find kubernetes -path '*/client/api/*.py' ! -name __init__.py -delete \
+    && find kubernetes -path '*/client/models/*.py' ! -name __init__.py -delete \
+    && rm -r sqlalchemy sqlalchemy-* alembic alembic-* mako mako-* \
+    && find . -type d -name tests -prune -exec rm -r {} + \
+    && ${COMPILE} /opt/podtune/lib
+COPY operator/podtune /opt/podtune/lib/podtune
+RUN mkdir /opt/podtune/bin \
+    && printf '#!/usr/bin/env python3\nfrom podtune.app.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-operator \
+    && ${COMPILE} /opt/podtune/lib/podtune \
+    && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
+RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import optuna, podtune.app.main; \
+    sampler = optuna.samplers.TPESampler(n_startup_trials=2, multivariate=True); \
+    optuna.create_study(sampler=sampler).optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=5)'
+
+FROM runtime AS operator
+COPY --from=operator-build /opt/podtune /opt/podtune
+USER 65533:65533
+EXPOSE 8080 8081
+ENTRYPOINT ["podtune-operator"]
+
+# --- examples: training programs; all they need of Podtune is podtune.trial -------------------------------------------
+FROM build AS examples-build
+COPY requirements/examples.txt /requirements.txt
+RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
+    && find sklearn scipy -type d -name tests -prune -exec rm -r {} + \
+    && ${COMPILE} /opt/podtune/lib \
+    && PYTHONPATH=/opt/podtune/lib python3 -c 'from sklearn.datasets import load_digits; \
+    from sklearn.neural_network import MLPClassifier; MLPClassifier(max_iter=200).fit(*load_digits(return_X_y=True))'
+COPY operator/podtune/__init__.py /opt/podtune/lib/podtune/
+COPY operator/podtune/trial /opt/podtune/lib/podtune/trial
+COPY examples/digits /opt/podtune/digits
+RUN ${COMPILE} /opt/podtune/lib/podtune && chmod -R a+rX,u+w,go-w /opt/podtune
+
+FROM runtime AS examples
+COPY --from=examples-build /opt/podtune /opt/podtune
+WORKDIR /opt/podtune/digits
+USER 10001:10001
+CMD ["python3", "digits.py"]
