@@ -201,7 +201,12 @@ def _buildah(*arguments: str) -> str:
     # A store of our own, apart from whatever the machine's user builds.
     options = ["--root", str(store / "root"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
     command = [*network.outside_command(), program("buildah"), *options, *arguments]
-    return run(command, timeout=1800, environment={**os.environ, "BUILDAH_ISOLATION": "chroot"})
+    # It keeps a lock where networks are configured, although we ask for none.
+    settings = store / "containers.conf"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[network]\nnetwork_config_dir = "{store}/networks"\n')
+    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "CONTAINERS_CONF": str(settings)}
+    return run(command, timeout=1800, environment=environment)
 
 
 @contextmanager

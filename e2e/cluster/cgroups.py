@@ -1,6 +1,7 @@
 """The cgroups of the cluster: the register of its processes, and the root of both kubelets' pods.
 
-Both versions are served. On version 1 every hierarchy gets the same tree, because the kubelet insists on it.
+Both versions are served. On version 1 every hierarchy gets the same tree, because the kubelet insists on it; so does
+version 2 where it is mounted beside version 1, for runc uses it there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ COMPONENTS = f"{CGROUP}/components"
 
 @cache
 def hierarchies() -> tuple[Path, ...]:
-    """Return the mount points: all of version 1 where there are any, else the one of version 2."""
+    """Return the mount points: all of version 1, and the one of version 2."""
     first: list[Path] = []
     second: list[Path] = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -29,7 +30,7 @@ def hierarchies() -> tuple[Path, ...]:
             second.append(point)
         elif kind.startswith("cgroup "):
             first.append(point)
-    found = first or second[:1]
+    found = first + second[:1]
     if not found:
         raise ClusterError("no cgroup file system is mounted")
     return tuple(dict.fromkeys(found))

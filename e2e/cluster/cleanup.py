@@ -10,13 +10,12 @@ import ctypes
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import socket
 from pathlib import Path
 
 from e2e.cluster import cgroups, gpus, network
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.layout import CGROUP, NODES, Layout
-from e2e.cluster.nodes import cni_network
+from e2e.cluster.layout import CGROUP, Layout
 
 _MNT_DETACH = 2
 _CNI_RESULTS = Path("/var/lib/cni/results")
@@ -33,11 +32,10 @@ def remove(layout: Layout) -> None:
     """
     layout.check_ours()
     cgroups.kill_all(CGROUP)
-    sockets = list(_shim_sockets(layout))
     _unmount_below(layout.state)
     network.remove()
     cgroups.remove(CGROUP)
-    _remove_strays(layout, sockets)
+    _remove_strays(layout)
     if layout.state.exists():
         shutil.rmtree(layout.state)
     left = leftovers(layout)
@@ -82,20 +80,23 @@ def _unmount_below(directory: Path) -> None:
             raise ClusterError(f"cannot unmount {point}: {os.strerror(ctypes.get_errno())}")
 
 
-def _shim_sockets(layout: Layout) -> Iterator[Path]:
-    """Find the sockets of containerd's shims, which are named by a hash in a directory shared by all containerds."""
-    for node in NODES:
-        for record in (layout.node(node) / "containerd-state").glob("io.containerd.runtime.v2.task/*/*/address"):
-            yield Path(record.read_text().strip().removeprefix("unix://"))
+def _nobody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        return False
 
 
-def _remove_strays(layout: Layout, sockets: list[Path]) -> None:
-    for socket in sockets:
-        if socket.parent == _SHIM_SOCKETS:
-            socket.unlink(missing_ok=True)
-    for node in NODES:
-        for result in _CNI_RESULTS.glob(f"{cni_network(node)}-*"):
-            result.unlink(missing_ok=True)
+def _remove_strays(layout: Layout) -> None:
+    # Shims of all containerds of a machine share this directory, and name their sockets by a hash.
+    for shim in filter(_nobody_listens, _SHIM_SOCKETS.glob("*")):
+        shim.unlink()
+    for result in _CNI_RESULTS.glob("*"):
+        # It holds the path of the pod's network namespace or of its addresses.
+        if str(layout.state) in result.read_text():
+            result.unlink()
     for link in _CONTAINER_LOGS.glob("*.log"):
         if link.is_symlink() and layout.state in link.readlink().parents:
             link.unlink(missing_ok=True)

@@ -147,6 +147,8 @@ def _controller_manager(layout: Layout, tools: Path) -> Component:
         "--use-service-account-credentials=true", "--concurrent-job-syncs=50", *_CLIENT_LIMITS,
         # Losing a node is tested, and nobody wants to wait 40 s for it.
         "--node-monitor-grace-period=20s", "--node-monitor-period=2s",
+        # It would create the default one.
+        f"--flex-volume-plugin-dir={layout.state}/volume-plugins",
     ])  # fmt: skip
 
 

@@ -19,11 +19,6 @@ from e2e.cluster.packages import CNI_PLUGINS, program
 from e2e.cluster.processes import Component
 
 
-def cni_network(node: Node) -> str:
-    """Return the name of a node's pod network."""
-    return f"podtune-{node.name}"
-
-
 def pods_cgroup(node: Node) -> str:
     """Return the cgroup that holds all pods of a node."""
     return f"{CGROUP}/{node.name}"
@@ -110,7 +105,7 @@ def _cni_configuration(directory: Path, node: Node) -> dict[str, object]:
         },
     }
     plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
-    return {"cniVersion": "0.4.0", "name": cni_network(node), "plugins": plugins}
+    return {"cniVersion": "0.4.0", "name": f"podtune-{node.name}", "plugins": plugins}
 
 
 def _containerd_settings(directory: Path, socket: Path) -> str:
