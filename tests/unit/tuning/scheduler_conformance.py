@@ -88,6 +88,23 @@ class SchedulerConformance:
             run.scheduler.on_trial_remove(trial)
         assert run.records() == before
 
+    @given(seed=st.integers(0, 10**6), cut=st.integers(1, 80), deleted=st.integers(0, 5))
+    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    def test_after_a_deletion_it_goes_on_as_if_restored_without_the_trial(
+        self, seed: int, cut: int, deleted: int
+    ) -> None:
+        run = Run(self.make(seed=seed))
+        history = random_history(seed, run.scheduler.time_attribute)
+        for step in history[:cut]:
+            run.take(step)
+        run.scheduler.forget(deleted)
+        run.added.discard(deleted)
+        rebuilt = Run(restored(self.make(seed=seed), run, random.Random(seed)), run)
+        for step in history[cut:]:
+            if step.trial != deleted:
+                assert rebuilt.take(step) == run.take(step)
+        run.scheduler.forget(deleted)
+
     @pytest.mark.parametrize("waiting", [[4], [4, 2, 9], range(100)])
     def test_the_next_trial_is_one_of_those_that_wait(self, waiting: Sequence[int]) -> None:
         scheduler = self.make()

@@ -117,6 +117,15 @@ class Asha(Scheduler):
         """Does nothing: what was recorded stands."""
 
     @override
+    def forget(self, trial: int) -> None:
+        """Takes the trial's values out of the rungs: later trials aren't compared with them."""
+        bracket = self._bracket_of.pop(trial, None)
+        if bracket is None:
+            return
+        for rung in self._brackets[bracket].rungs:
+            rung.remove(trial)
+
+    @override
     def choose(self, waiting: Sequence[int]) -> int | None:
         """Picks the first in the queue."""
         return waiting[0]

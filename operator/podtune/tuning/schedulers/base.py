@@ -106,7 +106,14 @@ class Scheduler(ABC):
 
     @abstractmethod
     def on_trial_remove(self, trial: int) -> None:
-        """A trial that was waiting or paused was stopped, and will never run again."""
+        """A trial that was waiting or paused was stopped, and will never run again; its record stays."""
+
+    @abstractmethod
+    def forget(self, trial: int) -> None:
+        """A trial was deleted, and its record with it: from now on it is as if it had never been.
+
+        After a restart it couldn't be otherwise. A trial that isn't known is forgotten already.
+        """
 
     @abstractmethod
     def choose(self, waiting: Sequence[int]) -> int | None:

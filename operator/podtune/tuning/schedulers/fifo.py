@@ -36,6 +36,10 @@ class Fifo(Scheduler):
         """Does nothing."""
 
     @override
+    def forget(self, trial: int) -> None:
+        """Does nothing."""
+
+    @override
     def choose(self, waiting: Sequence[int]) -> int | None:
         """Picks the first in the queue."""
         return waiting[0]

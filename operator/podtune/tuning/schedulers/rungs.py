@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
 
@@ -62,6 +62,12 @@ class Rung:
         self._rewards[trial] = reward
         if not math.isnan(reward):
             insort(self._ordered, reward)
+
+    def remove(self, trial: int) -> None:
+        """Takes a trial out, if it is there."""
+        reward = self._rewards.pop(trial, math.nan)
+        if not math.isnan(reward):
+            del self._ordered[bisect_left(self._ordered, reward)]
 
     def cutoff(self, reduction_factor: int) -> float | None:
         """What a newcomer's reward must not be below: about one in `reduction_factor` of the recorded ones is above it.
