@@ -16,6 +16,8 @@ from podtune.agent.intake import Intake
 from podtune.agent.last_words import TerminationLog, print_results
 from podtune.agent.log_stream import LogStream
 from podtune.agent.settings import Settings
+from podtune.agent.uploader import Uploader
+from podtune.protocol.messages import StoreProblem
 
 PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
@@ -33,6 +35,7 @@ class Drain:
         settings: Settings,
         intake: Intake,
         log_stream: LogStream | None,
+        uploader: Uploader | None,
         log: EventLog,
         output: TextIO,
     ) -> None:
@@ -44,6 +47,7 @@ class Drain:
             settings: How long it may take, and where the final commit goes.
             intake: The rest of the results.
             log_stream: The rest of the program's output, where results are read from it.
+            uploader: The last checkpoint, where there is a store.
             log: The agent's own log.
             output: Where results go that the operator may still miss.
         """
@@ -53,6 +57,7 @@ class Drain:
         self._termination_log = TerminationLog(settings.termination_log)
         self._intake = intake
         self._log_stream = log_stream
+        self._uploader = uploader
         self._log = log
         self._output = output
 
@@ -70,6 +75,8 @@ class Drain:
         while not read and time.monotonic() < deadline:
             self._wait_for_change(deadline)
             read = self._read_file()
+        self._wait_until_stored(deadline)
+        self._write_commit()
         self._wait_until_delivered(deadline)
         self._conclude(time.monotonic() - started)
 
@@ -81,22 +88,31 @@ class Drain:
 
     def _wait_for_change(self, deadline: float) -> None:
         with self._changed:
-            self._changed.wait(max(0.0, min(POLL, deadline - time.monotonic())))
+            self._changed.wait(min(POLL, _left(deadline)))
+
+    def _wait_until_stored(self, deadline: float) -> None:
+        """Waits for the log's end, for it may bring more results, and then for the last checkpoint."""
+        stream, uploader = self._log_stream, self._uploader
+        with self._changed:
+            if stream:
+                patience = _left(deadline) / 2  # the checkpoint needs some of the time, too
+                self._changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
+                self._attempt.complete = stream.is_finished
+        if not uploader:
+            return
+        uploader.finish()
+        with self._changed:
+            self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
+            if not self._attempt.checkpoints.is_stored and not self._attempt.store_problem:
+                message = f"the last checkpoint could not be stored in {self._seconds:g} s; raise the grace period"
+                self._attempt.set_store_problem(StoreProblem("OutOfTime", message, permanent=False))
 
     def _wait_until_delivered(self, deadline: float) -> None:
+        patience = min(deadline, time.monotonic() + PATIENCE)
         with self._changed:
-            self._changed.wait_for(self._is_quiet, max(0.0, deadline - time.monotonic()))
-            patience = min(deadline, time.monotonic() + PATIENCE)
-            self._changed.wait_for(lambda: self._attempt.is_delivered, max(0.0, patience - time.monotonic()))
-
-    def _is_quiet(self) -> bool:
-        """Whether nothing more will come that would have to be delivered."""
-        return self._attempt.fenced or self._log_stream is None or self._log_stream.is_finished
+            self._changed.wait_for(lambda: self._attempt.is_delivered, _left(patience))
 
     def _conclude(self, seconds: float) -> None:
-        with self._changed:
-            if self._log_stream and not self._log_stream.is_finished:
-                self._attempt.complete = False
         self._write_commit()
         printed = self._print_rest()
         with self._changed:
@@ -126,3 +142,7 @@ class Drain:
             self._termination_log.write(commit)
         except OSError as error:
             self._log.error("final commit can't be written", message=str(error))
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random
 
 from podtune.agent.event_log import EventLog
+from podtune.agent.restore import restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="podtune-agent", description="The agent beside a trial's training program.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
+    commands.add_parser("restore", help="put the checkpoint in place that the program goes on from (init container)")
     command = parser.parse_args(arguments).command
     log = EventLog(time.time)
     try:
@@ -31,10 +33,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     context = {"experiment": settings.experiment, "trial": settings.trial, "attempt": settings.attempt}
     log = EventLog(time.time, {"command": command, **context})
-    return run(settings, log)
+    if command == "restore":
+        return run_restore(settings, log)
+    return run_sidecar(settings, log)
 
 
-def run(settings: Settings, log: EventLog) -> int:
+def run_restore(settings: Settings, log: EventLog) -> int:
+    """The init container."""
+    try:
+        restore(settings, log, Random())
+    except (SettingsError, OSError) as error:
+        log.error("restore failed", message=str(error))
+        return 1
+    return 0
+
+
+def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     # Blocked before any thread is there, so that all inherit it; the signal is then waited for, and no handler can
     # come in between anything.

@@ -17,6 +17,10 @@ from podtune.agent.log_stream import LogStream
 from podtune.agent.operator_client import OperatorClient
 from podtune.agent.sender import Sender
 from podtune.agent.settings import Settings
+from podtune.agent.uploader import Uploader
+from podtune.storage.address import StoreAddress
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.s3_store import S3Store
 from podtune.trial import layout
 
 POLL = 0.15
@@ -26,7 +30,14 @@ POLL = 0.15
 class Sidecar:
     """Everything that runs beside one training program."""
 
-    def __init__(self, settings: Settings, log: EventLog, rng: Random, output: TextIO) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: EventLog,
+        rng: Random,
+        output: TextIO,
+        make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+    ) -> None:
         """Puts the parts together.
 
         Args:
@@ -34,6 +45,7 @@ class Sidecar:
             log: The agent's own log.
             rng: Source of jitter.
             output: Where results go that the operator may still miss.
+            make_store: Makes the store of checkpoints.
         """
         self.attempt = Attempt(settings.attempt, settings.objective, has_store=settings.store is not None)
         changed = threading.Condition()
@@ -48,21 +60,36 @@ class Sidecar:
             log=log,
             rng=Random(rng.random()),
         )
-        self._log_stream = settings.stdout_pattern and LogStream(
-            self.attempt,
-            changed,
-            pattern=settings.stdout_pattern,
-            intake=self._intake,
-            client=OperatorClient(settings),
-            log=log,
-            rng=Random(rng.random()),
-        )
+        self._log_stream: LogStream | None = None
+        if settings.stdout_pattern is not None:
+            self._log_stream = LogStream(
+                self.attempt,
+                changed,
+                pattern=settings.stdout_pattern,
+                intake=self._intake,
+                client=OperatorClient(settings),
+                log=log,
+                rng=Random(rng.random()),
+            )
+        self._uploader: Uploader | None = None
+        if settings.store is not None:
+            self._uploader = Uploader(
+                self.attempt,
+                changed,
+                attempt_id=settings.attempt,
+                directory=settings.directory,
+                address=settings.store,
+                store=make_store(settings.store.store),
+                log=log,
+                rng=Random(rng.random()),
+            )
         self._drain = Drain(
             self.attempt,
             changed,
             settings=settings,
             intake=self._intake,
             log_stream=self._log_stream,
+            uploader=self._uploader,
             log=log,
             output=output,
         )
@@ -82,6 +109,8 @@ class Sidecar:
         self._sender.start()
         if self._log_stream:
             self._log_stream.start()
+        if self._uploader:
+            self._uploader.start()
         while not wait_for_end(POLL):
             self._intake.poll()
         self._drain.run()

@@ -29,6 +29,9 @@ class GarbageCollector:
 
     The bucket is listed once, at the first collection. After that, what can become garbage is known: it was either
     kept before, or stored by this attempt.
+
+    Attributes:
+        known: The checkpoints known to be in the bucket; whoever stores another adds it.
     """
 
     def __init__(self, store: ObjectStore, trial: TrialAddress, attempt: str) -> None:
@@ -42,12 +45,8 @@ class GarbageCollector:
         self._store = store
         self._trial = trial
         self._attempt = attempt_folder(attempt)
-        self._known: set[CheckpointAddress] = set()
+        self.known: set[CheckpointAddress] = set()
         self._listed = False
-
-    def add(self, address: CheckpointAddress) -> None:
-        """Learns of a checkpoint that was stored."""
-        self._known.add(address)
 
     def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
         """Deletes all that is neither kept nor protected, and older than the newest that is kept.
@@ -63,18 +62,18 @@ class GarbageCollector:
             StoreError: The store can't delete now, or at all; the next call goes on.
         """
         kept_here = self._ours(kept)
-        self._known |= kept_here
+        self.known |= kept_here
         newest = max((address.step for address in kept_here), default=-1)
         if newest < 0:
             return []
         if not self._listed:
-            self._known |= self._list()
+            self.known |= self._list()
             self._listed = True
         deleted: list[str] = []
-        for address in sorted(self._known - kept_here, key=lambda address: address.step):
+        for address in sorted(self.known - kept_here, key=lambda address: address.step):
             if address.step < newest and address.uri not in protected:
                 delete_checkpoint(self._store, address)
-                self._known.discard(address)
+                self.known.discard(address)
                 deleted.append(address.uri)
         return deleted
 

@@ -19,6 +19,7 @@ _CREDENTIALS = frozenset(
         "InvalidToken",
         "SignatureDoesNotMatch",
         "TokenRefreshRequired",
+        "XAdminUserNotFound",  # versitygw's word for InvalidAccessKeyId
     }
 )
 _LATER = frozenset({"RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "ServiceUnavailable", "InternalError"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -70,6 +71,18 @@ def stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:
         return digest_of(store.get_bytes(address.manifest, MAX_BYTES))
     except NotFound:
         return None
+
+
+def upload_file(store: ObjectStore, tree: LocalTree, path: str, key: str) -> None:
+    """Stores one file by itself, such as an attempt's results.
+
+    Raises:
+        UnusableTree: It is missing, or no regular file.
+        StoreError: The store can't take it now, or at all.
+        OSError: It can't be read.
+    """
+    with tree.open(path) as stream:
+        store.put(key, stream, os.fstat(stream.fileno()).st_size)
 
 
 def _upload_files(

@@ -1,0 +1,103 @@
+"""The restore container: puts the checkpoint in place that the program goes on from, before the program starts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from podtune.agent.event_log import EventLog
+from podtune.agent.restore_info import RestoreInfo
+from podtune.agent.settings import Settings, SettingsError
+from podtune.protocol.messages import MAX_MESSAGE
+from podtune.storage.address import StoreAddress
+from podtune.storage.backoff import Backoff
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.restore import Candidate, Outcome, Restorer
+from podtune.storage.s3_store import S3Store
+from podtune.trial import layout
+
+PATIENCE = 120.0
+"""Seconds that a store that does not answer is waited for."""
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 15.0
+
+
+def restore(
+    settings: Settings,
+    log: EventLog,
+    rng: Random,
+    make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RestoreInfo:
+    """Restores the first checkpoint that is whole, or none, and leaves word of it.
+
+    A restore that fails never fails the trial: it starts afresh then, and says why.
+
+    Args:
+        settings: The attempt, and what to restore from.
+        log: The agent's own log.
+        rng: Source of jitter.
+        make_store: Makes the store of checkpoints.
+        sleep: Waits.
+
+    Raises:
+        SettingsError: The list of checkpoints is wrong.
+        OSError: The shared directory can't be written to.
+    """
+    candidates = parse_candidates(settings.restore_from)
+    if candidates and settings.store is None:
+        raise SettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
+    started = time.monotonic()
+    outcome = Outcome(None, None, "")
+    if candidates and settings.store is not None:
+        restorer = Restorer(
+            make_store(settings.store.store),
+            settings.store.store.bucket,
+            backoff=Backoff(FIRST_WAIT, LONGEST_WAIT, rng),
+            patience=PATIENCE,
+            clock=time.monotonic,
+            sleep=sleep,
+        )
+        outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
+    info = _info(outcome)
+    info.write(settings.directory / layout.RESTORE_INFO)
+    say = log.warning if info.message else log.info
+    say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
+        seconds=round(time.monotonic() - started, 3))  # fmt: skip
+    return info
+
+
+def parse_candidates(text: str) -> tuple[Candidate, ...]:
+    """Reads a JSON list of `{"uri", "digest", "step"}`; an empty text is an empty list.
+
+    Raises:
+        SettingsError: It is not that.
+    """
+    try:
+        items = json.loads(text) if text else []
+    except ValueError as error:
+        raise SettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
+    if not isinstance(items, list):
+        raise SettingsError("PODTUNE_RESTORE_FROM is not a JSON list")
+    return tuple(_candidate(item) for item in items)
+
+
+def _candidate(item: Any) -> Candidate:
+    match item:
+        case {"uri": str(uri), "digest": str(digest), "step": int(step)}:
+            return Candidate(uri, digest, step)
+    raise SettingsError(f'PODTUNE_RESTORE_FROM holds {item!r}; each item has a "uri", a "digest" and a "step"')
+
+
+def _info(outcome: Outcome) -> RestoreInfo:
+    if outcome.candidate is None or outcome.manifest is None:
+        return RestoreInfo(message=outcome.message[:MAX_MESSAGE])
+    return RestoreInfo(
+        step=outcome.manifest.step,
+        uri=outcome.candidate.uri,
+        iteration=outcome.manifest.iteration,
+        message=outcome.message[:MAX_MESSAGE],
+    )

@@ -1,0 +1,248 @@
+"""Checkpoints on their way from the program into the bucket, and back."""
+
+import io
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from stub_operator import FENCED, dumps, wait_until
+
+from podtune.agent import uploader
+from podtune.agent.event_log import EventLog
+from podtune.agent.restore import restore
+from podtune.agent.settings import Settings, SettingsError
+from podtune.storage.address import CheckpointAddress
+from podtune.storage.errors import InvalidCredentials, Unreachable
+from podtune.storage.memory_store import MemoryStore
+from podtune.trial.snapshot import take_snapshot
+
+STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
+ROOT = "demo/experiment-1/digits-7/pod-1"
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def agent(start_agent, store, operator):
+    running = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "1"}, make_store=lambda _: store)
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def report(agent, tmp_path):
+    def report(content, **metrics):
+        source = tmp_path / "user"
+        (source / "sub").mkdir(parents=True, exist_ok=True)
+        (source / "weights").write_text(content)
+        (source / "sub" / "state").write_text("state")
+        name = take_snapshot(source, agent.directory / "checkpoints")
+        agent.write(dumps(_checkpoint=name, **metrics))
+        return name
+
+    return report
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(uploader, "FIRST_WAIT", 0.02)
+    monkeypatch.setattr(uploader, "PERMANENT_WAIT", 0.05)
+
+
+def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(operator, agent, report, store):
+    name = report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.commits)
+    (commit,) = operator.commits.values()
+    assert (commit.uri, commit.step, commit.seq) == (f"s3://models/{ROOT}/1", 1, 1)
+    assert store.operations[-1] == f"put {ROOT}/1/manifest.json"
+    assert store.objects[f"{ROOT}/1/data/sub/state"] == b"state"
+    assert operator.results[1].checkpoint
+    assert "_checkpoint" not in operator.results[1].metrics
+    assert json.loads(store.objects[f"{ROOT}/1/manifest.json"])["metric"] == "0.5"
+    wait_until(lambda: not (agent.directory / "checkpoints" / name).exists())
+
+
+def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(agent, report, store, operator):
+    operator.acks_commits = False
+    report("w1", accuracy=0.5)
+    commit = agent.end()
+    assert [c.uri for c in commit.checkpoints] == [f"s3://models/{ROOT}/1"]
+    assert store.objects[f"{ROOT}/results.jsonl"].startswith(b'{"_checkpoint"')
+
+
+def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(operator, agent, report, store):
+    store.failure = InvalidCredentials("bucket 'models' refuses the credentials; correct the Secret")
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
+    problem = operator.reports[-1].store_problem
+    assert (problem.reason, problem.permanent) == ("InvalidCredentials", True)
+    store.failure = None
+    operator.wait_for(lambda: operator.commits and operator.reports[-1].store_problem is None)
+
+
+def test_a_missing_bucket_is_reported_before_there_is_a_checkpoint(operator, start_agent):
+    agent = start_agent(STORE, make_store=lambda _: MemoryStore(bucket_exists=False))
+    operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
+    assert operator.reports[-1].store_problem.reason == "BucketNotFound"
+    assert agent.end().store_problem.reason == "BucketNotFound"
+
+
+def test_a_store_that_stays_away_is_told_in_the_final_commit(agent, report, store):
+    store.failure = Unreachable("bucket 'models' does not answer")
+    report("w1", accuracy=0.5)
+    commit = agent.end()
+    assert commit.store_problem.reason == "Unreachable"
+    assert commit.checkpoints == ()
+    assert commit.acked_seq == 1
+
+
+@pytest.fixture(params=["link", "link inside", "missing", "pipe"])
+def bad_checkpoint(request, agent, tmp_path):
+    """Name of a checkpoint that is none, and a secret that it may lead to."""
+    trick = request.param
+    (tmp_path / "token-of-the-agent").mkdir()
+    (tmp_path / "token-of-the-agent" / "token").write_text("very secret")
+    bad = agent.directory / "checkpoints" / "bad"
+    wait_until(bad.parent.exists)
+    if trick == "link":
+        bad.symlink_to(tmp_path / "token-of-the-agent")
+    elif trick != "missing":
+        bad.mkdir()
+        if trick == "pipe":
+            os.mkfifo(bad / "weights")
+        else:
+            (bad / "weights").symlink_to(tmp_path / "token-of-the-agent" / "token")
+    yield "bad"
+    assert (tmp_path / "token-of-the-agent" / "token").exists()
+
+
+def test_a_checkpoint_that_can_not_be_trusted_is_refused_and_the_next_one_stored(
+    operator, agent, report, store, bad_checkpoint
+):
+    agent.write(dumps(accuracy=0.1, _checkpoint=bad_checkpoint))
+    operator.wait_for(lambda: any(report.store_problem for report in operator.reports))
+    report("good", accuracy=0.2)
+    operator.wait_for(lambda: operator.commits)
+    assert [commit.step for commit in operator.commits.values()] == [2]
+    assert b"very secret" not in b"".join(store.objects.values())
+
+
+def test_only_kept_checkpoints_stay(operator, agent, report, store):
+    for step in range(1, 5):
+        report(f"w{step}", accuracy=step)
+        operator.wait_for(lambda step=step: len(operator.commits) == step)
+    operator.kept = (f"s3://models/{ROOT}/3", f"s3://models/{ROOT}/4")
+    agent.write(dumps(accuracy=5))
+    wait_until(lambda: not any(key.startswith((f"{ROOT}/1/", f"{ROOT}/2/")) for key in store.objects))
+    assert {f"{ROOT}/3/manifest.json", f"{ROOT}/4/manifest.json"} <= set(store.objects)
+
+
+def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(operator, agent, report, store):
+    report("w1", training_iteration=3)
+    operator.wait_for(lambda: len(operator.commits) == 1)
+    report("w2", training_iteration=3)
+    operator.wait_for(lambda: len(operator.commits) == 2)
+    assert store.objects[f"{ROOT}/3/data/weights"] == b"w1"
+    assert store.objects[f"{ROOT}/3.2/data/weights"] == b"w2"
+
+
+def test_a_fenced_attempt_stores_nothing(operator, agent, report, store):
+    operator.wait_for(lambda: operator.reports)
+    operator.faults = [FENCED]
+    agent.write(dumps(accuracy=0))
+    wait_until(lambda: "fenced" in agent.log.getvalue())
+    report("w1", accuracy=0.5)
+    agent.end()
+    assert store.objects == {}
+
+
+def test_a_restarted_agent_tells_of_checkpoints_that_it_stored_before(operator, agent, report, start_agent, store):
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.commits)
+    before = dict(operator.commits)
+    agent.end()
+    operator.commits.clear()
+    again = start_agent(STORE, make_store=lambda _: store)
+    operator.wait_for(lambda: operator.commits)
+    again.end()
+    assert operator.commits == before
+    assert operator.taken == [1]
+
+
+class TestRestore:
+    @pytest.fixture
+    def commits(self, operator, agent, report):
+        for step in (1, 2):
+            report(f"w{step}", accuracy=step)
+            operator.wait_for(lambda step=step: len(operator.commits) == step)
+        agent.end()
+        return [operator.commits[f"s3://models/{ROOT}/{step}"] for step in (2, 1)]
+
+    @pytest.fixture
+    def run(self, environ, store, commits):
+        def run(**overrides):
+            items = [{"uri": c.uri, "digest": c.digest, "step": c.step} for c in commits]
+            variables = environ | STORE | {"PODTUNE_RESTORE_FROM": json.dumps(items)} | overrides
+            sleeps = []
+            info = restore(
+                Settings.from_environ(variables), EventLog(lambda: 0.0, stream=io.StringIO()), Random(1),
+                make_store=lambda _: store, sleep=sleeps.append,
+            )  # fmt: skip
+            return info, Path(environ["PODTUNE_DIR"]) / "restored"
+
+        return run
+
+    def test_the_newest_is_restored(self, run):
+        info, restored = run()
+        assert (info.step, info.iteration, info.message) == (2, 2, "")
+        assert (restored / "weights").read_text() == "w2"
+        assert (restored / "sub" / "state").read_text() == "state"
+        assert oct((restored / "weights").stat().st_mode & 0o777) == "0o644"
+
+    @pytest.mark.parametrize(
+        ("key", "content", "said"),
+        [
+            ("data/weights", b"wX", "weights is damaged"),
+            ("data/weights", b"w2 and more", "weights is damaged"),
+            ("data/weights", None, "weights is missing"),
+            ("manifest.json", None, "manifest is missing"),
+            ("manifest.json", b"{}", "not the one that was committed"),
+        ],
+    )
+    def test_a_damaged_one_falls_back_to_the_one_before(self, run, store, key, content, said):
+        if content is None:
+            del store.objects[f"{ROOT}/2/{key}"]
+        else:
+            store.objects[f"{ROOT}/2/{key}"] = content
+        info, restored = run()
+        assert info.step == 1
+        assert said in info.message
+        assert (restored / "weights").read_text() == "w1"
+
+    def test_nothing_whole_means_a_fresh_start(self, run, store):
+        store.objects.clear()
+        info, restored = run()
+        assert (info.step, info.uri) == (0, "")
+        assert info.message.count("manifest is missing") == 2
+        assert not restored.exists()
+
+    def test_a_store_that_stays_away_means_a_fresh_start(self, run, store, monkeypatch):
+        monkeypatch.setattr("podtune.agent.restore.PATIENCE", 0.0)
+        store.failure = Unreachable("bucket 'models' does not answer")
+        info, _ = run()
+        assert info.step == 0
+        assert "does not answer" in info.message
+
+    def test_a_checkpoint_in_another_bucket_is_refused(self, run, commits):
+        uri = CheckpointAddress("other", f"{ROOT}/2").uri
+        info, _ = run(PODTUNE_RESTORE_FROM=json.dumps([{"uri": uri, "digest": commits[0].digest, "step": 2}]))
+        assert "bucket 'other'" in info.message
+
+    def test_a_malformed_list_is_an_error(self, run):
+        with pytest.raises(SettingsError, match="PODTUNE_RESTORE_FROM"):
+            run(PODTUNE_RESTORE_FROM='[{"uri": 1}]')
