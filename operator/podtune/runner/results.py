@@ -58,4 +58,5 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     value = number(result.metrics, objective.metric)
     if value is not None and objective.is_better(value, best_value(status, objective.metric)):
         changes["best"] = shown(result.metrics)
+        changes["best_value"] = show(value)
     return status.model_copy(update=changes)
