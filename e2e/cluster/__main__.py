@@ -100,7 +100,9 @@ def _status(_: argparse.Namespace) -> int:
 
 
 def _env(_: argparse.Namespace) -> int:
-    for key, value in Cluster.connect().environment.items():
+    cluster = Cluster.connect()
+    print(f'export PATH={shlex.quote(str(cluster.programs))}:"$PATH"')
+    for key, value in cluster.environment.items():
         print(f"export {key}={shlex.quote(value)}")
     return 0
 

@@ -37,6 +37,15 @@ class Archive:
         """Whether this version has been built."""
         return self.path.exists()
 
+    def image_id(self) -> str:
+        """Return the id that runtimes give to the image: the digest of its configuration."""
+        with tarfile.open(self.path) as tar:
+            manifest = tar.extractfile("manifest.json")
+            if manifest is None:
+                raise ClusterError(f"{self.path} is not an image archive")
+            name: str = json.load(manifest)[0]["Config"]
+        return f"sha256:{name.removesuffix('.json')}"
+
     def publish(self, built: Path) -> None:
         """Take over a finished file as this version, and make it the tag's current one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)

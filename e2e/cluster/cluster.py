@@ -62,17 +62,17 @@ class Cluster(ABC):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that commands on the cluster need, without those of this process."""
-        path = [
-            str(tools.ensure(self.tools)),
-            os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        ]
+        """Variables that commands on the cluster need, but for their path (see `programs`)."""
         return {
             "KUBECONFIG": str(self.kubeconfig),
-            "PATH": os.pathsep.join(dict.fromkeys(path)),
             "PODTUNE_CLUSTER_ENTER": " ".join(self.enter),
             **self.s3.environment(),
         }
+
+    @property
+    def programs(self) -> Path:
+        """Directory of kubectl, Helm and the like; commands run here find them first."""
+        return tools.ensure(self.tools)
 
     @property
     def s3_client(self) -> S3Client:
@@ -144,6 +144,10 @@ class Cluster(ABC):
         """Return the Kubernetes name of ``n1`` (for the operator and S3) or ``n2`` (which tests may break)."""
 
     @abstractmethod
+    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
+        """Build a target of a Dockerfile, unless nothing has changed, and return a key that tells versions apart."""
+
+    @abstractmethod
     def load_image(self, tag: str) -> list[str]:
         """Load the current version of an image, and return the nodes that did not have it."""
 
@@ -178,4 +182,6 @@ class Cluster(ABC):
     def _command_environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         from e2e.cluster import network
 
-        return {**network.environment_inside(), **self.environment, **(more or {})}
+        inherited = network.environment_inside()
+        path = f"{self.programs}{os.pathsep}{inherited['PATH']}"
+        return {**inherited, "PATH": path, **self.environment, **(more or {})}

@@ -49,10 +49,15 @@ def load(layout: Layout, archive: Archive, nodes: Sequence[Node] = NODES) -> lis
     changed = []
     for node in nodes:
         record = layout.loaded_images / f"{archive.path.parent.name}@{node.name}"
-        if record.exists() and record.read_text() == archive.key:
+        key, superseded = record.read_text().split() if record.exists() else ("", "")
+        if key == archive.key:
             continue
         _ctr(layout, node, "images", "import", str(archive.path))
-        record.write_text(archive.key)
+        image_id = archive.image_id()
+        if superseded and superseded != image_id:
+            # The tag names the new one by now; this is the runtime's own name for the old one.
+            _ctr(layout, node, "images", "remove", superseded)
+        record.write_text(f"{archive.key} {image_id}")
         changed.append(node.name)
     return changed
 

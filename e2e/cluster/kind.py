@@ -50,6 +50,10 @@ class KindCluster(Cluster):
     def node_name(self, node: str) -> str:
         return _CONTAINERS[node_named(node).name]
 
+    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
+        build_image(dockerfile, target, tag, {}, None)
+        return run(["docker", "image", "inspect", "--format", "{{.Id}}", tag]).strip().removeprefix("sha256:")[:16]
+
     def load_image(self, tag: str) -> list[str]:
         _kind("load", "docker-image", tag)
         return [node.name for node in NODES]

@@ -48,6 +48,9 @@ class NativeCluster(Cluster):
     def node_name(self, node: str) -> str:
         return node_named(node).name
 
+    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
+        return builds.build_image(dockerfile, target, tag).key
+
     def load_image(self, tag: str) -> list[str]:
         return images.load(self.layout, archives.current(tag))
 
@@ -137,7 +140,8 @@ def up(layout: Layout) -> None:
         s3.result()
     layout.description.touch(mode=0o600)
     layout.description.write_text(json.dumps({"mode": NativeCluster.mode, "s3": asdict(access)}))
-    print(f"the cluster is up after {time.monotonic() - began:.0f} s", flush=True)
+    simulated = ", ".join(f"{node.gpus} on {node.name}" for node in NODES if node.gpus)
+    print(f"the cluster is up after {time.monotonic() - began:.0f} s; GPUs are simulated: {simulated}", flush=True)
 
 
 def down(layout: Layout) -> None:

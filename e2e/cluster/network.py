@@ -16,6 +16,7 @@ from e2e.cluster.layout import GATEWAY, NAMESPACE, NODE_NETWORK_PREFIX, NODES
 NAMESPACE_FILE = Path("/var/run/netns") / NAMESPACE
 _BRIDGE = "node0"
 _CLONE_NEWNET = 0x40000000
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -28,8 +29,10 @@ def enter_command() -> list[str]:
 
 
 def environment_inside() -> dict[str, str]:
-    """Return our environment without proxies, which cannot be reached from inside."""
-    return {name: value for name, value in os.environ.items() if name not in _PROXY_VARIABLES}
+    """Return our environment without proxies, which cannot be reached from inside, and with all system programs."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep) + SYSTEM_PATH.split(os.pathsep)
+    kept = {name: value for name, value in os.environ.items() if name not in _PROXY_VARIABLES}
+    return {**kept, "PATH": os.pathsep.join(dict.fromkeys(path))}
 
 
 def create() -> None:
@@ -122,6 +125,8 @@ def _setns(descriptor: int) -> None:
 
 
 def _ip(*arguments: str, stdin: str | None = None) -> None:
-    done = subprocess.run(["ip", *arguments], input=stdin, capture_output=True, text=True, check=False)
+    command = ["ip", *arguments]
+    environment = environment_inside()
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise ClusterError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.network import SYSTEM_PATH
 from e2e.cluster.processes import run
 
 CNI_PLUGINS = Path("/usr/lib/cni")
@@ -24,7 +25,6 @@ _CLUSTER = {
     str(CNI_PLUGINS / "bridge"): "containernetworking-plugins",
 }
 _IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def program(name: str) -> str:
@@ -73,4 +73,4 @@ def install(*missing: str) -> None:
 
 
 def _which(name: str) -> str | None:
-    return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)

