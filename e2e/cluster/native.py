@@ -12,6 +12,7 @@ from pathlib import Path
 
 from e2e.cluster import (
     archives,
+    builds,
     certificates,
     cgroups,
     cleanup,
