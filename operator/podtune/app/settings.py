@@ -67,8 +67,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         pod_namespace=namespace,
         identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
         lease_name=environment.get("PODTUNE_LEASE_NAME", "podtune-operator"),
-        results_port=_port(environment, "PODTUNE_RESULTS_PORT", 8080),
-        probe_port=_port(environment, "PODTUNE_PROBE_PORT", 8081),
+        results_port=_port(environment, "PODTUNE_LISTEN_RESULTS", 8080),
+        probe_port=_port(environment, "PODTUNE_LISTEN_PROBES", 8081),
         log_level=level,
     )
 

@@ -1,0 +1,79 @@
+# Two commands to know: `make demo` and `make test`. Each installs what it needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+CLUSTER := $(BIN)/python -m e2e.cluster
+
+.PHONY: help
+help: ## Say what can be made
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.installed: requirements/uv.txt requirements/dev.txt pyproject.toml
+	@$(PYTHON) e2e/prerequisites.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.installed ## Make the virtual environment
+
+.PHONY: lint
+lint: install ## Check style, types, layers and generated files
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m podtune.api.crd --check
+
+.PHONY: unit
+unit: install ## Run the tests that need nothing but Python
+	@$(BIN)/pytest tests/unit
+
+.PHONY: cluster
+cluster: install ## Have the local cluster up, with the operator of this checkout installed
+	@$(CLUSTER) up
+	@$(BIN)/python -m e2e.install
+
+.PHONY: component
+component: cluster ## Run the tests of single parts against a real API server and a real S3 server
+	@$(CLUSTER) exec -- $(BIN)/pytest tests/component
+
+.PHONY: e2e
+e2e: cluster ## Run the tests of the whole product on the local cluster
+	@$(CLUSTER) exec -- $(BIN)/pytest e2e/tests
+
+.PHONY: test
+test: lint unit component e2e ## Run everything
+
+.PHONY: demo
+demo: install ## Watch an experiment run on a real Kubernetes, from nothing
+	@$(BIN)/python -m e2e.demo
+
+.PHONY: bench
+bench: cluster ## Measure Podtune beside a bare Job on fake nodes
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
+
+.PHONY: replay
+replay: install ## Make the golden files of the schedulers anew from the reference implementations, and compare
+	@$(BIN)/python -m tests.replay
+
+.PHONY: generate
+generate: install ## Write everything that is generated from the models
+	@$(BIN)/python -m podtune.api.crd --write
+
+.PHONY: lock
+lock: install ## Pin all dependencies anew, with hashes
+	@$(BIN)/python requirements/lock.py
+
+.PHONY: down
+down: install ## Remove the local cluster
+	@$(CLUSTER) down
+
+.PHONY: clean
+clean: ## Remove what was made in this folder
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,87 @@
+"""Builds the images of this checkout, loads them into the local cluster, and installs the operator there by Helm.
+
+    python -m e2e.install
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import Cluster
+from e2e.cluster.errors import ClusterError
+
+ROOT = Path(__file__).parent.parent
+OPERATOR_NAMESPACE = "podtune-system"
+RELEASE = "podtune"
+CRDS_RELEASE = "podtune-crds"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One of our images: a target of the Dockerfile."""
+
+    target: str
+
+    @property
+    def repository(self) -> str:
+        return f"localhost/podtune-{self.target}"
+
+    @property
+    def tag(self) -> str:
+        return f"{self.repository}:dev"
+
+
+IMAGES = [Image("operator"), Image("agent")]
+
+
+def build(cluster: Cluster) -> dict[str, str]:
+    """Builds and loads all images; returns the version of each target, which changes with its content."""
+    versions = {}
+    for image in IMAGES:
+        versions[image.target] = cluster.build_image(ROOT / "Dockerfile", image.target, image.tag)
+        cluster.load_image(image.tag)
+    return versions
+
+
+def install(cluster: Cluster, versions: dict[str, str]) -> None:
+    """Installs the definitions and the operator, and waits until it is ready."""
+    helm(cluster, CRDS_RELEASE, ROOT / "charts" / "podtune-crds")
+    settings = {
+        "image.repository": "localhost/podtune-operator",
+        "image.tag": "dev",
+        "agent.image.repository": "localhost/podtune-agent",
+        "agent.image.tag": "dev",
+        # The tags stay the same, so it is this that has new pods made of a new image.
+        "podAnnotations.podtune\\.dev/build": f"{versions['operator']}-{versions['agent']}",
+        "nodeSelector.podtune\\.dev/role": "system",
+    }
+    helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)
+
+
+def helm(cluster: Cluster, release: str, chart: Path, settings: dict[str, str] | None = None) -> None:
+    """Installs or upgrades one chart."""
+    sets = [word for key, value in (settings or {}).items() for word in ("--set-string", f"{key}={value}")]
+    options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "120s"]
+    cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=180)
+
+
+def main() -> int:
+    """Does it all, and says how long each part took."""
+    try:
+        cluster = Cluster.connect()
+        begun = time.monotonic()
+        versions = build(cluster)
+        built = time.monotonic()
+        install(cluster, versions)
+        print(f"images {built - begun:.1f} s, install {time.monotonic() - built:.1f} s")
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""A test's hands on the cluster: kubectl, with waiting."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from e2e.cluster import Cluster
+from e2e.cluster.errors import ClusterError
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+DEADLINE = 120.0
+INTERVAL = 0.3
+
+
+class Kubernetes:
+    """kubectl on the local cluster, in one namespace or in none."""
+
+    def __init__(self, cluster: Cluster, namespace: str = "default") -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+
+    def kubectl(self, *words: str, stdin: str | None = None, timeout: float = DEADLINE) -> str:
+        """Runs kubectl and returns what it printed."""
+        return self.cluster.kubectl("-n", self.namespace, *words, stdin=stdin, timeout=timeout)
+
+    def apply(self, *objects: Object) -> None:
+        """Applies objects."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def get(self, kind: str, name: str) -> Object:
+        """An object as it is now."""
+        found: Object = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return found
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        """All objects of a kind."""
+        words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
+        items: list[Object] = json.loads(self.kubectl(*words))["items"]
+        return items
+
+    def wait_for_condition(self, kind: str, name: str, condition: str, deadline: float = DEADLINE) -> None:
+        """`kubectl wait`, as a user would."""
+        self.kubectl(
+            "wait",
+            f"--for=condition={condition}",
+            f"{kind}/{name}",
+            f"--timeout={deadline:.0f}s",
+            timeout=deadline + 30,
+        )
+
+    @contextmanager
+    def logs(self, label: str, *, namespace: str) -> Iterator[None]:
+        """Shows the end of some pods' logs if what is inside fails."""
+        try:
+            yield
+        except BaseException:
+            print(self.cluster.kubectl("-n", namespace, "logs", "-l", label, "--tail=60", "--all-containers"))
+            raise
+
+
+def eventually(
+    look: Callable[[], T], accept: Callable[[T], bool] = bool, *, deadline: float = DEADLINE, what: str = ""
+) -> T:
+    """Looks again and again until what is seen is accepted.
+
+    Raises:
+        AssertionError: It was not within the deadline; the message shows what was seen last.
+    """
+    end = time.monotonic() + deadline
+    seen: object = None
+    while True:
+        try:
+            found = look()
+        except (ClusterError, LookupError) as error:
+            seen = error
+        else:
+            if accept(found):
+                return found
+            seen = found
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline:.0f} s: {what or accept}; last seen: {seen!s:.3000}")
+        time.sleep(INTERVAL)

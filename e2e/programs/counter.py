@@ -1,0 +1,51 @@
+"""A training program that only counts: its value after epoch n is base * (1 - 1 / (n + 1)).
+
+It resumes where its checkpoint says. What can go wrong is chosen by the environment:
+    EPOCHS          how many epochs it trains (3)
+    EPOCH_SECONDS   how long each takes (0.2)
+    CRASH_AT        exit with CRASH_CODE (1) when this epoch is reached on the first attempt
+    CRASH_ALWAYS    the same on every attempt
+    STDOUT          set: print results instead of reporting them
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from podtune import trial
+
+
+def main() -> None:
+    parameters = trial.params()
+    base = float(parameters["base"])
+    epochs = int(os.environ.get("EPOCHS", "3"))
+    seconds = float(os.environ.get("EPOCH_SECONDS", "0.2"))
+    crash_at = int(os.environ.get("CRASH_AT", "0"))
+    always = "CRASH_ALWAYS" in os.environ
+    only = os.environ.get("CRASH_TRIAL", os.environ["PODTUNE_TRIAL_INDEX"])
+    start = 0
+    restored = trial.restored_checkpoint()
+    if restored is not None:
+        start = json.loads((restored / "state.json").read_text())["epoch"]
+        print(f"resumed from epoch {start}", flush=True)
+    for epoch in range(start + 1, epochs + 1):
+        time.sleep(seconds)
+        first = os.environ["PODTUNE_ATTEMPT"] == "1"
+        if epoch == crash_at and (always or first) and only == os.environ["PODTUNE_TRIAL_INDEX"]:
+            print(f"crashing at epoch {epoch}", file=sys.stderr, flush=True)
+            sys.exit(int(os.environ.get("CRASH_CODE", "1")))
+        value = base * (1 - 1 / (epoch + 1))
+        if "STDOUT" in os.environ:
+            print(f"epoch={epoch} value={value}", flush=True)
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
+            trial.report({"epoch": epoch, "value": value}, checkpoint=directory)
+        if trial.should_stop():
+            return
+
+
+main()

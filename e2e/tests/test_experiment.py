@@ -1,0 +1,155 @@
+"""An experiment from `kubectl apply` to its end."""
+
+from __future__ import annotations
+
+from e2e.cluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import Kubernetes, eventually
+
+COMPLETE = "Complete"
+
+
+def condition(resource: dict, type_: str) -> dict:
+    return next(c for c in resource["status"].get("conditions", []) if c["type"] == type_)
+
+
+def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(experiment("small", counter(), checkpoints={"store": store(cluster), "keep": {"count": 2}}))
+    namespace.wait_for_condition("experiments.podtune.dev", "small", COMPLETE)
+    status = namespace.get("experiments.podtune.dev", "small")["status"]
+    assert status["state"] == "Complete"
+    assert status["trials"]["terminated"] == status["trials"]["total"] == 2
+    assert status["observedGeneration"] == 1
+    trials = {t["metadata"]["name"]: t for t in namespace.list("trials.podtune.dev")}
+    assert sorted(trials) == ["small-0", "small-1"]
+    best = max(trials.values(), key=lambda t: float(t["spec"]["parameters"]["base"]))
+    assert status["best"]["trial"] == best["metadata"]["name"]
+    assert float(status["best"]["value"]) == float(best["spec"]["parameters"]["base"]) * 0.75
+    assert status["best"]["checkpoint"].startswith("s3://")
+    for trial in trials.values():
+        assert trial["status"]["state"] == "TERMINATED"
+        assert trial["status"]["lastResult"]["epoch"] == "3"
+        assert trial["status"]["attempt"] == 1
+        assert [c["step"] for c in trial["status"]["checkpoints"]] == [2, 3]
+
+
+def test_checkpoints_are_in_the_bucket_as_the_status_says(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(
+        experiment(
+            "stored",
+            counter({"EPOCHS": "5"}),
+            checkpoints={"store": store(cluster), "keep": {"count": 2}},
+            search={"algorithm": "random", "maxTrials": 1},
+        )
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "stored", COMPLETE)
+    status = namespace.get("trials.podtune.dev", "stored-0")["status"]
+    for checkpoint in status["checkpoints"]:
+        key = checkpoint["uri"].removeprefix(f"s3://{cluster.s3.bucket}/")
+        assert cluster.s3_client.get(f"{key}/manifest.json")
+
+
+def test_results_are_read_off_standard_output(namespace: Kubernetes) -> None:
+    pattern = r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"
+    namespace.apply(
+        experiment("printed", counter({"STDOUT": "1", "EPOCHS": "4"}), results={"stdout": {"pattern": pattern}})
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "printed", COMPLETE)
+    for trial in namespace.list("trials.podtune.dev"):
+        assert trial["status"]["lastResult"]["epoch"] == "4"
+        assert trial["status"]["iteration"] == 4
+
+
+def test_results_of_a_shell_script_are_read_from_the_file(namespace: Kubernetes) -> None:
+    script = 'for e in 1 2 3; do echo "{\\"epoch\\": $e, \\"value\\": $PODTUNE_PARAM_base}" >> /podtune/results.jsonl; done'
+    namespace.apply(
+        experiment(
+            "shell",
+            counter(image="localhost/busybox:1", command=["sh", "-c", script], env=[]) | {"env": []},
+        )
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "shell", COMPLETE)
+    for trial in namespace.list("trials.podtune.dev"):
+        assert trial["status"]["lastResult"] == {
+            "epoch": "3",
+            "value": trial["status"]["best"]["value"],
+            "training_iteration": "3",
+        }
+        assert float(trial["status"]["best"]["value"]) == float(trial["spec"]["parameters"]["base"])
+
+
+def test_parameters_come_by_file_environment_and_argument(namespace: Kubernetes) -> None:
+    script = (
+        "import json, sys; by_file = json.load(open('/podtune/parameters.json'))['base']; "
+        "from podtune import trial; assert float(sys.argv[1]) == by_file == trial.params()['base']; "
+        "trial.report({'value': by_file})"
+    )
+    namespace.apply(
+        experiment("given", counter(command=["python3", "-c", script, "$(PODTUNE_PARAM_base)"]), maxConcurrentTrials=1)
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "given", COMPLETE)
+    for trial in namespace.list("trials.podtune.dev"):
+        assert trial["status"]["best"]["value"] == trial["spec"]["parameters"]["base"]
+
+
+def test_never_more_pods_than_places_and_all_trials_get_their_turn(namespace: Kubernetes) -> None:
+    namespace.apply(
+        experiment("queue", counter({"EPOCHS": "2"}), search={"algorithm": "random", "maxTrials": 6}, maxConcurrentTrials=2)
+    )
+    most = 0
+
+    def finished() -> bool:
+        nonlocal most
+        pods = [p for p in namespace.list("pods") if p["status"]["phase"] in ("Pending", "Running")]
+        most = max(most, len(pods))
+        return namespace.get("experiments.podtune.dev", "queue")["status"].get("state") == "Complete"
+
+    eventually(finished)
+    assert most == 2
+    assert len(namespace.list("trials.podtune.dev")) == 6
+
+
+def test_two_experiments_in_two_namespaces_do_not_meet(cluster: Cluster, namespace: Kubernetes) -> None:
+    from e2e.tests.conftest import make_namespace
+
+    other = make_namespace(cluster)
+    try:
+        for kubernetes, epochs in ((namespace, "2"), (other, "4")):
+            kubernetes.apply(
+                experiment("twin", counter({"EPOCHS": epochs}), checkpoints={"store": store(cluster)}, maxConcurrentTrials=2)
+            )
+        for kubernetes, epochs in ((namespace, "2"), (other, "4")):
+            kubernetes.wait_for_condition("experiments.podtune.dev", "twin", COMPLETE)
+            trials = kubernetes.list("trials.podtune.dev")
+            assert len(trials) == 2
+            assert {t["status"]["lastResult"]["epoch"] for t in trials} == {epochs}
+    finally:
+        other.kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
+def test_a_grid_is_tried_whole_and_then_the_experiment_is_complete(namespace: Kubernetes) -> None:
+    parameters = [{"name": "base", "choice": {"values": [1, 2, 3]}}]
+    namespace.apply(
+        experiment("grid", counter({"EPOCHS": "1"}), parameters=parameters, search={"algorithm": "grid", "maxTrials": 10})
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "grid", COMPLETE)
+    resource = namespace.get("experiments.podtune.dev", "grid")
+    assert condition(resource, COMPLETE)["reason"] == "SpaceExhausted"
+    assert resource["status"]["best"]["parameters"] == {"base": "3"}
+
+
+def test_a_trial_is_stopped_where_its_metric_reaches_the_threshold(namespace: Kubernetes) -> None:
+    namespace.apply(experiment("enough", counter({"EPOCHS": "200"}), stop={"metrics": {"epoch": 3}}))
+    namespace.wait_for_condition("experiments.podtune.dev", "enough", COMPLETE)
+    for trial in namespace.list("trials.podtune.dev"):
+        assert trial["status"]["reason"] == "StoppedByCriterion"
+        assert "epoch" in trial["status"]["message"]
+
+
+def test_a_spec_that_cannot_work_is_stalled_with_the_remedy(namespace: Kubernetes) -> None:
+    container = counter(volumeMounts=[{"name": "podtune-shared", "mountPath": "/podtune/mine"}])
+    namespace.apply(experiment("wrong", container))
+    namespace.wait_for_condition("experiments.podtune.dev", "wrong", "Stalled", deadline=30)
+    stalled = condition(namespace.get("experiments.podtune.dev", "wrong"), "Stalled")
+    assert "volumeMounts" in stalled["message"]
+    assert namespace.list("trials.podtune.dev") == []

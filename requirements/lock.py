@@ -1,0 +1,32 @@
+"""Pins all dependencies anew, each file with hashes and without the name of any package index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+UV = str(Path(sys.executable).parent / "uv")
+OPTIONS = ["--quiet", "--upgrade", "--generate-hashes", "--python-version", "3.11", "--no-header"]
+OPTIONS += ["--no-emit-index-url", "--no-annotate"]
+FILES: dict[str, list[str]] = {
+    "operator.txt": ["--extra", "operator", "pyproject.toml"],
+    "agent.txt": ["--extra", "agent", "pyproject.toml"],
+    "cli.txt": ["--extra", "cli", "pyproject.toml"],
+    "examples.txt": ["requirements/examples.in"],
+    "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
+    "uv.txt": ["requirements/uv.in"],
+}
+
+
+def main() -> None:
+    """Writes all lock files."""
+    for name, sources in FILES.items():
+        command = [UV, "pip", "compile", *OPTIONS, *sources, "--output-file", f"requirements/{name}"]
+        subprocess.run(command, cwd=HERE.parent, check=True)
+        print(f"requirements/{name}: {(HERE / name).read_text().count('==')} packages")
+
+
+if __name__ == "__main__":
+    main()
