@@ -20,7 +20,9 @@ RUN rm -rf /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/en
 ENV PATH=/opt/podtune/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONPATH=/opt/podtune/lib \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    # The numeric users below have no entry in /etc/passwd, and libraries ask for their name.
+    USER=podtune
 LABEL org.opencontainers.image.title="podtune" \
       org.opencontainers.image.description="Hyperparameter tuning that belongs to Kubernetes" \
       org.opencontainers.image.licenses="Apache-2.0"
