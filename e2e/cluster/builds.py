@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import fcntl
 import hashlib
+import inspect
 import os
 import re
 import shlex
@@ -23,7 +24,6 @@ from e2e.cluster.processes import run
 
 _SUITE = "bookworm"
 _BASE_PACKAGES = ("python3", "python3-venv", "ca-certificates")
-_DEFAULT_MIRROR = "http://deb.debian.org/debian"
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _NOT_CONTENT = {"__pycache__", ".git", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
@@ -36,9 +36,9 @@ _STRIPPED = (
 
 
 def base_tag() -> str:
-    """Return the tag of the base image, which names what it is made of."""
-    recipe = hashlib.sha256(" ".join((_SUITE, *_BASE_PACKAGES, *_STRIPPED)).encode()).hexdigest()[:12]
-    return f"localhost/podtune-base:{recipe}"
+    """Return the tag of the base image, which names what it is made of and how."""
+    recipe = " ".join((_SUITE, *_BASE_PACKAGES, *_STRIPPED, inspect.getsource(_make_base)))
+    return f"localhost/podtune-base:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def base_image() -> Archive:
@@ -139,12 +139,15 @@ def debian_mirror(sources: str) -> str:
 
     Args:
         sources: Content of all sources files.
+
+    Raises:
+        ClusterError: They name none.
     """
     for line in sources.splitlines():
         found = re.match(r"\s*(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s+)?)(\S+)", line)
         if found and re.search(r"/debian/?$", found[1]):
             return found[1]
-    return _DEFAULT_MIRROR
+    raise ClusterError("apt's sources on this machine name no mirror of Debian: the base image is made from one")
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -171,7 +174,7 @@ def _make_base(archive: Archive) -> None:
             (root / name).mkdir()
             (root / name).chmod(mode)
         # The machine's mirror is no part of the image; python:slim, which stands in elsewhere, has `python`.
-        (root / "etc/apt/sources.list").write_text(f"deb {_DEFAULT_MIRROR} {_SUITE} main\n")
+        (root / "etc/apt/sources.list").write_text("")
         (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
         container = _buildah("from", "scratch").strip()
         try:

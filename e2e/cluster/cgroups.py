@@ -6,6 +6,7 @@ version 2 where it is mounted beside version 1, for runc uses it there.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -14,6 +15,9 @@ from pathlib import Path
 
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CGROUP
+
+# The cgroup went away while we walked, or (version 2) it is a threaded one, whose parent has the list.
+_NO_LIST = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 
 COMPONENTS = f"{CGROUP}/components"
 
@@ -57,9 +61,8 @@ def processes(name: str) -> set[int]:
         for directory, _, _ in os.walk(root / name):
             try:
                 found.update(int(pid) for pid in (Path(directory) / "cgroup.procs").read_text().split())
-            except (FileNotFoundError, OSError) as error:
-                # The cgroup went away while we walked, or (version 2) it is a threaded one.
-                if isinstance(error, PermissionError):
+            except OSError as error:
+                if error.errno not in _NO_LIST:
                     raise
     return found
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import cgroups, network
@@ -86,7 +86,6 @@ class Component:
     layout: Layout
     name: str
     command: Sequence[str] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, layout: Layout, name: str) -> Component:
@@ -99,8 +98,7 @@ class Component:
         if not path.exists():
             known = ", ".join(sorted(p.stem for p in layout.components.glob("*.json")))
             raise ClusterError(f"there is no component {name!r}; known: {known or 'none'}")
-        recorded = json.loads(path.read_text())
-        return cls(layout, name, recorded["command"], recorded["environment"])
+        return cls(layout, name, json.loads(path.read_text())["command"])
 
     @property
     def log(self) -> Path:
@@ -113,17 +111,27 @@ class Component:
         return f"{cgroups.COMPONENTS}/{self.name}"
 
     def start(self) -> None:
-        """Start it inside the namespace; returns at once."""
+        """Start it inside the namespace; returns at once.
+
+        Raises:
+            ClusterError: It could not even be launched.
+        """
         record = self.layout.components / f"{self.name}.json"
-        record.touch(mode=0o600)
-        record.write_text(json.dumps({"command": list(self.command), "environment": dict(self.environment)}))
+        record.write_text(json.dumps({"command": list(self.command)}))
         directories = " ".join(str(path) for path in cgroups.create(self.cgroup))
         with self.log.open("ab") as log:
-            subprocess.run(
+            launched = subprocess.run(
                 ["/bin/sh", "-c", _LAUNCHER, "sh", directories, *network.enter_command(), *self.command],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.layout.state, check=True,
-                env={**network.environment_inside(), **self.environment}, start_new_session=True,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.layout.state,
+                env=network.environment_inside(),
+                start_new_session=True,
+                check=False,
+            )
+        if launched.returncode != 0:
+            raise ClusterError(f"{self.name} could not be launched\n{self.log_tail()}")
 
     def processes(self) -> list[int]:
         """Return the ids of its processes, oldest first; shims count as containerd's."""
