@@ -75,24 +75,23 @@ class Reconciler:
         return trial_container(spec.trial_template.spec)
 
     def _reconcile(self, uid: str) -> None:
-        entry = self._store.entry(uid)
-        if entry is None:
-            self._queue.forget(uid)
-            self._crashes.pop(uid, None)
-            return
         try:
             with metrics.RECONCILE_SECONDS.time():
-                self._decide(uid, entry)
+                self._decide(uid)
         except Exception:
             count = self._crashes[uid] = self._crashes.get(uid, 0) + 1
             delay = CRASH_BACKOFF.delay(count, uid)
-            log.exception("reconcile failed", experiment=entry.experiment.name, retry_in=round(delay, 1))
+            log.exception("reconcile failed", uid=uid, retry_in=round(delay, 1))
             metrics.RECONCILE_ERRORS.inc()
             self._queue.add_at(uid, self._now() + delay)
         else:
             self._crashes.pop(uid, None)
 
-    def _decide(self, uid: str, entry: Entry) -> None:
+    def _decide(self, uid: str) -> None:
+        entry = self._store.entry(uid)
+        if entry is None:
+            self._queue.forget(uid)
+            return
         if entry.machine is None:
             self._say_stalled(uid, entry)
             return

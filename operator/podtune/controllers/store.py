@@ -70,8 +70,6 @@ class Store:
         entry.experiment = experiment
         if entry.machine is not None:
             entry.machine.experiment_seen(experiment)
-        else:
-            self._build(entry)
         self._changed(uid)
 
     def experiment_gone(self, body: Manifest) -> None:
@@ -157,15 +155,18 @@ class Store:
     def synced(self) -> None:
         """Everything that is there has been seen: from now on there are machines."""
         self._synced = True
-        for uid, entry in self._entries.items():
-            self._build(entry)
+        for uid in self._entries:
             self._changed(uid)
 
     # What is known
 
     def entry(self, uid: str) -> Entry | None:
-        """The Experiment with this UID."""
-        return self._entries.get(uid)
+        """The Experiment with this UID; it gets its machine here, from all that is known of it."""
+        entry = self._entries.get(uid)
+        if entry is not None and entry.machine is None and self._synced and entry.experiment.spec is not None:
+            machine = ExperimentMachine(entry.experiment, entry.trials.values(), entry.pods.values(), self._settings)
+            entry.machine, entry.proposer = machine, Proposer(entry.experiment.spec)
+        return entry
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
@@ -184,10 +185,3 @@ class Store:
         """The Experiment that a pod's label names: its Trial may not have been seen yet."""
         metadata = body["metadata"]
         return self._by_name.get((metadata["namespace"], metadata.get("labels", {}).get(LABEL_EXPERIMENT, "")), "")
-
-    def _build(self, entry: Entry) -> None:
-        spec = entry.experiment.spec
-        if entry.machine is not None or spec is None or not self._synced:
-            return
-        entry.proposer = Proposer(spec)
-        entry.machine = ExperimentMachine(entry.experiment, entry.trials.values(), entry.pods.values(), self._settings)
