@@ -1,0 +1,174 @@
+"""The charts as Helm renders them; needs the programs of the local cluster, `eval "$(python -m e2e.cluster env)"`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytestmark = [pytest.mark.cluster]
+
+CHARTS = Path(__file__).parents[3] / "charts"
+NAMESPACE = "tuning"
+
+
+def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["helm", *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def _template(values: dict[str, Any], release: str = "podtune") -> subprocess.CompletedProcess[str]:
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    return _helm("template", release, str(CHARTS / "podtune"), "-n", NAMESPACE, "--kube-version=1.34.0", *settings)
+
+
+def _render(release: str = "podtune", **values: Any) -> list[dict[str, Any]]:
+    rendered = _template({key.replace("__", "."): value for key, value in values.items()}, release)
+    assert rendered.returncode == 0, rendered.stderr
+    return [document for document in yaml.safe_load_all(rendered.stdout) if document]
+
+
+def _one(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name]
+    return found
+
+
+def _kinds(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(document["kind"], document["metadata"]["name"]) for document in documents}
+
+
+def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [rule for d in documents if d["kind"] in ("Role", "ClusterRole") for rule in d["rules"]]
+
+
+def _environment(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+
+
+@pytest.mark.parametrize("chart", ["podtune", "podtune-crds"])
+def test_the_chart_is_clean(chart: str) -> None:
+    linted = _helm("lint", "--strict", str(CHARTS / chart))
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
+    for rules in (_rules(_render()), _rules(_render(watchNamespaces=["a"]))):
+        granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
+        assert granted <= {
+            ("podtune.dev", "experiments"),
+            ("podtune.dev", "experiments/status"),
+            ("podtune.dev", "experiments/finalizers"),
+            ("podtune.dev", "trials"),
+            ("podtune.dev", "trials/status"),
+            ("podtune.dev", "trials/finalizers"),
+            ("", "pods"),
+            ("", "pods/log"),
+            ("events.k8s.io", "events"),
+            ("coordination.k8s.io", "leases"),
+            ("authentication.k8s.io", "tokenreviews"),
+        }
+        assert all("*" not in value for rule in rules for value in rule["verbs"])
+
+
+def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> None:
+    documents = _render(watchNamespaces=["a", "b"])
+    (cluster_role,) = [d for d in documents if d["kind"] == "ClusterRole" and d["metadata"]["name"] == "tuning-podtune"]
+    assert [rule["resources"] for rule in cluster_role["rules"]] == [["tokenreviews"]]
+    roles = {d["metadata"]["namespace"]: d for d in documents if d["kind"] == "Role"}
+    assert set(roles) == {NAMESPACE, "a", "b"}
+    everywhere = _one(_render(), "ClusterRole", "tuning-podtune")
+    assert everywhere["rules"] == [*cluster_role["rules"], *roles["a"]["rules"]]
+    bindings = [d for d in documents if d["kind"] == "RoleBinding"]
+    assert {d["metadata"]["namespace"] for d in bindings} == {NAMESPACE, "a", "b"}
+    for binding in bindings:
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "podtune", "namespace": NAMESPACE}]
+    assert _environment(documents)["PODTUNE_NAMESPACES"] == "a,b"
+
+
+def test_the_results_service_selects_the_leader_among_the_operators_pods() -> None:
+    documents = _render()
+    service = _one(documents, "Service", "podtune-results")
+    pod = _one(documents, "Deployment", "podtune")["spec"]["template"]
+    selector = dict(service["spec"]["selector"])
+    assert selector.pop("podtune.dev/leader") == "true"
+    assert selector.items() <= pod["metadata"]["labels"].items()
+    # The operator's own to put there, and only on the leader.
+    assert "podtune.dev/leader" not in pod["metadata"]["labels"]
+    assert _environment(documents)["PODTUNE_RESULTS_URL"] == f"http://podtune-results.{NAMESPACE}.svc:8080"
+    # A Service of that name sets PODTUNE_RESULTS_PORT, which is a setting of the operator.
+    assert pod["spec"]["enableServiceLinks"] is False
+
+
+def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
+    for release in ("podtune", "second"):
+        documents = _render(release)
+        (role,) = [d for d in documents if d["kind"] == "Role"]
+        (deployment,) = [d for d in documents if d["kind"] == "Deployment"]
+        environment = {
+            v["name"]: v.get("value") for v in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        }
+        named = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
+        assert named == [[environment["PODTUNE_LEASE_NAME"]]]
+
+
+def test_the_pod_satisfies_pod_security_restricted() -> None:
+    spec = _one(_render(), "Deployment", "podtune")["spec"]["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == 65533
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+
+
+def test_the_images_default_to_the_charts_version() -> None:
+    version = yaml.safe_load((CHARTS / "podtune" / "Chart.yaml").read_text())["appVersion"]
+    assert _environment(_render())["PODTUNE_AGENT_IMAGE"] == f"podtune-agent:{version}"
+    documents = _render(image__tag="dev", agent__image__tag="dev", agent__image__pullPolicy="Never")
+    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "podtune-operator:dev"
+    assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == "podtune-agent:dev"
+    assert _environment(documents)["PODTUNE_AGENT_PULL_POLICY"] == "Never"
+
+
+def test_what_is_optional_is_there_only_when_asked_for() -> None:
+    optional = {("ServiceMonitor", "podtune"), ("PodDisruptionBudget", "podtune")}
+    assert not optional & _kinds(_render())
+    assert ("NetworkPolicy", "podtune") in _kinds(_render())
+    asked = _render(
+        metrics__serviceMonitor__enabled=True,
+        podDisruptionBudget__enabled=True,
+        networkPolicy__enabled=False,
+        rbac__aggregateToDefaultRoles=False,
+        serviceAccount__create=False,
+    )
+    assert optional <= _kinds(asked)
+    assert not {"NetworkPolicy", "ServiceAccount"} & {kind for kind, _ in _kinds(asked)}
+    assert {name for kind, name in _kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"watchNamespaces": "a,b"}, "watchNamespaces"),
+        ({"image.pullPolicy": "Sometimes"}, "pullPolicy"),
+    ],
+)
+def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:
+    rendered = _template(values)
+    assert rendered.returncode != 0
+    assert said in rendered.stderr
+
+
+def test_the_readme_explains_every_value() -> None:
+    explained = (CHARTS / "podtune" / "README.md").read_text()
+    values = yaml.safe_load((CHARTS / "podtune" / "values.yaml").read_text())
+    assert [name for name in values if f"`{name}" not in explained] == []
