@@ -24,7 +24,8 @@ class Propose:
     Attributes:
         first: Number of the first proposal.
         count: How many, one after the other.
-        tells: All tells so far, in their order; only the first `told` count (the list grows meanwhile).
+        tells: All tells so far, in their order; only the first `told` count (the list grows meanwhile). Another list
+            than before means that what was told before counts no more: the searcher has to be made anew.
         told: How many of them the searcher is to know.
         unfinished: Trials under way.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.trial import AttemptEnd
+from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import AttemptOutcome, FailureClass, classify
@@ -35,10 +35,9 @@ class Ending:
     failed: bool = False
 
 
-def logs_needed(trial: TrialMachine) -> FetchLogs | None:
+def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
-    pod = trial.pod
-    if pod is None or pod.gone or trial.logs is not None:
+    if pod.gone or trial.logs is not None or trial.is_stopped:
         return None
     final = trial.final_commit()
     agent = final is not None and final.seq > trial.acked_seq
@@ -46,14 +45,12 @@ def logs_needed(trial: TrialMachine) -> FetchLogs | None:
     return FetchLogs(trial.name, pod.name, program=program, agent=agent) if agent or program else None
 
 
-def conclude(trial: TrialMachine, now: float) -> Ending:
+def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """Takes in the end of the current attempt and moves the trial on to its next state.
 
     Everything changes in the one status that is written next: the attempt's id beside the counter it went into, so an
     attempt is never counted twice.
     """
-    pod = trial.pod
-    assert pod is not None  # the caller saw it end
     final = trial.final_commit()
     if final is not None:
         trial.take_final(final, _unacked_results(trial), now)
@@ -63,30 +60,33 @@ def conclude(trial: TrialMachine, now: float) -> Ending:
         said_done=final is not None and final.done,
         non_retriable=trial.context.spec.failures.non_retriable_exit_codes,
     )
+    if pod.training and trial.status.start_time is None:
+        trial.set(start_time=rfc3339(pod.started or now))
+    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node), outcome, now)
+
+
+def reject(trial: TrialMachine, message: str, now: float) -> Ending:
+    """The API server refuses the attempt's pod: an attempt that ended before it began."""
+    return _close(trial, None, AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message), now)
+
+
+def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
     _record(trial, pod, outcome)
     trial.attempt_over()
     trial.touch(now)
     return _next_state(trial, outcome, now)
 
 
-def reject(trial: TrialMachine, message: str, now: float) -> Ending:
-    """The API server refuses the attempt's pod: an attempt that ended before it began."""
-    outcome = AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message)
-    _record(trial, None, outcome)
-    trial.attempt_over()
-    trial.touch(now)
-    return _next_state(trial, outcome, now)
-
-
-def _record(trial: TrialMachine, pod: Pod | None, outcome: AttemptOutcome) -> None:
+def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome) -> None:
     status = trial.status
     trial.set(
         attempt=trial.attempt,
+        pod=pod,
         last_attempt=AttemptEnd(
             attempt=trial.attempt,
             uid=pod.uid if pod else "",
-            failure_class=outcome.failure_class,
-            reason=outcome.reason,
+            failure_class=str(outcome.failure_class),
+            reason=str(outcome.reason),
             message=clip(outcome.message),
             exit_code=outcome.exit_code,
             log_tail=trial.logs.program_tail[-MAX_LOG_TAIL:] if trial.logs else "",
@@ -107,7 +107,7 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
             trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
             return Ending(outcome, completed=True)
         case FailureClass.FINAL:
-            trial.finish(TrialState.ERROR, TrialReason.NON_RETRIABLE_EXIT_CODE, outcome.message, now)
+            trial.finish(TrialState.ERROR, outcome.reason, outcome.message, now)
             return Ending(outcome, failed=True)
         case FailureClass.USER if status.failures > failures.max_failures:
             message = f"{outcome.message}; that was failure {status.failures}, maxFailures is {failures.max_failures}"
@@ -134,10 +134,6 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
         case "PAUSE":
             trial.explain(TrialState.PAUSED, decision.reason, decision.message)
             return Ending(outcome)
-        case "FAIL":
-            trial.set(failures=trial.status.failures + 1)
-            trial.finish(TrialState.ERROR, decision.reason, decision.message, now)
-            return Ending(outcome, failed=True)
         case _:
             trial.finish(TrialState.TERMINATED, decision.reason, decision.message, now)
             return Ending(outcome)

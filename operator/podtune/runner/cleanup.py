@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
+from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import FailureClass
-from podtune.runner.retry import InFlight
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial_machine import NEVER, TrialMachine
 
@@ -15,56 +15,62 @@ Retention = Literal["None", "Failed", "All"]
 
 
 class Cleanup:
-    """Gathers finished trials whose pods may go, so that one call deletes many; retained pods stay."""
+    """Gathers finished trials whose pods may go, so that one call deletes many; retained pods stay until the end."""
 
-    def __init__(self, retention: Retention, settings: RunnerSettings) -> None:
-        self._retention = retention
+    def __init__(self, retention: Retention, settings: RunnerSettings, dispatch: Dispatch) -> None:
+        self.retention = retention
         self._settings = settings
-        self._gathered: dict[str, None] = {}
-        self._since = 0.0
-        self.wake = NEVER
+        self._dispatch = dispatch
+        self._gathered: dict[str, TrialMachine] = {}
+        self._retaining: dict[str, TrialMachine] = {}
+        self._since = NEVER
 
-    def note(self, trial: TrialMachine) -> None:
-        """Takes in a trial: once it is finished and durable, its leftover pods are to go."""
-        finished = trial.saved.state is not None and trial.saved.state.is_finished and trial.is_durable
-        if finished and any(not self._retained(trial, name) for name in trial.leftovers):
-            if not any(self._retained(trial, name) for name in trial.leftovers):
-                self._gathered.setdefault(trial.name)
-        else:
-            self._gathered.pop(trial.name, None)
-
-    def leftovers(self, trial: TrialMachine) -> Iterator[DeletePod]:
-        """Pods to delete one by one: those of earlier attempts, and those beside a retained one."""
-        finished = trial.status.state is not None and trial.status.state.is_finished
-        retains = any(self._retained(trial, name) for name in trial.leftovers)
-        if not trial.is_durable or (finished and not retains):
+    def settle(self, trial: TrialMachine, now: float) -> None:
+        """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
+        self._gathered.pop(trial.name, None)
+        self._retaining.pop(trial.name, None)
+        if not trial.is_durable or trial.deleting:
             return
-        for name, pod in trial.leftovers.items():
-            if not self._retained(trial, name) and not pod.deleting and pod.uid not in trial.deleted_uids:
-                yield DeletePod(name, pod.uid)
+        retained = [name for name in trial.leftovers if self._retains(trial, name)]
+        if retained:
+            self._retaining[trial.name] = trial
+        doomed = [
+            pod
+            for name, pod in trial.leftovers.items()
+            if name not in retained and not pod.deleting and pod.uid not in trial.unseen.deletions
+        ]
+        if trial.is_finished and not retained and doomed:
+            self._gathered[trial.name] = trial
+            self._since = min(self._since, now)
+            return
+        for pod in doomed:
+            self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
 
-    def due(self, now: float, flights: InFlight) -> Iterator[DeleteFinishedPods]:
-        """The bulk deletion, when enough have gathered or the first has waited long enough."""
-        self.wake = NEVER
+    def release(self) -> list[str]:
+        """The experiment is over, nothing is retained any more: the trials that have to be looked at for that."""
+        self.retention = "None"
+        return list(self._retaining)
+
+    def sweep(self, now: float) -> None:
+        """Asks for the bulk deletion, when enough have gathered or the first has waited long enough."""
         if not self._gathered:
-            self._since = now
+            self._since = NEVER
             return
         full = len(self._gathered) >= self._settings.cleanup_batch
-        at = max(0.0 if full else self._since + self._settings.cleanup_interval, flights.ready_at(("delete-pods", "")))
-        if at > now:
-            self.wake = at
+        due = now if full else self._since + self._settings.cleanup_interval
+        if due > now:
+            self._dispatch.alarms.set(EXPERIMENT, due)
             return
-        names = tuple(self._gathered)[: self._settings.cleanup_batch]
-        for name in names:
-            del self._gathered[name]
-        self._since = now
-        yield DeleteFinishedPods(names)
+        trials = [self._gathered[name] for name in list(self._gathered)[: self._settings.cleanup_batch]]
+        if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
+            for trial in trials:
+                trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values())
+                del self._gathered[trial.name]
+            self._since = now
 
-    def _retained(self, trial: TrialMachine, pod_name: str) -> bool:
-        if self._retention == "All":
+    def _retains(self, trial: TrialMachine, pod_name: str) -> bool:
+        if self.retention == "All":
             return True
         last = trial.status.last_attempt
         failed = last is not None and last.failure_class in (FailureClass.USER, FailureClass.FINAL)
-        return (
-            self._retention == "Failed" and failed and last is not None and pod_name == f"{trial.name}-{last.attempt}"
-        )
+        return self.retention == "Failed" and failed and last is not None and pod_name == f"{trial.name}-{last.attempt}"

@@ -29,7 +29,7 @@ class FailureClass(StrEnum):
     USER = "user"
     """The program failed; spends a failure."""
     FINAL = "final"
-    """The program failed in a way that a retry can't mend."""
+    """It failed in a way that a retry can't mend."""
 
     @property
     def is_disruption(self) -> bool:
@@ -67,6 +67,8 @@ def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retria
     Returns:
         The class, with reason and message for people.
     """
+    if decision is not None and decision.action == "FAIL":
+        return AttemptOutcome(FailureClass.FINAL, decision.reason, decision.message)
     if decision is not None:
         return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message)
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):

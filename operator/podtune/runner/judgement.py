@@ -7,7 +7,7 @@ from podtune.api.names import TrialReason
 from podtune.api.trial import Decision
 from podtune.protocol.messages import Result
 from podtune.runner.trial_machine import TrialMachine
-from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Verdict
+from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Record, Scheduler, Verdict
 from podtune.tuning.stoppers.base import TrialStopper
 
 MAX_MESSAGE = 512
@@ -20,12 +20,11 @@ class Judge:
     gets a ticket, in order; a decision is acted on only when all records with a ticket up to its own are durable.
     """
 
-    def __init__(self, scheduler: Scheduler, stopper: TrialStopper, checkpoint_wait: float) -> None:
+    def __init__(self, scheduler: Scheduler, stopper: TrialStopper) -> None:
         self.scheduler = scheduler
         self.stopper = stopper
-        self._checkpoint_wait = checkpoint_wait
         self._ticket = 0
-        self._unsaved: dict[str, TrialMachine] = {}
+        self._unsaved: dict[str, list[tuple[int, Record]]] = {}
         self.waiting: set[str] = set()
         """Trials whose decision waits for records to become durable."""
 
@@ -46,7 +45,7 @@ class Judge:
                 attempt=trial.attempt,
                 step=result.step,
             )
-            trial.decide(failed, seq=0, ticket=self._ticket, wait=0, now=now)
+            trial.decide(failed, ticket=self._ticket, now=now)
             return
         if verdict.recorded:
             self._record(trial, now)
@@ -62,20 +61,26 @@ class Judge:
         if self.scheduler.on_trial_complete(trial.index, metrics):
             self._record(trial, now)
 
-    def settle(self, trial: TrialMachine) -> bool:
-        """Forgets a ticket whose record is durable; whether there was one, so that decisions may be due."""
-        return not trial.ticket and self._unsaved.pop(trial.name, None) is not None
+    def saved(self, trial: TrialMachine) -> bool:
+        """The API server has a trial's status; whether a record became durable, so that decisions may be due."""
+        records = self._unsaved.get(trial.name, [])
+        durable = [place for place, (_, record) in enumerate(records) if record == trial.saved.scheduler]
+        if not durable:
+            return False
+        del records[: durable[-1] + 1]
+        if not records:
+            del self._unsaved[trial.name]
+        return True
 
     def may_act(self, trial: TrialMachine) -> bool:
         """Whether all records that the trial's decision rests on are durable."""
-        return all(other.ticket > trial.decision_ticket for other in self._unsaved.values() if other.ticket)
+        return all(records[0][0] > trial.decision_ticket for records in self._unsaved.values())
 
     def _record(self, trial: TrialMachine, now: float) -> None:
         record = {name: dict(values) for name, values in self.scheduler.record(trial.index).items()}
         trial.set(scheduler=record)
         self._ticket += 1
-        trial.ticket = self._ticket
-        self._unsaved[trial.name] = trial
+        self._unsaved.setdefault(trial.name, []).append((self._ticket, record))
         trial.touch(now)
 
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
@@ -86,5 +91,12 @@ class Judge:
             attempt=trial.attempt,
             step=result.step,
         )
-        seq = result.seq if result.checkpoint and trial.context.store_prefix else 0
-        trial.decide(decision, seq=seq, ticket=self._ticket, wait=self._checkpoint_wait, now=now)
+        trial.decide(decision, ticket=self._ticket, wait=self._wait(trial, verdict, result), now=now)
+
+    def _wait(self, trial: TrialMachine, verdict: Verdict, result: Result) -> float:
+        """How long a checkpoint is waited for: the one that the result carries, and before a pause any new one."""
+        if not trial.context.store_prefix:
+            return 0.0
+        if verdict.action is Action.PAUSE:
+            return trial.context.settings.pause_wait
+        return trial.context.settings.checkpoint_wait if result.checkpoint else 0.0

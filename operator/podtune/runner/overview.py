@@ -7,6 +7,9 @@ from collections import Counter
 from podtune.api.experiment import BestTrial, ExperimentSpec, ExperimentStatus
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.runner import checkpoints, experiment_status, results
+from podtune.runner.actions import WriteExperimentStatus
+from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
 from podtune.runner.records import Experiment
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -16,27 +19,30 @@ from podtune.runner.trial_machine import NEVER, TrialMachine
 class Overview:
     """Counts trials by state and remembers the best; decides when the Experiment's status is written."""
 
-    def __init__(self, experiment: Experiment, spec: ExperimentSpec) -> None:
+    def __init__(self, experiment: Experiment, spec: ExperimentSpec, dispatch: Dispatch) -> None:
         self._experiment = experiment
         self._objective = spec.objective
-        self._status: ExperimentStatus = experiment.status
+        self._dispatch = dispatch
         self._counted: dict[str, tuple[TrialState, bool]] = {}
         self._stopped_early = 0
         self._best: tuple[float, TrialMachine] | None = None
-        self._last_write = -NEVER
-        self._stale = True
+        self._next_write = -NEVER
+        self._undurable: set[str] = set()
         self._start = parse_rfc3339(experiment.status.start_time)
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
-        self.undurable: set[str] = set()
-        self.wake = NEVER
         self.ended = _recorded_end(experiment.status)
 
-    def experiment_seen(self, experiment: Experiment) -> None:
-        """Takes in a version of the Experiment."""
+    def experiment_seen(self, experiment: Experiment, *, changed: bool) -> None:
+        """Takes in a version of the Experiment.
+
+        Args:
+            experiment: The Experiment.
+            changed: Whether its spec is another one: an end that is not recorded yet has to be found again.
+        """
         self._experiment = experiment
-        self._status = experiment.status
-        self._stale = True
+        if changed:
+            self.ended = _recorded_end(experiment.status)
 
     def start(self, now: float) -> float:
         """When the experiment started: now, if it had not before."""
@@ -44,67 +50,77 @@ class Overview:
             self._start = now
         return self._start
 
-    def count(self, trial: TrialMachine) -> None:
+    def settle(self, trial: TrialMachine) -> None:
         """Takes in what became of a trial."""
-        state = trial.status.state or TrialState.PENDING
-        early = state is TrialState.TERMINATED and trial.status.reason == TrialReason.STOPPED_BY_SCHEDULER
-        before = self._counted.get(trial.name)
-        if before != (state, early):
-            self._uncount(trial.name)
-            self._counted[trial.name] = (state, early)
-            self.by_state[state] += 1
-            self._stopped_early += early
-            self._stale = True
-        if state.is_finished:
+        self._count(trial)
+        if trial.is_finished:
             self.unfinished.pop(trial.name, None)
         else:
             self.unfinished[trial.name] = trial
         if trial.is_durable:
-            self.undurable.discard(trial.name)
+            self._undurable.discard(trial.name)
         else:
-            self.undurable.add(trial.name)
+            self._undurable.add(trial.name)
         value = results.best_value(trial.status, self._objective.metric)
-        if value is not None and (self._best is None or self._objective.is_better(value, self._best[0])):
+        if value is not None and self._is_best(value, trial):
             self._best = (value, trial)
-            self._stale = True
 
-    def forget(self, trial: TrialMachine) -> None:
-        """A trial was deleted. What it had reached is not forgotten while the machine lives."""
-        self._uncount(trial.name)
-        self._counted.pop(trial.name, None)
-        self.unfinished.pop(trial.name, None)
-        self.undurable.discard(trial.name)
-        self._stale = True
+    @property
+    def is_settled(self) -> bool:
+        """Whether all trials that there are have come to their ends, and these are durable."""
+        return not self.unfinished and not self._undurable
 
-    def due(self, now: float, *, idle: bool, hindrance: str, debounce: float) -> ExperimentStatus | None:
-        """The status to write now; None where nothing changed, or it was written a moment ago.
+    @property
+    def is_over(self) -> bool:
+        """Whether the experiment has come to its end and nothing of it goes on."""
+        return self.ended is not None and self.is_settled
+
+    def write(self, now: float, *, hindrance: str, debounce: float) -> None:
+        """Asks for the status to be written, if it changed; the end is written at once.
 
         Args:
             now: The present time.
-            idle: Whether all trials are finished and durable.
-            hindrance: What keeps trials from being made at present.
-            debounce: Seconds between two writes; the end is written without waiting.
+            hindrance: What keeps Trials from being made at present.
+            debounce: Seconds between two writes.
         """
-        self.wake = NEVER
-        over = self.ended is not None and idle
+        before = self._experiment.status
         status = experiment_status.project(
-            self._status,
+            before,
             trials=experiment_status.counts(self.by_state, self._stopped_early),
             best=self._best_trial(),
             ended=self.ended,
-            over=over,
+            over=self.is_over,
             problem=self._experiment.problem,
             hindrance=hindrance,
             generation=self._experiment.generation,
             now=rfc3339(now),
         ).model_copy(update={"start_time": rfc3339(self.start(now))})
-        if status == self._status:
-            return None
-        if not over and now < self._last_write + debounce:
-            self.wake = self._last_write + debounce
-            return None
-        self._last_write = now
-        return status
+        if status == before:
+            return
+        if not self.is_over and now < self._next_write:
+            self._dispatch.alarms.set(EXPERIMENT, self._next_write)
+        elif self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
+            self._next_write = now + debounce
+
+    def _count(self, trial: TrialMachine) -> None:
+        state = trial.status.state or TrialState.PENDING
+        early = state is TrialState.TERMINATED and trial.status.reason == TrialReason.STOPPED_BY_SCHEDULER
+        before = self._counted.get(trial.name)
+        if before == (state, early):
+            return
+        if before is not None:
+            self.by_state[before[0]] -= 1
+            self._stopped_early -= before[1]
+        self._counted[trial.name] = (state, early)
+        self.by_state[state] += 1
+        self._stopped_early += early
+
+    def _is_best(self, value: float, trial: TrialMachine) -> bool:
+        """Whether a value is the best so far; among equals the trial with the lowest index wins, whoever was first."""
+        if self._best is None:
+            return self._objective.is_better(value, None)
+        best, holder = self._best
+        return self._objective.is_better(value, best) or (value == best and trial.index < holder.index)
 
     def _best_trial(self) -> BestTrial | None:
         if self._best is None:
@@ -117,12 +133,6 @@ class Overview:
             parameters=trial.spec.parameters,
             checkpoint=checkpoint.uri if checkpoint else "",
         )
-
-    def _uncount(self, name: str) -> None:
-        if name in self._counted:
-            state, early = self._counted[name]
-            self.by_state[state] -= 1
-            self._stopped_early -= early
 
 
 def _recorded_end(status: ExperimentStatus) -> Ended | None:

@@ -9,6 +9,9 @@ from podtune.api.trial import Proposal, TrialSpec
 from podtune.runner.actions import Propose
 from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
 
+MAX_RUNNING = 1024
+"""So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
+
 
 class Tells:
     """The finished trials in the order in which the searcher is told of them.
@@ -41,27 +44,31 @@ class Tells:
 
 
 class Proposals:
-    """The numbers of proposals: each number becomes one Trial, `<experiment>-<number>`, once and for ever."""
+    """The numbers of proposals: each becomes one Trial, `<experiment>-<number>`.
+
+    A number without a Trial below the highest one is proposed again: its Trial was deleted, or an operator died before
+    it was made.
+    """
 
     def __init__(self, experiment: str, taken: Iterable[int]) -> None:
-        """Starts after the highest number that is a Trial; a number left out below it is proposed again.
+        """Starts with the Trials that are there.
 
         Args:
             experiment: Name of the experiment.
             taken: Numbers that are Trials.
         """
         self._experiment = experiment
-        numbers = set(taken)
-        self._next = max(numbers, default=-1) + 1
-        self._missing = sorted(set(range(self._next)) - numbers)
+        self._taken = set(taken)
+        self._next = max(self._taken, default=-1) + 1
+        self._missing = sorted(set(range(self._next)) - self._taken)
         self.waiting: dict[int, TrialSpec] = {}
         """Proposals that are not Trials yet."""
         self.exhausted = False
 
     @property
     def made(self) -> int:
-        """How many numbers have been given out."""
-        return self._next - len(self._missing)
+        """How many numbers are Trials or about to be."""
+        return len(self._taken) + len(self.waiting)
 
     def request(self, count: int, tells: Tells, unfinished: Iterable[Unfinished]) -> Propose:
         """Asks for the next configurations: first the number that was left out earliest, alone."""
@@ -71,25 +78,24 @@ class Proposals:
             count=wanted,
             tells=tells.in_order,
             told=len(tells.in_order),
-            unfinished=tuple(sorted(unfinished, key=lambda trial: trial.number)),
+            unfinished=tuple(sorted(unfinished, key=lambda trial: trial.number))[wanted - MAX_RUNNING :],
         )
 
     def answered(self, request: Propose, configurations: Iterable[Configuration]) -> None:
-        """Takes in the searcher's answer."""
+        """Takes in the searcher's answer; fewer configurations than asked for mean that there are no more."""
         running = [trial.number for trial in request.unfinished]
         answers = 0
         for number, configuration in enumerate(configurations, start=request.first):
-            self.waiting[number] = TrialSpec(
-                experiment=self._experiment,
-                index=number,
-                parameters={name: format_value(value) for name, value in configuration.items()},
-                proposal=Proposal(number=number, told=request.told, running=list(running)),
-            )
+            if number not in self._taken:
+                self.waiting[number] = TrialSpec(
+                    experiment=self._experiment,
+                    index=number,
+                    parameters={name: format_value(value) for name, value in configuration.items()},
+                    proposal=Proposal(number=number, told=request.told, running=list(running)),
+                )
             running.append(number)
             answers += 1
-            if number in self._missing:
-                self._missing.remove(number)
-            self._next = max(self._next, number + 1)
+        self._reached(request.first + answers)
         if answers < request.count:
             self.exhausted = True
             self._missing.clear()
@@ -97,6 +103,14 @@ class Proposals:
     def trial_exists(self, number: int) -> None:
         """The Trial with this number is there."""
         self.waiting.pop(number, None)
+        self._taken.add(number)
+        self._reached(number + 1)
+
+    def _reached(self, end: int) -> None:
+        """All numbers below `end` are Trials, about to be, or left out."""
+        left_out = [*self._missing, *range(self._next, end)]
+        self._missing = [number for number in left_out if number not in self._taken and number not in self.waiting]
+        self._next = max(self._next, end)
 
     def trial_name(self, number: int) -> str:
         """Name of the Trial with this number."""

@@ -59,4 +59,16 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     if value is not None and objective.is_better(value, best_value(status, objective.metric)):
         changes["best"] = shown(result.metrics)
         changes["best_value"] = show(value)
+        changes["best_value"] = show(value)
     return status.model_copy(update=changes)
+
+
+def metrics_of(shown: Mapping[str, str]) -> dict[str, Value]:
+    """Reads the metrics of a status back as numbers, where they are numbers."""
+    metrics: dict[str, Value] = {}
+    for name, value in shown.items():
+        try:
+            metrics[name] = float(value)
+        except ValueError:
+            metrics[name] = value
+    return metrics

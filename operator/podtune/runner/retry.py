@@ -44,6 +44,10 @@ class InFlight:
         """An action of this key was asked for."""
         self._flying.add(key)
 
+    def cancel(self, key: tuple[str, str]) -> None:
+        """The action of this key that was asked for will not be carried out."""
+        self._flying.discard(key)
+
     def land(self, key: tuple[str, str], *, failed: bool, now: float) -> None:
         """An action of this key was heard of."""
         self._flying.discard(key)

@@ -20,6 +20,7 @@ class RunnerSettings:
         pause_wait: A pause waits this long for a new checkpoint.
         cleanup_interval: Finished pods are deleted in bulk this often, or when `cleanup_batch` have gathered.
         cleanup_batch: See there.
+        creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         api_backoff: Wait before an action that failed is tried again.
@@ -33,6 +34,7 @@ class RunnerSettings:
     pause_wait: float = 60.0
     cleanup_interval: float = 5.0
     cleanup_batch: int = 64
+    creation_doubt: float = 30.0
     proposal_batch: int = 16
     log_tries: int = 4
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -11,11 +11,11 @@ over; its logs are fetched if they are needed; the end is classified and written
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from podtune.api.conditions import clip
+from podtune.api.conditions import clip, find_condition
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import Checkpoint, Decision, PodRef, TrialStatus
 from podtune.protocol.messages import (
     CheckpointCommit,
@@ -32,6 +32,7 @@ from podtune.runner.actions import Logs
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.trial.layout import ITERATION
 
 NEVER = float("inf")
 
@@ -49,10 +50,29 @@ class TrialContext:
     """Shows a result to stopper and scheduler, and records their decision."""
 
 
+@dataclass(slots=True)
+class Unseen:
+    """What was asked of the API server and is not seen yet, and what was seen last: no object tells of it.
+
+    It outlives the machine that asked, which may be made anew at any time.
+
+    Attributes:
+        statuses: Statuses that are being written, or may have been, onto the version that is known.
+        deletions: UIDs of pods whose deletion was accepted.
+        creation_until: Until then, a pod whose creation got no answer may still show up.
+        gone: UIDs of pods that are gone: later news of them is old news.
+    """
+
+    statuses: list[TrialStatus] = field(default_factory=list)
+    deletions: set[str] = field(default_factory=set)
+    creation_until: float = 0.0
+    gone: set[str] = field(default_factory=set)
+
+
 class TrialMachine:
     """The state of one trial. The experiment's machine feeds it facts, and asks it what it needs."""
 
-    def __init__(self, trial: Trial, context: TrialContext) -> None:
+    def __init__(self, trial: Trial, context: TrialContext, unseen: Unseen | None = None) -> None:
         self.name = trial.name
         self.uid = trial.uid
         self.index = trial.spec.index
@@ -63,59 +83,96 @@ class TrialMachine:
         self.saved = trial.status
         self.status = trial.status
         self.context = context
+        self.unseen = unseen or Unseen()
         self.pod: Pod | None = None
         self.leftovers: dict[str, Pod] = {}
         self.attempt_uid = self._recorded_attempt_uid()
         self.acked_seq = trial.status.durable_seq if self.attempt_uid else 0
         self.logs: Logs | None = None
         self.write_due = NEVER
-        self.ticket = 0
-        """Order in which the scheduler's record of this trial changed and is not durable yet; 0 where it is."""
         self.decision_ticket = 0
-        self.decision_seq = 0
-        self.act_by = 0.0
+        self.act_by = NEVER
         self.restored: Restored | None = None
         self.store_problem: StoreProblem | None = None
+        self.store_problem_since = 0.0
         self.results_lost = False
         self.checkpoint_values: dict[int, str] = {}
-        self.deleted_uids: set[str] = set()
-        """Pods whose deletion was asked for, and not yet seen."""
 
     # What was seen of the Trial and its pods
 
-    def trial_seen(self, trial: Trial) -> None:
-        """Takes in a version of the Trial; what the status should say is kept where it goes beyond what was seen."""
-        if trial.version < self.version:
-            return
-        untouched = self.status == self.saved
+    @property
+    def record(self) -> Trial:
+        """The Trial as it was last seen."""
+        return Trial(self.name, self.uid, self.version, self.generation, self.spec, self.saved, self.deleting)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods as they were last seen."""
+        return (*self.leftovers.values(), self.pod) if self.pod is not None else tuple(self.leftovers.values())
+
+    def trial_seen(self, trial: Trial) -> bool:
+        """Takes in a version of the Trial.
+
+        Returns:
+            Whether its status is one that this machine knows or wrote. If not, somebody else acts on the trial too,
+            and what this machine makes of it is worth nothing.
+        """
+        if trial.version <= self.version:
+            return True
+        is_known = trial.status == self.saved or trial.status in self.unseen.statuses
+        self.unseen.statuses.clear()  # any that is still on its way is for an older version, and will be refused
         self.spec, self.generation, self.version = trial.spec, trial.generation, trial.version
         self.deleting = trial.deleting
         self.saved = trial.status
-        if untouched:
-            self.status = trial.status
-        if self.saved.scheduler == self.status.scheduler:
-            self.ticket = 0
         if self.status == self.saved:
             self.write_due = NEVER
+        return is_known
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of one of the trial's pods."""
-        if pod.attempt != self.attempt:
-            if pod.gone:
-                self.leftovers.pop(pod.name, None)
-            else:
-                self.leftovers[pod.name] = pod
+        if pod.uid in self.unseen.gone:
             return
-        known = self.pod
         if pod.gone:
-            self.deleted_uids.discard(pod.uid)
-        if known is not None and known.uid == pod.uid and (known.gone or pod.version < known.version):
-            return
+            self.unseen.gone.add(pod.uid)
+            self.unseen.deletions.discard(pod.uid)
+        if pod.attempt == self.attempt and not self.is_finished:
+            self._attempt_seen(pod)
+        elif not pod.gone:
+            self._leftover_seen(pod)
+        elif (known := self.leftovers.get(pod.name)) is not None and known.uid == pod.uid:
+            del self.leftovers[pod.name]
+
+    def _attempt_seen(self, pod: Pod) -> None:
+        known = self.pod
+        if known is not None and known.uid == pod.uid and pod.version < known.version:
+            if not pod.gone:
+                return
+            pod = replace(known, gone=True)
         if known is not None and known.uid != pod.uid and pod.gone:
             return
         if pod.uid != self.attempt_uid:
             self._attempt_begins(pod.uid)
         self.pod = pod
+        self.unseen.creation_until = 0.0
+
+    def _leftover_seen(self, pod: Pod) -> None:
+        known = self.leftovers.get(pod.name)
+        if known is None or known.uid != pod.uid or known.version <= pod.version:
+            self.leftovers[pod.name] = pod
+
+    def miss_pod(self) -> None:
+        """All pods that there are have been seen: a recorded attempt whose pod is not among them has lost it."""
+        recorded = self.saved.pod
+        if self.pod is None and self.attempt_uid and recorded is not None:
+            self.pod = Pod(
+                name=recorded.name,
+                uid=recorded.uid,
+                trial=self.name,
+                attempt=self.attempt,
+                gone=True,
+                node=recorded.node,
+                training=self.saved.state is TrialState.RUNNING,
+            )
 
     @property
     def attempt(self) -> int:
@@ -137,9 +194,14 @@ class TrialMachine:
         )
 
     @property
-    def has_pod(self) -> bool:
-        """Whether an attempt is under way: its pod counts against maxConcurrentTrials."""
-        return self.pod is not None
+    def occupies_place(self) -> bool:
+        """Whether it has a pod that counts against maxConcurrentTrials: a current one, or one that still runs."""
+        return self.pod is not None or any(not pod.is_over for pod in self.leftovers.values())
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a decision was taken that ends it: results that come after do not count."""
+        return self.status.decision is not None and self.status.decision.action != "PAUSE"
 
     def may_start_at(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started."""
@@ -160,66 +222,68 @@ class TrialMachine:
         if report.restored is not None:
             self.restored = report.restored
         if report.store_problem != self.store_problem:
-            self.store_problem = report.store_problem
-            self.touch(now)
+            self._store_problem_seen(report.store_problem, now)
 
     def take(self, result: Result, now: float) -> None:
-        """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new."""
+        """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new.
+
+        The results after the one that a trial was stopped at depend on how fast its pod is deleted, so they change
+        nothing. A trial that is to pause trains on up to its checkpoint, and may be stopped meanwhile.
+        """
         self.acked_seq = result.seq
         spec = self.context.spec
-        new = results.is_new(self.status, result, self.context.time_attribute)
         if result.checkpoint:
             value = results.number(result.metrics, spec.objective.metric)
             self.checkpoint_values[result.seq] = "" if value is None else results.show(value)
+        if self.is_stopped:
+            return
+        new = results.is_new(self.status, result, self.context.time_attribute)
         self.status = results.with_result(self.status, result, spec.objective, self.context.time_attribute)
-        if new and self.status.decision is None:
+        decision = self.status.decision
+        if new and (decision is None or decision.reason == TrialReason.PAUSED_BY_USER):
             self.context.judge(self, result, now)
         self.touch(now + self.context.settings.result_debounce)
 
     def accept(self, commit: CheckpointCommit, now: float) -> None:
         """Records a checkpoint of the current attempt; one from elsewhere is passed over."""
-        home = f"{self.context.store_prefix}{self.name}/{self.attempt_uid}/"
-        if not self.context.store_prefix or not commit.uri.startswith(home):
+        home = self._home
+        if not home or not commit.uri.startswith(home):
             return
         newest = max((c.step for c in self.status.checkpoints if c.uri.startswith(home)), default=-1)
         if commit.step <= newest:
             return
-        checkpoint = Checkpoint(
-            step=commit.step,
-            uri=commit.uri,
-            digest=commit.digest,
-            metric=self.checkpoint_values.get(commit.seq, ""),
-        )
+        checkpoint = Checkpoint(step=commit.step, uri=commit.uri, digest=commit.digest, metric=self._value_at(commit))
         for seq in [seq for seq in self.checkpoint_values if seq <= commit.seq]:
             del self.checkpoint_values[seq]
         spec = self.context.spec
         self.status = checkpoints.accept(self.status, checkpoint, spec.checkpoints.keep, spec.objective)
-        waited_for = self.status.decision is not None and commit.seq >= self.decision_seq
+        waited_for = self.status.decision is not None and commit.step >= self.status.decision.step
         self.touch(now if waited_for else now + self.context.settings.checkpoint_debounce)
 
-    def decide(self, decision: Decision, *, seq: int, ticket: int, wait: float, now: float) -> None:
+    def decide(self, decision: Decision, *, now: float, ticket: int = 0, wait: float = 0.0) -> None:
         """Records a decision that ends or pauses the current attempt.
 
         Args:
             decision: The decision.
-            seq: A checkpoint committed with this result or a later one is waited for; 0 for none.
-            ticket: The decision must not be acted on before all records up to this one are durable.
-            wait: How long to wait for the checkpoint, in seconds.
             now: The present time.
+            ticket: The decision must not be acted on before all records up to this one are durable.
+            wait: How long to wait for a checkpoint of the decision's iteration or a later one, in seconds.
         """
-        self.status = self.status.model_copy(update={"decision": decision})
-        self.decision_seq = seq
+        self.set(decision=decision)
         self.decision_ticket = ticket
-        self.act_by = now + wait if seq else now
+        self.act_by = now + wait
         self.touch(now)
 
     def waits_for_checkpoint(self, now: float) -> bool:
         """Whether the recorded decision still waits for a checkpoint."""
-        if not self.decision_seq or now >= self.act_by or self.store_problem is not None:
+        decision = self.saved.decision
+        if decision is None or self.store_problem is not None or self.pod is None or not self.pod.training:
             return False
-        home = f"{self.context.store_prefix}{self.name}/{self.attempt_uid}/"
-        wanted = self.saved.decision.step if self.saved.decision else 0
-        return not any(c.uri.startswith(home) and c.step >= wanted for c in self.saved.checkpoints)
+        if self.act_by == NEVER:  # decided before a restart: a pause can wait, a stopped trial's agent will store it
+            self.act_by = now + (self.context.settings.pause_wait if decision.action == "PAUSE" else 0.0)
+        if now >= self.act_by or not self._home:
+            return False
+        return not any(c.uri.startswith(self._home) and c.step >= decision.step for c in self.saved.checkpoints)
 
     # The end of an attempt
 
@@ -235,8 +299,8 @@ class TrialMachine:
 
     def take_final(self, final: FinalCommit, unacked: list[Result], now: float) -> None:
         """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
-        for result in unacked:
-            if result.seq == self.acked_seq + 1:
+        for result in [*unacked, final.last]:
+            if result is not None and result.seq == self.acked_seq + 1:
                 self.take(result, now)
         if final.seq > self.acked_seq or not final.complete:
             self.results_lost = True
@@ -280,20 +344,29 @@ class TrialMachine:
         self.set(completion_time=rfc3339(now), retry_time=None)
         self.touch(now)
 
-    def covering(self) -> TrialStatus:
-        """The status to write: it covers all results that were taken in."""
+    def cover(self) -> None:
+        """Has the status say which results it covers: all that were taken in."""
         pod = self.status.pod
-        if self.pod is not None and self.pod.uid == self.attempt_uid:
+        if self.pod is not None:
             pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node)
-        if pod == self.status.pod and self.acked_seq == self.status.durable_seq:
-            return self.status
-        self.set(pod=pod, durable_seq=self.acked_seq)
-        return self.status
+        if pod != self.status.pod or self.acked_seq != self.status.durable_seq:
+            self.set(pod=pod, durable_seq=self.acked_seq)
+
+    @property
+    def pod_name(self) -> str:
+        """Name of the current attempt's pod."""
+        return f"{self.name}-{self.attempt}"
+
+    @property
+    def _home(self) -> str:
+        """Where the checkpoints of the current attempt are; empty without a store."""
+        prefix = self.context.store_prefix
+        return f"{prefix}{self.name}/{self.attempt_uid}/" if prefix else ""
 
     def _recorded_attempt_uid(self) -> str:
-        """The current attempt's id, if the status knows it; the last attempt's is none."""
-        pod, last = self.saved.pod, self.saved.last_attempt
-        return pod.uid if pod is not None and (last is None or last.uid != pod.uid) else ""
+        """The current attempt's id, if the status knows it."""
+        pod = self.saved.pod
+        return pod.uid if pod is not None and pod.name == self.pod_name else ""
 
     def _attempt_begins(self, uid: str) -> None:
         self.attempt_uid = uid
@@ -301,4 +374,26 @@ class TrialMachine:
         self.restored = None
         self.store_problem = None
         self.checkpoint_values.clear()
-        self.decision_seq = 0
+
+    def _store_problem_seen(self, problem: StoreProblem | None, now: float) -> None:
+        if self.store_problem is None:
+            self.store_problem_since = self._store_problem_recorded() or now
+        self.store_problem = problem
+        self.touch(now + self.context.settings.pending_debounce)
+
+    def _store_problem_recorded(self) -> float | None:
+        """Since when this attempt has had a problem with its store, as far as the status knows."""
+        condition = find_condition(self.saved.conditions, ConditionType.CHECKPOINTS_STORED)
+        is_this_attempt = self.saved.pod is not None and self.saved.pod.uid == self.attempt_uid
+        if condition is None or condition.status != "False" or not is_this_attempt:
+            return None
+        return parse_rfc3339(condition.last_transition_time)
+
+    def _value_at(self, commit: CheckpointCommit) -> str:
+        """The objective's value with a checkpoint: remembered, or else found in the status; empty where it is lost."""
+        known = self.checkpoint_values.get(commit.seq)
+        if known is not None:
+            return known
+        metric = self.context.spec.objective.metric
+        shown = (self.status.last_result, self.status.best)
+        return next((result.get(metric, "") for result in shown if result.get(ITERATION) == str(commit.step)), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.conditions import Condition, clip, set_condition
-from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -33,6 +33,12 @@ def explain_queue(trial: TrialMachine, now: float) -> None:
         trial.touch(now + trial.context.settings.pending_debounce)
 
 
+def note_generation(trial: TrialMachine, now: float) -> None:
+    """Has the status say, before long, that a changed spec was looked at."""
+    if trial.generation != trial.status.observed_generation and trial.status.observed_generation >= 0:
+        trial.touch(now + trial.context.settings.pending_debounce)
+
+
 def finish_wording(trial: TrialMachine, now: float) -> None:
     """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
@@ -55,6 +61,8 @@ def progress_message(trial: TrialMachine) -> str:
             parts.append(restored.message)
     if trial.store_problem is not None:
         parts.append(trial.store_problem.message)
+    if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
+        parts.append("can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store, or stop it")
     return clip("; ".join(parts))
 
 

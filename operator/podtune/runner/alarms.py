@@ -1,0 +1,36 @@
+"""Points in time at which a trial has to be looked at again even if nothing happens to it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+EXPERIMENT = ""
+"""The name under which the experiment as a whole has its alarms."""
+
+
+class Alarms:
+    """The earliest alarm of each trial. Whoever still has to wait when it rings sets a new one."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._earliest: dict[str, float] = {}
+
+    def set(self, name: str, at: float) -> None:
+        """Asks for a trial to be looked at at a point in time; a later alarm than it has already is not kept."""
+        if at < self._earliest.get(name, float("inf")):
+            self._earliest[name] = at
+            heapq.heappush(self._heap, (at, name))
+
+    def ring(self, now: float) -> Iterator[str]:
+        """The names whose alarms are due."""
+        while self._heap and self._heap[0][0] <= now:
+            at, name = heapq.heappop(self._heap)
+            if self._earliest.get(name) == at:
+                del self._earliest[name]
+                yield name
+
+    @property
+    def next(self) -> float:
+        """When the next one rings; infinity where there is none."""
+        return self._heap[0][0] if self._heap else float("inf")

@@ -1,0 +1,112 @@
+"""The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import TrialState
+from podtune.api.search_space import parse_value
+from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict
+from podtune.runner.dispatch import Dispatch
+from podtune.runner.proposals import Proposals, Tells
+from podtune.runner.results import metrics_of, number
+from podtune.runner.trial_machine import TrialMachine
+from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+
+
+class Search:
+    """Asks for configurations as there are places for them, and has each made a Trial."""
+
+    def __init__(
+        self, experiment: str, spec: ExperimentSpec, trials: Mapping[str, TrialMachine], dispatch: Dispatch
+    ) -> None:
+        """Takes in what the Trials record.
+
+        Args:
+            experiment: Name of the experiment.
+            spec: Its spec.
+            trials: All its trials.
+            dispatch: Where actions are asked for.
+        """
+        self.spec = spec
+        self._dispatch = dispatch
+        told = [trial for trial in trials.values() if trial.saved.told is not None]
+        self._told = {trial.name for trial in told}
+        self._tells = Tells((trial.saved.told or 0, self._tell(trial)) for trial in told)
+        self._proposals = Proposals(experiment, (trial.index for trial in trials.values()))
+        self.hindrance = ""
+        """What keeps Trials from being made at present."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the searcher has no more configurations."""
+        return self._proposals.exhausted
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every Trial that there will be is there."""
+        all_made = self._proposals.exhausted or self._proposals.made >= self.spec.search.max_trials
+        return all_made and not self._proposals.waiting
+
+    def reserve_place(self) -> int:
+        """A place in the order of tells for a trial that has come to its end."""
+        return self._tells.reserve()
+
+    def saved(self, trial: TrialMachine) -> None:
+        """The API server has a trial's status: if that is its end, the searcher is to be told."""
+        place = trial.saved.told
+        if place is not None and trial.name not in self._told:
+            self._told.add(trial.name)
+            self._tells.durable(place, self._tell(trial))
+
+    def trial_exists(self, index: int) -> None:
+        """The Trial with this index was made."""
+        self._proposals.trial_exists(index)
+
+    def ask(self, places: int, unfinished: Iterable[TrialMachine], batch: int, now: float) -> None:
+        """Asks for configurations.
+
+        Args:
+            places: How many places there are that no trial waits for.
+            unfinished: The trials that are under way.
+            batch: How many to ask for at a time, at most.
+            now: The present time.
+        """
+        left = self.spec.search.max_trials - self._proposals.made
+        count = min(places - len(self._proposals.waiting), left, batch)
+        if count < 1 or self._proposals.exhausted or not self._dispatch.ready(("propose", ""), now):
+            return
+        under_way = (Unfinished(trial.index, self._configuration(trial)) for trial in unfinished)
+        self._dispatch.ask(self._proposals.request(count, self._tells, under_way), now)
+
+    def create_trials(self, now: float) -> None:
+        """Has the proposals made Trials."""
+        for index, spec in self._proposals.waiting.items():
+            self._dispatch.ask(CreateTrial(self._proposals.trial_name(index), spec), now)
+
+    def proposed(self, request: Propose, outcome: Outcome) -> None:
+        """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
+        if outcome.verdict is not Verdict.DONE:
+            self.hindrance = f"the searcher failed: {outcome.message}"
+            return
+        self.hindrance = ""
+        if request.tells is self._tells.in_order:
+            self._proposals.answered(request, outcome.proposals)
+
+    def created(self, outcome: Outcome) -> None:
+        """Hears how the creation of a Trial went."""
+        self.hindrance = "" if outcome.verdict is Verdict.DONE else f"a Trial can't be made: {outcome.message}"
+
+    def _configuration(self, trial: TrialMachine) -> Configuration:
+        written = trial.spec.parameters
+        return {p.name: parse_value(p, written[p.name]) for p in self.spec.parameters if p.name in written}
+
+    def _tell(self, trial: TrialMachine) -> Tell:
+        failed = trial.saved.state is TrialState.ERROR
+        return Tell(
+            number=trial.index,
+            configuration=self._configuration(trial),
+            value=None if failed else number(metrics_of(trial.saved.last_result), self.spec.objective.metric),
+            step=trial.saved.iteration,
+        )

@@ -1,0 +1,202 @@
+"""Takes one trial as far as it can go with what is known: wishes, the end of an attempt, decisions, its status."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import clip
+from podtune.api.model import seconds
+from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.trial import Decision
+from podtune.runner import attempt_end, trial_status
+from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.attempt_end import Ending
+from podtune.runner.dispatch import Dispatch
+from podtune.runner.experiment_status import Ended
+from podtune.runner.judgement import MAX_MESSAGE, Judge
+from podtune.runner.places import Places
+from podtune.runner.records import Pod
+from podtune.runner.results import metrics_of
+from podtune.runner.search import Search
+from podtune.runner.trial_machine import NEVER, TrialMachine
+
+
+class TrialPlanner:
+    """Decides what is done about a trial that something happened to."""
+
+    def __init__(self, dispatch: Dispatch, judge: Judge, places: Places, search: Search) -> None:
+        self._dispatch = dispatch
+        self._judge = judge
+        self._places = places
+        self._search = search
+
+    def plan(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
+        """Brings a trial's status up to date and asks for the actions that are due.
+
+        Args:
+            trial: The trial.
+            ended: Why the experiment has come to its end, if it has.
+            now: The present time.
+        """
+        self._follow_wishes(trial, ended, now)
+        pod = trial.pod
+        if pod is not None and pod.is_over:
+            self._end_attempt(trial, pod, now)
+        elif pod is not None:
+            self._check_deadline(trial, pod, now)
+            trial_status.explain_pod(trial, pod, now)
+            self._carry_out_decision(trial, pod, now)
+        elif not trial.is_finished:
+            trial_status.explain_queue(trial, now)
+        trial_status.note_generation(trial, now)
+        self._write(trial, now)
+
+    def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The API server refuses the pod of the trial's next attempt."""
+        trial.unseen.creation_until = 0.0
+        self._after_end(trial, attempt_end.reject(trial, message, now), now)
+
+    def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
+        settings = trial.context.settings
+        trial.unseen.creation_until = now + settings.creation_doubt
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
+        trial.touch(now + settings.pending_debounce)
+
+    def logs_fetched(self, trial: TrialMachine, action: FetchLogs, outcome: Outcome) -> None:
+        """Hears of an ended pod's logs; after some tries the end is told without them."""
+        if trial.pod is None or trial.pod.name != action.pod:
+            return
+        tries = trial.context.settings.log_tries
+        if outcome.verdict is not Verdict.FAILED or self._dispatch.failures(action.key) >= tries:
+            trial.logs = outcome.logs or Logs()
+
+    # Wishes
+
+    def _follow_wishes(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
+        """What the user asks of this trial, and the experiment's end of all trials."""
+        if trial.is_finished:
+            return
+        if ended is not None:
+            self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, ended.message, now)
+            return
+        match trial.spec.desired_state:
+            case DesiredState.STOPPED:
+                self._stop(trial, TrialReason.STOPPED_BY_USER, "spec.desiredState is Stopped", now)
+            case DesiredState.PAUSED:
+                self._pause(trial, now)
+            case DesiredState.RUNNING:
+                self._resume(trial, now)
+
+    def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Stops a trial for a reason outside of its results, whether it has a pod or not."""
+        if trial.pod is not None:
+            if trial.status.decision is None and not trial.pod.is_over:
+                self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+                trial.decide(_decision(trial, "STOP", reason, message), now=now)
+        elif not self._places.creating(trial, now):
+            self._judge.scheduler.on_trial_remove(trial.index)
+            trial.finish(TrialState.TERMINATED, reason, message, now)
+            self._reserve_tell(trial)
+
+    def _pause(self, trial: TrialMachine, now: float) -> None:
+        """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
+        reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
+        if trial.pod is not None:
+            if trial.context.store_prefix and trial.status.decision is None and not trial.pod.is_over:
+                wait = trial.context.settings.pause_wait
+                trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
+        elif trial.status.state is not TrialState.PAUSED and not self._places.creating(trial, now):
+            trial.explain(TrialState.PAUSED, reason, message)
+            trial.touch(now)
+
+    def _resume(self, trial: TrialMachine, now: float) -> None:
+        if trial.status.state is TrialState.PAUSED and trial.status.reason == TrialReason.PAUSED_BY_USER:
+            trial.set(decision=None)
+            trial.explain(
+                TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials places"
+            )
+            trial.touch(now)
+
+    # The end of an attempt
+
+    def _end_attempt(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        if ("fetch-logs", trial.name) in self._dispatch:
+            return
+        needed = attempt_end.logs_needed(trial, pod)
+        if needed is not None:
+            self._dispatch.ask(needed, now, trial.name)
+        else:
+            self._after_end(trial, attempt_end.conclude(trial, pod, now), now)
+
+    def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
+        if ending.completed:
+            self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+        if ending.failed or ending.outcome.failure_class.is_disruption:
+            self._judge.scheduler.on_trial_error(trial.index)
+            event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
+            self._dispatch.ask(event, now)
+        if trial.is_finished:
+            self._reserve_tell(trial)
+
+    def _reserve_tell(self, trial: TrialMachine) -> None:
+        trial.set(told=self._search.reserve_place())
+
+    # Decisions
+
+    def _check_deadline(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        """Fails a trial that can't start, or can't store its checkpoints, for longer than startDeadline."""
+        if trial.status.decision is not None:
+            return
+        if pod.started and not pod.training and pod.waiting is not None and pod.waiting.hopeless:
+            since = pod.started
+            reason, message = TrialReason.START_DEADLINE_EXCEEDED, f"{pod.waiting.reason}: {pod.waiting.message}"
+        elif trial.store_problem is not None and trial.store_problem.permanent:
+            since = trial.store_problem_since
+            reason, message = TrialReason.STORE_UNUSABLE, trial.store_problem.message
+        else:
+            return
+        limit = trial.context.spec.failures.start_deadline
+        due = since + seconds(limit)
+        if now < due:
+            self._dispatch.alarms.set(trial.name, due)
+            return
+        why = f" (for longer than failures.startDeadline, {limit})"
+        message = clip(message, MAX_MESSAGE - len(why)) + why
+        trial.decide(_decision(trial, "FAIL", reason, message), now=now)
+
+    def _carry_out_decision(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        """Deletes the pod of a trial that is to stop or pause, once all that it rests on is durable."""
+        if trial.status.decision is None or not trial.is_durable or pod.deleting or pod.uid in trial.unseen.deletions:
+            return
+        if trial.waits_for_checkpoint(now):
+            self._dispatch.alarms.set(trial.name, trial.act_by)
+        elif not self._judge.may_act(trial):
+            self._judge.waiting.add(trial.name)
+        else:
+            self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
+
+    # The status
+
+    def _write(self, trial: TrialMachine, now: float) -> None:
+        if trial.write_due == NEVER or trial.deleting:
+            return
+        if trial.write_due > now:
+            self._dispatch.alarms.set(trial.name, trial.write_due)
+            return
+        if not self._dispatch.ready(("write-trial", trial.name), now, trial.name):
+            return
+        trial.cover()
+        trial_status.finish_wording(trial, now)
+        trial.write_due = NEVER
+        if trial.status != trial.saved:
+            trial.unseen.statuses.append(trial.status)
+            self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
+
+
+def _decision(trial: TrialMachine, action: str, reason: TrialReason, message: str) -> Decision:
+    return Decision(
+        action=action,
+        reason=reason,
+        message=clip(message, MAX_MESSAGE),
+        attempt=trial.attempt,
+        step=trial.status.iteration,
+    )
