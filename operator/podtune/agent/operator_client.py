@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlencode, urlsplit
 
+from podtune.agent.results_file import LineSplitter
 from podtune.agent.settings import Settings
 from podtune.protocol.messages import ProtocolError, Reply, Report, parse_reply
 
@@ -91,7 +92,7 @@ class OperatorClient:
                 raise _refusal(response, response.read(MAX_REPLY_BYTES))
             if connection.sock is not None:
                 connection.sock.settimeout(LOG_TIMEOUT)
-            yield iter(lambda: response.readline(1 << 20), b"")
+            yield _lines(response)
         except (OSError, http.client.HTTPException) as error:
             raise OperatorError(f"the log stream broke off: {_described(error)}") from error
         finally:
@@ -125,6 +126,14 @@ class OperatorClient:
     def _headers(self) -> dict[str, str]:
         # Read for every request: the kubelet renews the token, and a 401 is mended by asking again.
         return {"Authorization": f"Bearer {self._token_file.read_text(encoding='ascii').strip()}"}
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The lines of a response as they come. Not `readline()`: it takes a stream that was cut for one that has ended."""
+    splitter = LineSplitter()
+    while data := response.read1(1 << 16):
+        yield from splitter.feed(data)
+    yield from splitter.finish()
 
 
 def _refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:

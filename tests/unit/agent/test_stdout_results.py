@@ -1,0 +1,166 @@
+"""Results that are read off the program's output."""
+
+import re
+import threading
+
+import pytest
+from stub_operator import wait_until
+
+from podtune.agent.stdout_results import LogPosition, match_line, nanoseconds
+
+PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
+
+
+def stamped(number, text, nanos=None):
+    return f"2026-01-01T00:00:{number:02d}.{nanos or number:09d}Z {text}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "metrics"),
+    [
+        ("INFO epoch=3 loss=0.25 (better)", {"epoch": 3, "loss": 0.25}),
+        ("epoch=3 loss=1e-3 note=warm", {"epoch": 3, "loss": 1e-3, "note": "warm"}),
+        ("epoch=3 loss=diverged", {"epoch": 3, "loss": "diverged"}),
+        ("nothing of the kind", None),
+    ],
+)
+def test_named_groups_become_metrics(text, metrics):
+    line = match_line(re.compile(PATTERN), text)
+    assert (line and line.metrics) == metrics
+
+
+def test_a_group_named_like_nothing_finite_is_kept_as_a_number():
+    assert str(match_line(re.compile(PATTERN), "epoch=1 loss=nan").metrics["loss"]) == "nan"
+
+
+def test_an_endless_number_is_left_out():
+    line = match_line(re.compile(PATTERN), f"epoch={'9' * 400} loss=1")
+    assert line.metrics == {"loss": 1}
+    assert "64 bits" in line.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        ("1970-01-01T00:00:01Z", 10**9),
+        ("1970-01-01T00:00:01.5Z", 1_500_000_000),
+        ("1970-01-01T01:00:01.000000001+01:00", 1_000_000_001),
+        ("1970-13-01T00:00:01Z", None),
+        ("now", None),
+        ("", None),
+    ],
+)
+def test_timestamps_are_read_to_the_nanosecond(stamp, expected):
+    assert nanoseconds(stamp) == expected
+
+
+def test_a_stream_that_starts_over_gives_each_line_once():
+    position = LogPosition()
+    lines = [stamped(1, "a"), stamped(1, "b"), stamped(2, "c")]
+    position.restart()
+    assert [position.take(line) for line in lines[:2]] == ["a", "b"]
+    position.restart()
+    assert [position.take(line) for line in lines] == [None, None, "c"]
+    position.restart()
+    assert position.take(b"no timestamp\n") is None
+    assert position.since.startswith("2026-01-01T00:00:02")
+
+
+class Log:
+    """The program's log at the operator, which gives it from a time on."""
+
+    def __init__(self, operator):
+        self.lines = []
+        self.ended = False
+        self.breaks_after = None
+        self.requests = []
+        self.changed = threading.Condition()
+        operator.log_lines = self._stream
+
+    def print(self, text):
+        with self.changed:
+            self.lines.append(stamped(len(self.lines) + 1, text))
+            self.changed.notify_all()
+
+    def end(self):
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def _stream(self, since):
+        with self.changed:
+            self.requests.append(since)
+            number = next((n for n, line in enumerate(self.lines) if line.decode().startswith(since)), 0)
+        while True:
+            with self.changed:
+                assert self.changed.wait_for(lambda n=number: self.ended or n < len(self.lines), 20)
+                if number >= len(self.lines):
+                    return
+                if self.breaks_after == number:
+                    self.breaks_after = None
+                    raise ConnectionResetError
+            yield self.lines[number]
+            number += 1
+
+
+@pytest.fixture
+def log(operator):
+    log = Log(operator)
+    yield log
+    log.end()
+
+
+def test_results_come_as_they_are_printed(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
+    log.print("starting")
+    log.print("epoch=1 loss=0.5")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    log.print("epoch=2 loss=0.25")
+    operator.wait_for(lambda: operator.acked_seq == 2)
+    log.end()
+    commit = agent.end()
+    assert commit.complete
+    assert operator.results[2].metrics == {"epoch": 2, "loss": 0.25, "training_iteration": 2}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_broken_stream_is_taken_up_where_it_broke(operator, start_agent, log):
+    log.breaks_after = 2
+    for epoch in range(1, 5):
+        log.print(f"epoch={epoch} loss=0")
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
+    operator.wait_for(lambda: operator.acked_seq == 4)
+    log.end()
+    assert agent.end().complete
+    assert [operator.results[seq].metrics["epoch"] for seq in range(1, 5)] == [1, 2, 3, 4]
+    assert log.requests[1].startswith("2026-01-01T00:00:02")
+
+
+def test_what_is_printed_last_is_waited_for(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
+    wait_until(lambda: log.requests)
+    ending = threading.Thread(target=agent.end)
+    ending.start()
+    log.print("epoch=1 loss=0.5")
+    log.end()
+    ending.join(20)
+    assert operator.acked_seq == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_stream_that_breaks_after_the_end_of_the_program_is_not_its_end(operator, start_agent, log):
+    log.breaks_after = 1
+    log.print("epoch=1 loss=0.5")
+    log.print("epoch=2 loss=0.5")
+    log.end()
+    commit = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN}).end()
+    assert (commit.seq, commit.acked_seq, commit.complete) == (2, 2, True)
+
+
+def test_a_stream_that_does_not_end_makes_the_results_incomplete(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN, "PODTUNE_DRAIN_SECONDS": "0.4"})
+    log.print("epoch=1 loss=0.5")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    commit = agent.end()
+    assert not commit.complete
+    assert commit.acked_seq == 1
