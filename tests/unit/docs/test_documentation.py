@@ -1,0 +1,153 @@
+"""What the documentation says is true: links lead somewhere, manifests are accepted, examples do what they claim."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podtune.api.experiment import AshaSettings, ExperimentSpec, Objective
+from podtune.api.validation import parse_experiment
+from podtune.tuning.schedulers.asha import Asha
+from podtune.tuning.schedulers.base import Action
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+OTHERS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+
+BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+def blocks(page: Path, language: str) -> Iterator[str]:
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if match["language"] == language:
+            yield textwrap.dedent(match["text"])
+
+
+def manifests() -> Iterator[tuple[str, dict[str, Any]]]:
+    for page in [*PAGES, *OTHERS]:
+        for text in blocks(page, "yaml"):
+            for document in yaml.safe_load_all(text):
+                yield f"{page.relative_to(ROOT)}:{next(iter(document))}", document
+
+
+MANIFESTS = dict(manifests())
+
+
+def navigation() -> list[str]:
+    def leaves(node: Any) -> Iterator[str]:
+        if isinstance(node, str):
+            yield node
+        else:
+            for child in node.values() if isinstance(node, dict) else node:
+                yield from leaves(child)
+
+    return list(leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    assert sorted(navigation()) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for match in LINK.finditer(page.read_text(encoding="utf-8")):
+        target, _, anchor = match["target"].partition("#")
+        if "://" in target:
+            continue
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), match["target"]
+        if anchor:
+            assert anchor in anchors(there), match["target"]
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of headings, as mkdocs makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("document", [d for d in MANIFESTS.values() if d.get("kind") == "Experiment"])
+def test_every_experiment_is_accepted(document: dict[str, Any]) -> None:
+    parse_experiment(document)
+
+
+FIELDS = {field.alias or name for name, field in ExperimentSpec.model_fields.items()}
+
+
+@pytest.mark.parametrize("place", [place for place, document in MANIFESTS.items() if document.keys() <= FIELDS])
+def test_every_part_of_a_spec_is_accepted(place: str) -> None:
+    parse_experiment(with_spec(MANIFESTS[place]))
+
+
+def test_the_pod_for_restricted_namespaces_is_accepted() -> None:
+    pod = next(document for document in MANIFESTS.values() if "containers" in document)
+    parse_experiment(with_spec({"trialTemplate": {"spec": pod}}))
+
+
+def with_spec(part: dict[str, Any]) -> dict[str, Any]:
+    spec = {
+        "objective": {"metric": "loss", "mode": "min"},
+        "parameters": [{"name": "x", "int": {"min": 1, "max": 2}}],
+        "search": {"maxTrials": 1},
+        "trialTemplate": {"spec": {"containers": [{"name": "trial", "image": "registry.example/train:1"}]}},
+    }
+    return {"metadata": {"name": "part"}, "spec": {**spec, **part}}
+
+
+def test_the_tutorials_program_reports_what_its_experiment_looks_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [yaml.safe_load(text) for text in blocks(DOCS / "tutorial" / "first-experiment.md", "yaml")]
+    program, experiment = documents
+    spec = parse_experiment(experiment)
+    monkeypatch.setenv("PODTUNE_DIR", str(tmp_path))
+    monkeypatch.setenv("PODTUNE_PARAM_learning_rate", "0.01")
+    monkeypatch.setenv("PODTUNE_PARAM_width", "256")
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+    exec(compile(program["data"]["train.py"], "train.py", "exec"), {})
+
+    results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert spec.scheduler.asha is not None
+    assert [result[spec.scheduler.asha.time_attribute] for result in results] == list(range(1, 28))
+    assert results[-1][spec.objective.metric] > 0.9
+    assert {parameter.name for parameter in spec.parameters} == {"learning_rate", "width"}
+
+
+def test_the_example_of_ashas_rule_comes_out_as_the_page_says() -> None:
+    def asha_after(*values: float) -> Asha:
+        settings = AshaSettings(time_attribute="epoch", max_time=27, grace_period=1, reduction_factor=3)
+        asha = Asha(settings, Objective(metric="accuracy", mode="max"), seed=0)
+        for trial, value in enumerate(values):
+            asha.on_trial_add(trial)
+            asha.on_result(trial, {"epoch": 9, "accuracy": value})
+        asha.on_trial_add(len(values))
+        return asha
+
+    stopped = asha_after(0.5, 0.6, 0.7, 0.8).on_result(4, {"epoch": 9, "accuracy": 0.69})
+    went_on = asha_after(0.5, 0.6, 0.7, 0.8).on_result(4, {"epoch": 9, "accuracy": 0.7})
+
+    assert stopped.message in (DOCS / "explanation" / "asha.md").read_text(encoding="utf-8")
+    assert (stopped.action, went_on.action) == (Action.STOP, Action.CONTINUE)
+
+
+def test_the_generated_reference_is_what_the_code_says() -> None:
+    """Otherwise run `python docs/generate_reference.py --write`."""
+    location = importlib.util.spec_from_file_location("generate_reference", DOCS / "generate_reference.py")
+    assert location is not None
+    assert location.loader is not None
+    module = importlib.util.module_from_spec(location)
+    location.loader.exec_module(module)
+    for path, text in module.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"run python docs/generate_reference.py --write ({path.name})"
