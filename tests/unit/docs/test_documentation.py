@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -115,6 +116,7 @@ def test_the_tutorials_program_reports_what_its_experiment_looks_at(
     monkeypatch.setenv("PODTUNE_PARAM_learning_rate", "0.01")
     monkeypatch.setenv("PODTUNE_PARAM_width", "256")
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
     exec(compile(program["data"]["train.py"], "train.py", "exec"), {})
 
