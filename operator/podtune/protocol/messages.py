@@ -302,9 +302,9 @@ def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:
     commit = replace(commit, checkpoints=commit.checkpoints[-MAX_COMMITS_AT_END:])
     yield commit
     if commit.restored:
-        commit = replace(commit, restored=replace(commit.restored, message=commit.restored.message[:80]))
+        commit = replace(commit, restored=replace(commit.restored, message=_cut(commit.restored.message, 160)))
     if commit.store_problem:
-        message = commit.store_problem.message[:240]
+        message = _cut(commit.store_problem.message, 480)
         commit = replace(commit, store_problem=replace(commit.store_problem, message=message))
     yield commit
     while len(commit.checkpoints) > 1:
@@ -318,6 +318,13 @@ def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:
     yield commit
     yield replace(commit, restored=None, store_problem=None)
     yield replace(commit, restored=None, store_problem=None, checkpoints=(), attempt=commit.attempt[:MAX_ATTEMPT])
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text, so long that it takes at most `limit` bytes as JSON."""
+    while len(json.dumps(text)) > limit:
+        text = text[: len(text) * limit // len(json.dumps(text)) - 1]
+    return text
 
 
 def _written(commit: FinalCommit) -> str:
