@@ -1,0 +1,42 @@
+"""Which pod and container hold a trial's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podtune.cli.api_client import Api
+from podtune.cli.errors import CliError, NotFound
+from podtune.cli.resources import TrialView
+
+
+def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool) -> Iterator[str]:
+    """Reads the log of a trial's current or last attempt, line by line.
+
+    Args:
+        api: The API server.
+        namespace: The trial's namespace.
+        trial: The trial.
+        follow: Whether to go on as lines come, until the program ends.
+        agent: The agent's log, not the training program's.
+
+    Raises:
+        CliError: There is no pod, or no log yet.
+    """
+    if not trial.pod:
+        raise CliError(f"{trial.name} has no pod yet: {trial.message or trial.reason or 'it waits for its turn'}")
+    path = f"/api/v1/namespaces/{namespace}/pods/{trial.pod}"
+    try:
+        container = _container(api, path, agent=agent)
+        params = {"container": container} | ({"follow": "true"} if follow else {})
+        yield from api.lines(f"{path}/log", params)
+    except NotFound as error:
+        tail = f"; its last lines were: {' | '.join(trial.log_tail.split(chr(10)))}" if trial.log_tail else ""
+        raise CliError(
+            f"the pod {trial.pod} of {trial.name} is gone (spec.podRetention says which are kept){tail}"
+        ) from error
+
+
+def _container(api: Api, pod_path: str, *, agent: bool) -> str:
+    from podtune.api.pod_template import AGENT_CONTAINER, trial_container  # noqa: PLC0415 - brings pydantic, 0.2 s
+
+    return AGENT_CONTAINER if agent else trial_container(api.get(pod_path)["spec"])

@@ -1,0 +1,178 @@
+"""The command `podtune`, which is `kubectl podtune` too."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from podtune import __version__
+from podtune.cli import logs as trial_logs
+from podtune.cli import text
+from podtune.cli.api_client import Api, HttpApi
+from podtune.cli.errors import CliError
+from podtune.cli.kubeconfig import connect
+from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
+
+app = typer.Typer(
+    help="Hyperparameter tuning that belongs to Kubernetes.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Any mistake on the command line; typer itself names only this one of its parser's errors."""
+
+
+class Output(StrEnum):
+    """How `best` answers."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
+ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; else the context's.")]
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig; else the current one.")]
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Kubeconfig; else $KUBECONFIG or ~/.kube/config.")
+]
+
+
+def open_api(kubeconfig: Path | None, context: str | None, namespace: str | None) -> tuple[Api, str]:
+    """The API server, and the namespace that is meant; tests put another one here.
+
+    Raises:
+        CliError: No way to a cluster is known.
+    """
+    connection = connect(kubeconfig, context, namespace)
+    return HttpApi(connection), connection.namespace
+
+
+@app.command("list")
+def list_command(
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List Experiments, how far they are and what they found."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    views = list_experiments(api, None if all_namespaces else chosen)
+    if not views:
+        where = "" if all_namespaces else f" in namespace {chosen}"
+        typer.echo(f"No Experiments{where}.", err=True)
+        return
+    _print(text.experiment_list(views, datetime.now(UTC), with_namespace=all_namespaces))
+
+
+@app.command()
+def describe(
+    experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Show an Experiment: what was asked, how it goes, and all its Trials."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    view = get_experiment(api, chosen, experiment)
+    _print(text.experiment_description(view, list_trials(api, chosen, experiment), datetime.now(UTC)))
+
+
+@app.command()
+def watch(
+    experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Follow an Experiment until it ends; the exit code is 0 if it is complete."""
+    # Other commands do without these, and start faster.
+    from rich.console import Console  # noqa: PLC0415
+
+    from podtune.cli import live  # noqa: PLC0415
+    from podtune.cli.progress import follow  # noqa: PLC0415
+
+    api, chosen = open_api(kubeconfig, context, namespace)
+    states = follow(api, chosen, experiment)
+    if sys.stdout.isatty():
+        last = live.show_live(states, Console(), lambda: datetime.now(UTC))
+    else:
+        last = live.show_lines(states, typer.echo, lambda: datetime.now(UTC))
+    code, words = (last.outcome if last else None) or (1, "the watch ended")
+    typer.echo(f"{experiment}: {words}", err=code != 0)
+    raise typer.Exit(code)
+
+
+@app.command()
+def logs(
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")],
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="The agent's log, not the program's.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the log of a Trial's current or last attempt."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    for line in trial_logs.trial_log(api, chosen, get_trial(api, chosen, trial), follow=follow, agent=agent):
+        typer.echo(line)
+
+
+@app.command()
+def best(
+    experiment: ExperimentName,
+    output: Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the best configuration: its parameters, its value, and where its checkpoint is."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    facts = text.best_facts(get_experiment(api, chosen, experiment))
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(facts, indent=2))
+        case Output.YAML:
+            typer.echo(yaml.safe_dump(facts, sort_keys=False), nl=False)
+        case None:
+            _print(text.best_lines(facts))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        result = app(given, prog_name=_program_name(), standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except CliError as error:
+        typer.echo(f"error: {error}", err=True)
+        return 1
+    except UsageError as error:
+        typer.echo(f"error: {error.format_message().rstrip('.')}; --help shows what there is", err=True)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _program_name() -> str:
+    name = Path(sys.argv[0]).name
+    return "kubectl podtune" if name.startswith("kubectl") else "podtune"
+
+
+def _print(lines: Sequence[str]) -> None:
+    typer.echo("\n".join(lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,155 @@
+"""What `list`, `describe` and `best` print: plain text in columns, the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from podtune.cli.errors import CliError
+from podtune.cli.resources import ExperimentView, TrialView, age
+
+GAP = "   "
+
+
+def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table, each column as wide as its widest cell; an empty cell is a dash."""
+    cells = [list(header), *([cell or "-" for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
+    """The lines of `list`."""
+    header = ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
+    rows = []
+    for view in views:
+        counts = view.counts
+        numbers = (counts.running, counts.paused, counts.done, counts.failed)
+        best = f"{view.metric} {view.best.value}" if view.best else ""
+        trials = f"{counts.total}/{view.max_trials}"
+        row = [view.name, view.state, trials, *map(str, numbers), best, age(view.created, now)]
+        rows.append([view.namespace, *row] if with_namespace else row)
+    return columns(["NAMESPACE", *header] if with_namespace else header, rows)
+
+
+def experiment_description(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> list[str]:
+    """The lines of `describe`."""
+    counts = view.counts
+    facts = {
+        "Name": view.name,
+        "Namespace": view.namespace,
+        "State": view.state or "not seen by an operator yet",
+        "Message": view.message,
+        "Age": age(view.created, now),
+        "Objective": f"{view.spec.get('objective', {}).get('mode', '')} {view.metric}",
+        "Search": _settings(view.spec.get("search", {})),
+        "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
+        "Stop": _settings(view.spec.get("stop", {})),
+        "Trials": (
+            f"{counts.total} of {view.max_trials}: {counts.pending} pending, {counts.running} running, "
+            f"{counts.paused} paused, {counts.done} done ({counts.stopped_early} stopped early), {counts.failed} failed"
+        ),
+    }
+    if view.best:
+        facts["Best"] = f"{view.metric} {view.best.value} by {view.best.trial} ({_settings(view.best.parameters)})"
+        facts["Checkpoint"] = view.best.checkpoint
+    width = max(map(len, facts)) + 2
+    lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items() if value]
+    lines += ["", "Parameters:", *(f"  {_parameter(parameter)}" for parameter in view.spec.get("parameters", ()))]
+    if view.conditions:
+        rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
+        lines += ["", *columns(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows)]
+    if trials:
+        lines += ["", *trial_list(trials, view.metric)]
+    return lines
+
+
+def trial_list(trials: Sequence[TrialView], metric: str) -> list[str]:
+    """A table of trials, with what they are trying and how it goes."""
+    names = list(dict.fromkeys(name for trial in trials for name in trial.parameters))
+    header = ["TRIAL", "STATE", "REASON", "ATTEMPT", "FAILURES", *names, metric.upper(), "BEST"]
+    rows = [
+        [
+            trial.name,
+            trial.state,
+            trial.reason,
+            str(trial.attempt),
+            str(trial.failures),
+            *(trial.parameters.get(name, "") for name in names),
+            trial.last_result.get(metric, ""),
+            trial.best_value,
+        ]
+        for trial in trials
+    ]
+    return columns(header, rows)
+
+
+def best_facts(view: ExperimentView) -> dict[str, Any]:
+    """What `best` says, in types that programs can go on with.
+
+    Raises:
+        CliError: There is no result yet.
+    """
+    if view.best is None:
+        raise CliError(f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits")
+    kinds: dict[str, Mapping[str, Any]] = {
+        parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
+    }
+    return {
+        "experiment": view.name,
+        "namespace": view.namespace,
+        "trial": view.best.trial,
+        "metric": view.metric,
+        "value": _number(view.best.value),
+        "parameters": {name: _typed(kinds.get(name, {}), text) for name, text in view.best.parameters.items()},
+        "checkpoint": view.best.checkpoint or None,
+    }
+
+
+def best_lines(facts: Mapping[str, Any]) -> list[str]:
+    """The lines of `best`, for people."""
+    lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
+    width = max((len(name) for name in facts["parameters"]), default=0)
+    lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
+    return [*lines, f"checkpoint: {facts['checkpoint'] or 'none is stored'}"]
+
+
+def _typed(parameter: Mapping[str, Any], text: str) -> Any:
+    """A value of a configuration in the type that its domain has."""
+    for value in parameter.get("choice", {}).get("values", ()):
+        written = json.dumps(value) if isinstance(value, bool) else str(value)
+        if written == text:
+            return value
+    if "int" in parameter:
+        return int(text)
+    return float(text) if "float" in parameter else text
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _parameter(parameter: Mapping[str, Any]) -> str:
+    domains: dict[str, Mapping[str, Any]] = {kind: domain for kind, domain in parameter.items() if kind != "name"}
+    kind, domain = next(iter(domains.items()), ("", {}))
+    if kind == "choice":
+        return f"{parameter['name']}: one of {', '.join(map(str, domain.get('values', ())))}"
+    rest = _settings({k: v for k, v in domain.items() if k not in ("min", "max") and v not in ("linear", 1)})
+    return f"{parameter['name']}: {kind} from {domain.get('min')} to {domain.get('max')}{rest and f' ({rest})'}"
+
+
+def _one_of(union: Mapping[str, Any]) -> str:
+    kind, settings = next(iter(union.items()), ("", {}))
+    return f"{kind} ({_settings(settings)})" if settings else kind
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    flat = []
+    for name, value in settings.items():
+        flat.append(_settings(value) if isinstance(value, Mapping) else f"{name} {value}")
+    return ", ".join(part for part in flat if part)
