@@ -1,0 +1,95 @@
+"""A pod has two users: what the program hands over, the agent must be able to read, and to delete."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from podtune.agent.control_file import ControlFile
+from podtune.agent.intake import prepare_directory
+from podtune.agent.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.results_file import ResultsFile
+from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.local_tree import delete_tree, open_tree
+from podtune.storage.memory_store import MemoryStore
+from podtune.storage.syncer import Taken, upload_checkpoint
+from podtune.trial.sessions import PodSession
+
+PROGRAM, AGENT = 10001, 65532
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two users"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # threads of other tests may still linger
+]
+
+
+@pytest.fixture
+def shared():
+    """As the kubelet makes an emptyDir: open to everyone."""
+    directory = Path(tempfile.mkdtemp())
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def as_user(user, action, *arguments):
+    """Runs something in a process of another user, with the strictest umask."""
+
+    def run():
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        os.umask(0o077)
+        action(*arguments)
+
+    process = multiprocessing.get_context("fork").Process(target=run)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+
+
+def program(shared):
+    source = shared / "mine"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "weights").write_text("w")
+    session = PodSession(shared, {})
+    assert session.should_stop()
+    session.report({"epoch": 1}, source, done=False)
+
+
+def start(shared):
+    prepare_directory(shared)
+    ControlFile(shared / "control.json").write({"shouldStop": True})
+
+
+def finish(shared):
+    (line,) = ResultsFile(shared / "results.jsonl").read_lines()
+    parts = ("checkpoints", json.loads(line)["_checkpoint"])
+    trial = TrialAddress(StoreAddress("b"), "uid", "t")
+    with open_tree(shared, parts) as tree:
+        upload_checkpoint(MemoryStore(), tree, trial.checkpoint("pod", "1"), Taken("pod", 1, 1, ""))
+    delete_tree(shared, parts)
+
+
+def test_the_agent_starts_first(shared):
+    as_user(AGENT, start, shared)
+    as_user(PROGRAM, program, shared)
+    as_user(AGENT, finish, shared)
+    assert list((shared / "checkpoints").iterdir()) == []
+
+
+def test_the_program_is_quicker(shared):
+    as_user(AGENT, lambda: ControlFile(shared / "control.json").write({"shouldStop": True}))
+    as_user(PROGRAM, program, shared)
+    as_user(AGENT, start, shared)
+    as_user(AGENT, finish, shared)
+    assert list((shared / "checkpoints").iterdir()) == []
+
+
+def test_the_program_learns_what_was_restored(shared):
+    as_user(AGENT, RestoreInfo(9, "s3://b/9", 9).write, shared / "restore.json")
+    as_user(PROGRAM, lambda: read_restore_info(shared / "restore.json").uri + "")

@@ -1,0 +1,100 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from podtune.storage.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
+    (tmp_path / "shared" / "c1" / "b").write_text("bb")
+    (tmp_path / "shared" / "c1" / "sub" / "a").write_text("a")
+    (tmp_path / "secret").write_text("secret")
+    return tmp_path / "shared" / "c1"
+
+
+def test_files_are_listed_and_read(tree):
+    with open_tree(tree.parent, ("c1",)) as opened:
+        assert [(file.path, file.size) for file in opened.files()] == [("b", 2), ("sub/a", 1)]
+        with opened.open("sub/a") as stream:
+            assert stream.read() == b"a"
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a directory", "pipe"])
+def test_what_is_no_file_is_refused(tree, tmp_path, kind):
+    bad = tree / "sub" / "bad"
+    if kind == "pipe":
+        os.mkfifo(bad)
+    else:
+        bad.symlink_to({"link": tmp_path / "secret", "dangling link": "nowhere"}.get(kind, tmp_path))
+    with open_tree(tree.parent, ("c1",)) as opened:
+        with pytest.raises(UnusableTree, match="sub/bad is"):
+            opened.files()
+        with pytest.raises(UnusableTree, match="sub/bad"), opened.open("sub/bad"):
+            pass
+
+
+def test_a_directory_that_became_a_link_is_not_followed(tree, tmp_path):
+    with open_tree(tree.parent, ("c1",)) as opened:
+        opened.files()
+        (tree / "sub" / "a").unlink()
+        (tree / "sub").rmdir()
+        (tmp_path / "a").write_text("secret")
+        (tree / "sub").symlink_to(tmp_path)
+        with pytest.raises(UnusableTree, match="sub is a link"), opened.open("sub/a"):
+            pass
+
+
+def test_a_link_on_the_way_to_the_directory_is_not_followed(tree, tmp_path):
+    (tmp_path / "shared2").mkdir()
+    (tmp_path / "shared2" / "checkpoints").symlink_to(tree.parent)
+    with (
+        pytest.raises(UnusableTree, match="checkpoints is a link"),
+        open_tree(tmp_path / "shared2", ("checkpoints", "c1")),
+    ):
+        pass
+
+
+def test_a_missing_directory_is_told_from_a_bad_one(tree):
+    with pytest.raises(MissingTree, match="c2 does not exist"), open_tree(tree.parent, ("c2",)):
+        pass
+    with pytest.raises(UnusableTree, match="b is a link, or not"), open_tree(tree.parent, ("c1", "b")):
+        pass
+
+
+def test_names_that_are_no_unicode_are_refused(tree):
+    os.close(os.open(os.fsencode(tree) + b"/\xff", os.O_CREAT | os.O_WRONLY))
+    with open_tree(tree.parent, ("c1",)) as opened, pytest.raises(UnusableTree, match="not valid Unicode"):
+        opened.files()
+
+
+def test_endless_nesting_is_refused(tree):
+    deep = tree
+    for _ in range(40):
+        deep /= "d"
+        deep.mkdir()
+    with open_tree(tree.parent, ("c1",)) as opened, pytest.raises(UnusableTree, match="nested too deeply"):
+        opened.files()
+
+
+def test_deleting_takes_links_away_and_not_what_they_lead_to(tree, tmp_path):
+    (tree / "sub" / "link").symlink_to(tmp_path / "secret")
+    (tree / "directory").symlink_to(tmp_path)
+    delete_tree(tree.parent, ("c1",))
+    assert not tree.exists()
+    assert (tmp_path / "secret").read_text() == "secret"
+    delete_tree(tree.parent, ("c1",))
+
+
+def test_nothing_is_left_open(tree):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with open_tree(tree.parent, ("c1",)) as opened:
+        opened.files()
+        with opened.open("sub/a"):
+            pass
+    with pytest.raises(UnusableTree), open_tree(tree.parent, ("c1", "b")):
+        pass
+    delete_tree(tree.parent, ("c1",))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

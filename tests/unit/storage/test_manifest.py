@@ -1,0 +1,72 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtune.storage.manifest import Manifest, ManifestError, ManifestFile, check_paths, digest_of, parse_manifest
+
+HASH = "0" * 64
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"), min_size=1, max_size=20)
+PATHS = st.lists(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=3).map("/".join))
+
+
+def manifest(*paths, **changes):
+    fields = {"attempt": "pod-1", "step": 9, "iteration": 9, "metric": "0.5", "created": "2026-01-01T00:00:00+00:00"}
+    return Manifest(files=tuple(ManifestFile(path, 1, HASH) for path in paths), **(fields | changes))
+
+
+@given(PATHS)
+def test_a_manifest_comes_back_as_it_was_or_is_refused(paths):
+    whole = manifest(*paths)
+    try:
+        check_paths(paths)
+    except ManifestError:
+        with pytest.raises(ManifestError):
+            parse_manifest(whole.to_bytes())
+    else:
+        assert parse_manifest(whole.to_bytes()) == whole
+
+
+def test_the_digest_is_that_of_the_stored_bytes():
+    assert digest_of(manifest("a").to_bytes()) == digest_of(manifest("a").to_bytes())
+    assert digest_of(manifest("a").to_bytes()) != digest_of(manifest("a", step=10).to_bytes())
+    assert digest_of(b"") == "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a", ".", "..", "a\0b", "a\nb", "x" * 600, "\ud800"]
+)
+def test_a_path_can_not_lead_anywhere_else(path):
+    with pytest.raises(ManifestError, match="path"):
+        check_paths([path])
+
+
+@pytest.mark.parametrize("paths", [["a", "a"], ["a", "a/b"], ["a/b/c", "a/b", "x"]])
+def test_paths_can_not_clash(paths):
+    with pytest.raises(ManifestError, match=r"twice|below a file"):
+        check_paths(paths)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 2}, "version"),
+        ({"files": None}, "files"),
+        ({"files": [1]}, "files"),
+        ({"files": [{"path": "a", "size": -1, "sha256": HASH}]}, "size"),
+        ({"files": [{"path": "a", "size": 1, "sha256": "no"}]}, "sha256"),
+        ({"step": True}, "step"),
+        ({"created": 1}, "created"),
+    ],
+)
+def test_a_bad_field_is_named(change, said):
+    body = json.loads(manifest("a").to_bytes()) | change
+    with pytest.raises(ManifestError, match=said):
+        parse_manifest(json.dumps(body).encode())
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_break_the_parser(data):
+    with pytest.raises(ManifestError):
+        parse_manifest(data)
