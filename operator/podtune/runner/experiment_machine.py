@@ -121,8 +121,7 @@ class ExperimentMachine:
         known = self._trials.get(trial.name)
         if known is None:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
-            self._adopt(trial, pods, None)
-            self._search.trial_exists(trial.spec.index)
+            self._search.trial_exists(self._adopt(trial, pods, None))
         elif known.uid != trial.uid:
             self._trials[trial.name] = TrialMachine(trial, self._context)
             self._outdated = True
@@ -178,7 +177,7 @@ class ExperimentMachine:
             case Propose():
                 self._search.proposed(action, outcome)
             case CreateTrial():
-                self._search.created(outcome)
+                self._search.created(action, outcome)
             case CreatePod():
                 self._pod_landed(action, outcome, now)
             case DeletePod():
@@ -308,7 +307,7 @@ class ExperimentMachine:
             [machine.record for machine in machines], pods, {machine.uid: machine.unseen for machine in machines}
         )
 
-    def _adopt(self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None) -> None:
+    def _adopt(self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None) -> TrialMachine:
         machine = TrialMachine(trial, self._context, unseen)
         self._trials[trial.name] = machine
         if trial.status.scheduler:
@@ -320,6 +319,7 @@ class ExperimentMachine:
             self._strays.pop(pod.name, None)
         machine.miss_pod()
         self._mark(trial.name)
+        return machine
 
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec

@@ -35,8 +35,13 @@ class Search:
         self._told = {trial.name for trial in told}
         self._tells = Tells((trial.saved.told or 0, self._tell(trial)) for trial in told)
         self._proposals = Proposals(experiment, (trial.index for trial in trials.values()))
-        self.hindrance = ""
-        """What keeps Trials from being made at present."""
+        self._searcher_failure = ""
+        self._not_made: dict[str, str] = {}
+
+    @property
+    def hindrance(self) -> str:
+        """What keeps Trials from being made at present; empty where nothing does."""
+        return self._searcher_failure or next(iter(self._not_made.values()), "")
 
     @property
     def is_exhausted(self) -> bool:
@@ -60,9 +65,10 @@ class Search:
             self._told.add(trial.name)
             self._tells.durable(place, self._tell(trial))
 
-    def trial_exists(self, index: int) -> None:
-        """The Trial with this index was made."""
-        self._proposals.trial_exists(index)
+    def trial_exists(self, trial: TrialMachine) -> None:
+        """A Trial was made."""
+        self._not_made.pop(trial.name, None)
+        self._proposals.trial_exists(trial.index)
 
     def ask(self, places: int, unfinished: Iterable[TrialMachine], batch: int, now: float) -> None:
         """Asks for configurations.
@@ -88,15 +94,16 @@ class Search:
     def proposed(self, request: Propose, outcome: Outcome) -> None:
         """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
         if outcome.verdict is not Verdict.DONE:
-            self.hindrance = f"the searcher failed: {outcome.message}"
+            self._searcher_failure = f"the searcher failed: {outcome.message}"
             return
-        self.hindrance = ""
+        self._searcher_failure = ""
         if request.tells is self._tells.in_order:
             self._proposals.answered(request, outcome.proposals)
 
-    def created(self, outcome: Outcome) -> None:
-        """Hears how the creation of a Trial went."""
-        self.hindrance = "" if outcome.verdict is Verdict.DONE else f"a Trial can't be made: {outcome.message}"
+    def created(self, action: CreateTrial, outcome: Outcome) -> None:
+        """Hears how the creation of a Trial went; one that is there all the same is no hindrance."""
+        if outcome.verdict is not Verdict.DONE and action.spec.index in self._proposals.waiting:
+            self._not_made[action.name] = f"a Trial can't be made: {outcome.message}"
 
     def _configuration(self, trial: TrialMachine) -> Configuration:
         written = trial.spec.parameters

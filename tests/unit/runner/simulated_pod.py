@@ -1,0 +1,313 @@
+"""A trial's pod: a training program, the agent beside it, and what may happen to both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from podtune.protocol.messages import (
+    UNACKED_PREFIX,
+    CheckpointCommit,
+    FinalCommit,
+    Reply,
+    Report,
+    Restored,
+    Result,
+    StoreProblem,
+    result_json,
+)
+from podtune.runner.actions import CreatePod, FetchLogs, Logs
+from podtune.runner.experiment_machine import Unaccepted
+from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
+
+if TYPE_CHECKING:
+    from tests.unit.runner.simulation import Simulation
+
+
+class Fate(Enum):
+    """What ends an attempt, besides the program's own good end."""
+
+    CRASH = "exit code 1"
+    OOM = "out of memory"
+    EVICTED = "evicted, with a DisruptionTarget"
+    TRAPPED = "evicted; the program traps SIGTERM and ends well"
+    DELETED = "deleted by somebody else"
+    VANISHED = "gone without a trace"
+    NOT_ADMITTED = "refused by the kubelet"
+    STUCK = "its image can't be pulled"
+    DISK = "evicted for its own disk"
+
+
+@dataclass(frozen=True)
+class Mishap:
+    """A fate that overtakes an attempt after the iteration `step`."""
+
+    fate: Fate
+    step: int = 0
+    exit_code: int = 1
+
+
+def curve(trial: int, step: int) -> float:
+    """The accuracy of a trial after some iterations: pure, bounded, and different for every trial."""
+    level = 0.5 + 0.45 * math.sin(12.9898 * (trial + 1))
+    return round(level * (1 - math.exp(-step / 4)) + 0.01 * math.sin(7.0 * step + trial), 6)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the trials of an experiment run.
+
+    Attributes:
+        steps: Iterations until the program ends by itself.
+        seconds: Time that one takes.
+        checkpoint_every: A checkpoint is taken every so many iterations; 0 for never, unless it is asked for.
+        upload: Time until a checkpoint is committed; infinity for never.
+        silent: Whether there is no agent: nothing is ever reported (pods of kwok).
+        says_done: Whether the program says that it is done.
+        metric: Value of the objective by trial and iteration.
+        mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
+        store_problem: By trial, what its agents report of the store.
+    """
+
+    steps: int = 4
+    seconds: float = 1.0
+    checkpoint_every: int = 0
+    upload: float = 0.3
+    silent: bool = False
+    says_done: bool = True
+    metric: Callable[[int, int], float | None] = curve
+    mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
+    store_problem: dict[int, StoreProblem] = field(default_factory=dict)
+
+
+class SimulatedPod:
+    """Lives on the simulation's clock, from its creation to its end."""
+
+    def __init__(self, simulation: Simulation, program: Program, action: CreatePod, uid: str, prefix: str) -> None:
+        self._sim = simulation
+        self._program = program
+        self.name = action.name
+        self.trial = action.trial
+        self.index = action.spec.index
+        self.uid = uid
+        self._home = f"{prefix}{action.trial}/{uid}"
+        restored = next((c for c in action.restore if c.uri in simulation.bucket), None)
+        self.restored = Restored(restored.step, restored.uri) if restored else Restored(0)
+        self._step = self.restored.step
+        mishaps = program.mishaps.get(self.index, ())
+        self._mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
+        self._results: list[Result] = []
+        self._acked = 0
+        self._durable = 0
+        self._commits: list[CheckpointCommit] = []
+        self._uploading: list[CheckpointCommit] = []
+        self._wants_checkpoint = False
+        self._alive = True
+        self.fenced = False
+        self.post_due = False
+
+    @property
+    def final_iteration(self) -> int:
+        return self._step
+
+    def start(self) -> None:
+        """The kubelet takes it up."""
+        if not self._alive:
+            return
+        moment = self._sim.now
+        if self._happens(Fate.NOT_ADMITTED):
+            self._finish(PodPhase.FAILED, (), reason="OutOfcpu", message="Node didn't have enough cpu", agent=False)
+        elif self._happens(Fate.STUCK):
+            waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
+            self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node="n1")
+        else:
+            self._sim.api.update_pod(self.name, phase=PodPhase.RUNNING, training=True, started=moment, node="n1")
+            if not self._program.silent:
+                self._post_soon()
+                self._sim.after_unless_frozen(10.0, self._heartbeat)
+            self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+
+    # The program
+
+    def _train(self) -> None:
+        if not self._alive:
+            return
+        mishap = self._mishap
+        if mishap is not None and self._step >= mishap.step:
+            self._overtaken(mishap)
+        elif self._step >= self._program.steps:
+            self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
+        else:
+            self._step += 1
+            if not self._program.silent:
+                self._result()
+            self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+
+    def _result(self) -> None:
+        every = self._program.checkpoint_every
+        stores = bool(self._sim.prefix) and self._program.store_problem.get(self.index) is None
+        checkpoint = stores and ((every > 0 and self._step % every == 0) or self._wants_checkpoint)
+        metrics: dict[str, float | int | str | bool] = {"training_iteration": self._step}
+        value = self._program.metric(self.index, self._step)
+        if value is not None:
+            metrics["accuracy"] = value
+        result = Result(len(self._results) + 1, self._sim.now, metrics, self._step, checkpoint)
+        self._results.append(result)
+        if checkpoint:
+            self._wants_checkpoint = False
+            commit = CheckpointCommit(self._step, result.seq, f"{self._home}/{self._step}", f"sha256:{self._step:04x}")
+            self._uploading.append(commit)
+            if self._program.upload < math.inf:
+                self._sim.after_unless_frozen(self._sim.jitter(self._program.upload), lambda: self._uploaded(commit))
+        self._post_soon()
+
+    def _overtaken(self, mishap: Mishap) -> None:
+        end = (ContainerEnd("trial", mishap.exit_code, "Error"),)
+        match mishap.fate:
+            case Fate.CRASH:
+                self._finish(PodPhase.FAILED, end)
+            case Fate.OOM:
+                self._finish(PodPhase.FAILED, (ContainerEnd("trial", 137, "OOMKilled"),))
+            case Fate.DISK:
+                self._finish(PodPhase.FAILED, end, reason="Evicted", message="ephemeral storage exceeds its limit")
+            case Fate.EVICTED:
+                self._sim.api.update_pod(
+                    self.name, disruption="EvictionByEvictionAPI: drained", deleting=True, interrupted=True
+                )
+                self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(143))
+            case Fate.TRAPPED:
+                self._sim.api.update_pod(
+                    self.name, disruption="PreemptionByScheduler: preempted", deleting=True, interrupted=True
+                )
+                self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(0))
+            case Fate.DELETED:
+                self.delete()
+            case Fate.VANISHED:
+                self._alive = False
+                self._sim.api.remove_pod(self.name)
+            case Fate.NOT_ADMITTED | Fate.STUCK:
+                raise AssertionError("it never ran")
+
+    def _happens(self, fate: Fate) -> bool:
+        return self._mishap is not None and self._mishap.fate is fate
+
+    # Its end
+
+    def delete(self) -> None:
+        """Somebody asks for its deletion; one that has ended is gone at once."""
+        pod = self._sim.api.pods.get(self.name)
+        if pod is None or pod.deleting:
+            return
+        if pod.phase.is_finished:
+            self._sim.api.remove_pod(self.name)
+            return
+        self._sim.api.update_pod(self.name, deleting=True, interrupted=True)
+        self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(143))
+
+    def _terminate(self, exit_code: int) -> None:
+        """The grace period: the program is ended, the agent says its last words, the pod goes."""
+        pod = self._sim.api.pods.get(self.name)
+        if pod is None:
+            return
+        if self._alive:
+            phase = PodPhase.FAILED if exit_code or not pod.training else PodPhase.SUCCEEDED
+            self._finish(phase, (ContainerEnd("trial", exit_code, "Error"),) if pod.training else ())
+        self._sim.after_unless_frozen(
+            self._sim.jitter(0.2), lambda: self._sim.api.pods.get(self.name) and self._sim.api.remove_pod(self.name)
+        )
+
+    def _finish(
+        self,
+        phase: PodPhase,
+        ends: tuple[ContainerEnd, ...],
+        *,
+        done: bool = False,
+        agent: bool = True,
+        reason: str = "",
+        message: str = "",
+    ) -> None:
+        self._alive = False
+        if self.name not in self._sim.api.pods:
+            return
+        words = ""
+        if agent and not self._program.silent and self._sim.api.pods[self.name].training:
+            if self._program.upload < math.inf:
+                for commit in list(self._uploading):
+                    self._uploaded(commit)
+            words = self._final_commit(done).to_json()
+        self._sim.api.update_pod(self.name, phase=phase, ends=ends, agent_message=words, reason=reason, message=message)
+
+    def _final_commit(self, done: bool) -> FinalCommit:
+        return FinalCommit(
+            attempt=self.uid,
+            seq=len(self._results),
+            acked_seq=self._acked,
+            last=self._results[-1] if self._results else None,
+            checkpoints=tuple(self._commits[-4:]),
+            restored=self.restored,
+            store_problem=self._program.store_problem.get(self.index),
+            done=done,
+        )
+
+    # The agent
+
+    def logs(self, action: FetchLogs) -> Logs:
+        lines = tuple(UNACKED_PREFIX + result_json(result) for result in self._results[self._durable :])
+        tail = f"epoch {self._step}\nTraceback (most recent call last)\nValueError: boom" if action.program else ""
+        return Logs(program_tail=tail, agent_lines=("agent says hello", *lines) if action.agent else ())
+
+    def _uploaded(self, commit: CheckpointCommit) -> None:
+        """The checkpoint's manifest is in the bucket; the checkpoints that are not kept are deleted from it."""
+        if commit not in self._uploading or self.name not in self._sim.api.pods:
+            return
+        self._uploading.remove(commit)
+        self._commits.append(commit)
+        self._sim.bucket.append(commit.uri)
+        self._post_soon()
+
+    def _heartbeat(self) -> None:
+        if self._alive:
+            self._post_soon()
+            self._sim.after_unless_frozen(10.0, self._heartbeat)
+
+    def _post_soon(self) -> None:
+        if not self.post_due and not self.fenced and self._alive:
+            self.post_due = True
+            self._sim.after_unless_frozen(self._sim.jitter(0.05), self._post)
+
+    def _post(self) -> None:
+        """Posts what is unacknowledged, and learns from the reply, unless one of the two is lost on its way."""
+        self.post_due = False
+        if not self._alive or self.fenced:
+            return
+        report = Report(
+            attempt=self.uid,
+            results=tuple(self._results[self._acked :]),
+            checkpoints=tuple(self._commits),
+            restored=self.restored,
+            store_problem=self._program.store_problem.get(self.index),
+        )
+        answer = self._sim.post(self.trial, self.name, report)
+        if answer is Unaccepted.FENCED:
+            self.fenced = True
+        elif isinstance(answer, Reply):
+            self._learn(answer)
+        if self._acked < len(self._results) or self._commits:
+            self.post_due = True
+            self._sim.after_unless_frozen(1.0, self._post)
+
+    def _learn(self, reply: Reply) -> None:
+        self._durable = max(self._durable, reply.durable_seq)
+        self._acked = max(reply.acked_seq, self._durable)
+        self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
+        self._wants_checkpoint = reply.should_checkpoint
+        if reply.kept:
+            self._sim.keep(self.trial, reply.kept)
+
+
+def is_alive(pod: Pod) -> bool:
+    """Whether something of it still runs."""
+    return not pod.phase.is_finished

@@ -1,0 +1,393 @@
+"""A cluster, an operator and a clock, all in memory and all from one seed.
+
+The operator is an `ExperimentMachine` and an executor that carries out its actions with delays, failures and lost
+replies as `Weather` has it. It may be killed at any moment and comes back with nothing but what the API server holds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.trial import TrialStatus
+from podtune.protocol.messages import Reply, Report
+from podtune.runner.actions import (
+    DONE,
+    Action,
+    CreatePod,
+    CreateTrial,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    FetchLogs,
+    Outcome,
+    Propose,
+    Verdict,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
+from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
+from podtune.runner.records import Experiment, Pod, Trial
+from podtune.runner.settings import RunnerSettings
+from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.base import Configuration, Searcher, Unfinished
+from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
+from tests.unit.runner.simulated_pod import Program, SimulatedPod
+from tests.unit.tuning.manifests import experiment as make_spec
+
+START = 1_700_000_000.0
+STORE = {"bucket": "bucket", "prefix": "demo"}
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What the cluster does to an operator.
+
+    Attributes:
+        latency: Longest way of a request to the API server, and of its answer, in seconds.
+        watch_delay: Longest way of a watch event; events overtake each other.
+        fails: Share of the actions that fail without an effect.
+        loses_reply: Share of those that are done, but reported as failed.
+        repeats: Share of the watch events that come twice.
+        loses_report: Share of the agents' reports that are lost, or whose replies are.
+        restarts: Seconds after which the operator is killed, each time anew.
+        downtime: How long it stays away.
+    """
+
+    latency: float = 0.0
+    watch_delay: float = 0.0
+    fails: float = 0.0
+    loses_reply: float = 0.0
+    repeats: float = 0.0
+    loses_report: float = 0.0
+    restarts: tuple[float, ...] = ()
+    downtime: float = 1.0
+
+
+FAIR = Weather()
+
+
+def spec(**fields: Any) -> ExperimentSpec:
+    """An Experiment's spec; short backoffs, random search over a small space, four trials unless it is said."""
+    defaults: dict[str, Any] = {
+        "parameters": [{"name": "learning_rate", "float": {"min": 0.0001, "max": 0.1, "scale": "log"}}],
+        "search": {"algorithm": "random", "maxTrials": 4, "seed": 7},
+        "maxConcurrentTrials": 2,
+    }
+    return make_spec(**{**defaults, **fields})
+
+
+class Simulation:
+    """Runs one experiment."""
+
+    def __init__(
+        self,
+        experiment: ExperimentSpec,
+        program: Program | None = None,
+        weather: Weather = FAIR,
+        *,
+        seed: int = 0,
+        settings: RunnerSettings | None = None,
+    ) -> None:
+        self.now = START
+        self.random = random.Random(seed)
+        self.weather = weather
+        self.program = program or Program()
+        self.settings = settings or RunnerSettings()
+        self.api = ApiServer(Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()), self._watched)
+        self.api.allowed_alive = experiment.max_concurrent_trials
+        store = experiment.checkpoints.store
+        self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
+        self.bucket: list[str] = []
+        """Committed checkpoints, oldest first."""
+        self.pods: dict[str, SimulatedPod] = {}
+        self.events: list[EmitEvent] = []
+        self.log: list[Action] = []
+        self.frozen = False
+        """Whether nothing happens in pods any more, so that the operator comes to rest."""
+        self.machine: ExperimentMachine | None = None
+        self.refuse: Callable[[Action], Outcome | None] = lambda action: None
+        self._queue: list[tuple[float, int, Callable[[], Any]]] = []
+        self._order = itertools.count()
+        self._flying: set[tuple[str, str]] = set()
+        self._life = 0
+        self._decide_at = float("inf")
+        self._pending = 0
+        self._searcher: Searcher | None = None
+        self._tells: object = None
+        self._told = 0
+        for moment in itertools.accumulate(weather.restarts):
+            self.after(moment, self.restart)
+        self.boot()
+
+    # The clock
+
+    def after(self, delay: float, what: Callable[[], Any]) -> None:
+        heapq.heappush(self._queue, (self.now + delay, next(self._order), what))
+
+    def after_unless_frozen(self, delay: float, what: Callable[[], Any]) -> None:
+        """For what happens in pods."""
+        self.after(delay, lambda: None if self.frozen else what())
+
+    def jitter(self, seconds: float) -> float:
+        """About so long; exactly so long in fair weather."""
+        return seconds if self.weather == FAIR else seconds * self.random.uniform(0.5, 1.5)
+
+    def run(self, seconds: float = 100_000.0, until: Callable[[], bool] = lambda: False) -> Simulation:
+        """Lets time pass until nothing is left to happen, or the condition holds."""
+        end = self.now + seconds
+        for _ in range(200_000):
+            if until() or (self.is_over and self.is_quiet):
+                return self
+            if not self._queue or self._queue[0][0] > end:
+                self.now = max(self.now, end) if seconds < 100_000.0 else self.now
+                return self
+            self.now, _, what = heapq.heappop(self._queue)
+            what()
+        raise AssertionError("the simulation does not come to rest")
+
+    @property
+    def is_over(self) -> bool:
+        state = self.api.experiment.status.state
+        return state is not None and state.is_finished
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way between the operator and the API server."""
+        return self.machine is not None and not self._flying and not self._pending and self._decide_at == float("inf")
+
+    # The operator
+
+    def boot(self) -> None:
+        """Makes a machine of what the API server holds."""
+        self._life += 1  # a watch begins where the list ended
+        self._pending = 0
+        self.machine = ExperimentMachine(
+            self.api.experiment, list(self.api.trials.values()), list(self.api.pods.values()), self.settings
+        )
+        self._searcher = None
+        self._wake(self.now)
+
+    def restart(self) -> None:
+        """Kills the operator; what it had asked for may or may not be carried out, and nobody hears of it."""
+        if self.machine is None:
+            return
+        self._life += 1
+        self.machine = None
+        self._flying.clear()
+        self._decide_at = float("inf")
+        self.after(self.jitter(self.weather.downtime) + 2 * self.weather.latency, self.boot)
+
+    def _wake(self, at: float) -> None:
+        if at < self._decide_at:
+            self._decide_at = at
+            life = self._life
+            heapq.heappush(self._queue, (max(at, self.now), next(self._order), lambda: self._decide(life, at)))
+
+    def _decide(self, life: int, at: float) -> None:
+        if life != self._life or self.machine is None or at != self._decide_at:
+            return
+        self._decide_at = float("inf")
+        plan = self.machine.decide(self.now)
+        assert plan.wake > self.now, "the machine asks to be asked again at once"
+        for action in plan.actions:
+            assert action.key not in self._flying, f"{action.key} is under way twice"
+            self._flying.add(action.key)
+            self.log.append(action)
+            self.after(self.random.uniform(0, self.weather.latency), lambda action=action: self._arrive(life, action))
+        if plan.wake < float("inf"):
+            self._wake(plan.wake)
+
+    def _arrive(self, life: int, action: Action) -> None:
+        """The action reaches the API server; its answer takes as long again."""
+        if life != self._life and self.random.random() < 0.5:
+            return
+        refusal = self.refuse(action)
+        seen: list[Thing] = []
+        if refusal is not None:
+            outcome = refusal
+        elif self.random.random() < self.weather.fails:
+            outcome = Outcome(Verdict.FAILED, "the API server is busy")
+        else:
+            outcome = self._carry_out(action, seen)
+            if self.random.random() < self.weather.loses_reply:
+                seen, outcome = [], Outcome(Verdict.FAILED, "no answer")
+        self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
+
+    def _land(self, life: int, action: Action, seen: list[Thing], outcome: Outcome) -> None:
+        if life != self._life or self.machine is None:
+            return
+        for thing in seen:
+            self._tell(thing)
+        self._flying.discard(action.key)
+        self.machine.landed(action, outcome, self.now)
+        self._wake(self.now)
+
+    def _carry_out(self, action: Action, seen: list[Thing]) -> Outcome:
+        match action:
+            case Propose():
+                return Outcome(Verdict.DONE, proposals=self._propose(action))
+            case CreateTrial():
+                try:
+                    seen.append(self.api.create_trial(action.name, action.spec))
+                except AlreadyExists:
+                    seen.append(self.api.trials[action.name])
+            case CreatePod():
+                seen.append(self._create_pod(action))
+            case DeletePod():
+                pod = self.api.pods.get(action.name)
+                if pod is not None and pod.uid == action.uid:
+                    self._check_deletion(pod)
+                    self.pods[action.name].delete()
+                    self.api.writes["delete-pod"] += 1
+            case DeleteFinishedPods():
+                self.api.writes["delete-pods"] += 1
+                for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials]:
+                    self._check_deletion(pod)
+                    self.pods[pod.name].delete()
+            case FetchLogs():
+                gone = action.pod not in self.api.pods
+                return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
+            case WriteTrialStatus() | WriteExperimentStatus():
+                return self._write(action, seen)
+            case EmitEvent():
+                self.events.append(action)
+        return DONE
+
+    def _write(self, action: WriteTrialStatus | WriteExperimentStatus, seen: list[Thing]) -> Outcome:
+        try:
+            if isinstance(action, WriteTrialStatus):
+                seen.append(self.api.write_trial_status(action.name, action.version, action.status))
+            else:
+                seen.append(self.api.write_experiment_status(action.version, action.status))
+        except Conflict as conflict:
+            seen.append(self.api.trials[action.name] if isinstance(action, WriteTrialStatus) else self.api.experiment)
+            return Outcome(Verdict.FAILED, str(conflict))
+        except NotFound:
+            return DONE
+        return DONE
+
+    def _create_pod(self, action: CreatePod) -> Pod:
+        existing = self.api.pods.get(action.name)
+        if existing is not None:
+            return existing
+        version = self.api.next_version()
+        pod = Pod(action.name, f"{action.name}-uid-{version}", action.trial, action.attempt, version=version)
+        self.api.create_pod(pod)
+        simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, pod.uid, self.prefix)
+        self.after_unless_frozen(self.jitter(0.5), simulated.start)
+        return pod
+
+    def _check_deletion(self, pod: Pod) -> None:
+        """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
+        status = self.api.trials[pod.trial].status if pod.trial in self.api.trials else TrialStatus()
+        ended = status.last_attempt is not None and status.last_attempt.attempt >= pod.attempt
+        decided = status.decision is not None and status.decision.attempt == pod.attempt
+        assert ended or decided or status.state is not None and status.state.is_finished, (
+            f"{pod.name} deleted too early"
+        )
+
+    def _propose(self, action: Propose) -> tuple[Configuration, ...]:
+        spec = self.api.experiment.spec
+        assert spec is not None
+        if self._searcher is None or self._tells is not action.tells:
+            self._searcher, self._tells, self._told = make_searcher(spec), action.tells, 0
+        for tell in action.tells[self._told : action.told]:
+            self._searcher.tell(tell)
+        self._told = max(self._told, action.told)
+        unfinished = list(action.unfinished)
+        answers: list[Configuration] = []
+        for number in range(action.first, action.first + action.count):
+            answer = self._searcher.ask(number, unfinished)
+            if answer is None:
+                break
+            answers.append(answer)
+            unfinished.append(Unfinished(number, answer))
+        return tuple(answers)
+
+    # What the operator sees
+
+    def post(self, trial: str, pod: str, report: Report) -> Reply | Unaccepted | None:
+        """An agent posts a report; None where no answer comes."""
+        lost = self.random.random() < self.weather.loses_report
+        if self.machine is None or (lost and self.random.random() < 0.5):
+            return None
+        answer = self.machine.report(trial, pod, report, self.now)
+        self._wake(self.now)
+        return None if lost else answer
+
+    def keep(self, trial: str, kept: tuple[str, ...]) -> None:
+        """An agent deletes the checkpoints before the newest recorded one that are not kept."""
+        recorded = {c.uri for c in self.api.trials[trial].status.checkpoints} if trial in self.api.trials else set()
+        mine = [uri for uri in self.bucket if f"/{trial}/" in uri]
+        for uri in mine[: mine.index(kept[-1])]:
+            if uri not in kept:
+                assert uri not in recorded, f"{uri} is still recorded"
+                self.bucket.remove(uri)
+
+    def _watched(self, thing: Thing) -> None:
+        for _ in range(1 + (self.random.random() < self.weather.repeats)):
+            self._pending += 1
+            life = self._life
+            delay = self.random.uniform(0, self.weather.watch_delay)
+            self.after(delay, lambda: self._watch_event(life, thing))
+
+    def _watch_event(self, life: int, thing: Thing) -> None:
+        if life != self._life:
+            return
+        self._pending -= 1
+        if self.machine is not None:
+            self._tell(thing)
+            self._wake(self.now)
+
+    def _tell(self, thing: Thing) -> None:
+        assert self.machine is not None
+        match thing:
+            case Experiment():
+                self.machine.experiment_seen(thing)
+            case Trial():
+                self.machine.trial_seen(thing)
+            case Pod():
+                self.machine.pod_seen(thing)
+
+    # What users do
+
+    def delete_trial(self, name: str) -> None:
+        """A user deletes a Trial; its pods are garbage."""
+        self.api.remove_trial(name)
+        for pod in [pod for pod in self.api.pods.values() if pod.trial == name]:
+            self.pods[pod.name].delete()
+        life = self._life
+
+        def gone() -> None:
+            if life == self._life and self.machine is not None:
+                self.machine.trial_gone(name)
+                self._wake(self.now)
+
+        self.after(self.weather.watch_delay, gone)
+
+    def edit_spec(self, **changes: object) -> None:
+        """A user edits the Experiment."""
+        spec = self.api.experiment.spec
+        assert spec is not None
+        self.api.edit_experiment(spec=spec.model_copy(update=changes))
+
+    # What is to be seen
+
+    def status(self, index: int = 0) -> TrialStatus:
+        return self.api.trials[f"e-{index}"].status
+
+    def actions(self, kind: type[Action]) -> list[Action]:
+        return [action for action in self.log if isinstance(action, kind)]
+
+    def rebuilt(self) -> ExperimentMachine:
+        """Another machine of the same objects."""
+        experiment = replace(self.api.experiment)
+        return ExperimentMachine(
+            experiment, list(self.api.trials.values()), list(self.api.pods.values()), self.settings
+        )

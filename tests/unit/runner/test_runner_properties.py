@@ -1,0 +1,155 @@
+"""Whatever the weather, an experiment ends the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podtune.api.names import ExperimentState, TrialState
+from podtune.api.trial import TrialStatus
+from podtune.runner.actions import EmitEvent
+from podtune.runner.failures import FailureClass
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
+
+BACKOFF = {"initial": "1s", "max": "4s"}
+ASHA = {"asha": {"maxTime": 9, "gracePeriod": 1, "reductionFactor": 3}}
+STEPS = 5
+
+COUNTED = {
+    Fate.CRASH: FailureClass.USER,
+    Fate.OOM: FailureClass.USER,
+    Fate.DISK: FailureClass.USER,
+    Fate.EVICTED: FailureClass.DISRUPTION,
+    Fate.TRAPPED: FailureClass.DISRUPTION,
+    Fate.DELETED: FailureClass.DISRUPTION,
+    Fate.VANISHED: FailureClass.DISRUPTION,
+    Fate.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
+}
+"""What each fate counts as. STUCK is left out: it ends by a decision."""
+
+shares = st.sampled_from([0.0, 0.1, 0.3])
+weathers = st.builds(
+    Weather,
+    latency=st.sampled_from([0.0, 0.1, 1.0]),
+    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
+    fails=shares,
+    loses_reply=shares,
+    repeats=shares,
+    loses_report=shares,
+    restarts=st.lists(st.floats(0.0, 12.0), max_size=4).map(tuple),
+    downtime=st.sampled_from([0.1, 3.0]),
+)
+mishaps = st.builds(Mishap, st.sampled_from(list(COUNTED)), st.integers(0, STEPS - 1))
+misfortunes = st.dictionaries(st.integers(0, 4), st.lists(mishaps, max_size=3).map(tuple), max_size=5)
+seeds = st.integers(0, 2**32)
+
+bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+def run(weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:
+    return start(weather, program, seed, **fields).run()
+
+
+def start(weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:
+    fields = {
+        "checkpoints": {"store": STORE},
+        "failures": {"backoff": BACKOFF, "maxFailures": 3, "maxDisruptions": 8},
+        "search": {"algorithm": "random", "maxTrials": 5, "seed": 7},
+        **fields,
+    }
+    return Simulation(spec(**fields), program, weather, seed=seed)
+
+
+def outcome(status: TrialStatus) -> tuple[object, ...]:
+    """What must not depend on the weather."""
+    return (
+        status.state,
+        status.reason,
+        status.iteration,
+        status.progress,
+        status.last_result,
+        status.best,
+        status.scheduler,
+    )
+
+
+@bounded
+@given(weathers, misfortunes, seeds)
+def test_every_trial_ends_as_if_nothing_had_happened(
+    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
+) -> None:
+    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    simulation = run(weather, program, seed)
+    undisturbed = run(FAIR, Program(steps=STEPS), 0)
+    assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
+    for index in range(5):
+        assert outcome(simulation.status(index)) == outcome(undisturbed.status(index))
+        assert simulation.status(index).last_result["accuracy"] == repr(curve(index, STEPS))
+    best, expected = simulation.api.experiment.status.best, undisturbed.api.experiment.status.best
+    assert best is not None
+    assert expected is not None
+    assert (best.trial, best.value) == (expected.trial, expected.value)
+
+
+@bounded
+@given(weathers, misfortunes, seeds)
+def test_every_attempt_is_counted_once(weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int) -> None:
+    """While an operator looks: a pod that came and went while none did is not known of."""
+    weather = Weather(**{**weather.__dict__, "restarts": ()})
+    simulation = run(weather, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed)
+    for index in range(5):
+        expected = [COUNTED[mishap.fate] for mishap in misfortunes.get(index, ())]
+        assert simulation.api.attempts[f"e-{index}"] == [*expected, FailureClass.COMPLETE]
+        status = simulation.status(index)
+        assert status.failures == expected.count(FailureClass.USER)
+        assert status.disruptions == len(expected) - status.failures
+
+
+@bounded
+@given(weathers, seeds)
+def test_asha_decides_the_same_from_the_same_order_of_results(weather: Weather, seed: int) -> None:
+    """With one trial at a time there is one order of results."""
+    fields: dict[str, Any] = {"scheduler": ASHA, "maxConcurrentTrials": 1}
+    simulation = run(weather, Program(steps=STEPS), seed, **fields)
+    undisturbed = run(FAIR, Program(steps=STEPS), 0, **fields)
+    for index in range(5):
+        assert outcome(simulation.status(index)) == outcome(undisturbed.status(index))
+        assert simulation.status(index).message == undisturbed.status(index).message
+
+
+@bounded
+@given(weathers, misfortunes, seeds, st.integers(1, 4))
+def test_asha_records_what_the_trials_reported(
+    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, concurrent: int
+) -> None:
+    program = Program(steps=STEPS, checkpoint_every=2, mishaps=misfortunes)
+    simulation = run(weather, program, seed, scheduler=ASHA, maxConcurrentTrials=concurrent)
+    for index in range(5):
+        status = simulation.status(index)
+        assert status.state is TrialState.TERMINATED
+        for rung, value in status.scheduler["rungs"].items():
+            assert value == repr(curve(index, int(rung)))
+        reached = [rung for rung in ("1", "3") if int(rung) <= status.iteration]
+        assert sorted(status.scheduler["rungs"]) == reached
+
+
+@bounded
+@given(weathers, misfortunes, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
+def test_a_machine_made_anew_agrees(
+    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, scheduler: dict[str, Any]
+) -> None:
+    """Wherever the operator has come to rest, a machine of the same objects plans the same."""
+    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    simulation = start(weather, program, seed, scheduler=scheduler)
+    simulation.run(moment)
+    simulation.frozen = True
+    simulation.run(600.0)
+    simulation.run(until=lambda: simulation.is_quiet)
+    assert simulation.machine is not None
+    later = simulation.now + 1.0
+    made_anew = simulation.rebuilt().decide(later)
+    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent)] == []
+    assert simulation.machine.decide(later).actions == ()
