@@ -26,7 +26,7 @@ from podtune.trial.layout import ITERATION
 HEARTBEAT = 10.0
 """Seconds between reports when there is nothing to say: so that decisions arrive."""
 REMINDER = 1.0
-"""Seconds until something is said again that a reply has left unacknowledged."""
+"""Seconds until something is said again that a reply has left unacknowledged, or until news of durability is needed."""
 
 
 class Attempt:
@@ -107,7 +107,7 @@ class Attempt:
         """When the next report is due, by the clock that `take_reply` is given."""
         if self._unsaid or self._sent_seq < self.outbox.last_seq:
             return float("-inf")
-        waits = not self.outbox.is_acked or bool(self.checkpoints.commits)
+        waits = not self.outbox.is_acked or self.outbox.is_full or bool(self.checkpoints.commits)
         return self._replied_at + (REMINDER if waits else HEARTBEAT)
 
     def report(self) -> Report:

@@ -78,7 +78,7 @@ class LogStream(threading.Thread):
                 self._read_stream()
             except Fenced:
                 return  # the sender hears of it, too
-            except (OperatorError, OSError) as error:
+            except OperatorError as error:
                 if self._failures.is_worth_saying():
                     self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
                 self._wait(self._backoff.next())

@@ -6,7 +6,9 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Sequence
 from random import Random
 
@@ -50,6 +52,7 @@ def run_restore(settings: Settings, log: EventLog) -> int:
 
 def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
+    threading.excepthook = lambda failure: _give_up(log, failure)
     # Blocked before any thread is there, so that all inherit it; the signal is then waited for, and no handler can
     # come in between anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
@@ -59,6 +62,13 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)
+
+
+def _give_up(log: EventLog, failure: threading.ExceptHookArgs) -> None:
+    """Ends the agent when one of its threads has failed: the kubelet starts it again, and it reads everything anew."""
+    trace = "".join(traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback))
+    log.error("agent failed", thread=failure.thread and failure.thread.name, message=trace)
+    os._exit(1)
 
 
 if __name__ == "__main__":

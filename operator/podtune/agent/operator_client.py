@@ -125,7 +125,11 @@ class OperatorClient:
 
     def _headers(self) -> dict[str, str]:
         # Read for every request: the kubelet renews the token, and a 401 is mended by asking again.
-        return {"Authorization": f"Bearer {self._token_file.read_text(encoding='ascii').strip()}"}
+        try:
+            token = self._token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OperatorError(f"the token can't be read: {error}") from error
+        return {"Authorization": f"Bearer {token}"}
 
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -71,9 +71,6 @@ class Sender(threading.Thread):
             except OperatorError as error:
                 self._pause(error)
                 continue
-            except OSError as error:  # the token can't be read
-                self._pause(OperatorError(f"no token: {error}"))
-                continue
             self._take(reply)
 
     def _wait_until_due(self) -> None:

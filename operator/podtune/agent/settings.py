@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from podtune.protocol import agent_environment as env
 from podtune.storage.address import StoreAddress, TrialAddress
@@ -61,7 +62,7 @@ class Settings:
         trial = _required(environ, layout.ENV_TRIAL)
         return cls(
             directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
-            results_url=_required(environ, env.RESULTS_URL).rstrip("/"),
+            results_url=_url(environ, env.RESULTS_URL),
             token_file=Path(_required(environ, env.TOKEN_FILE)),
             namespace=_required(environ, env.NAMESPACE),
             experiment=_required(environ, layout.ENV_EXPERIMENT),
@@ -81,6 +82,18 @@ def _required(environ: Mapping[str, str], name: str) -> str:
     if not value:
         raise SettingsError(f"{name} is not set; the operator sets it in the agent's containers")
     return value
+
+
+def _url(environ: Mapping[str, str], name: str) -> str:
+    text = _required(environ, name)
+    try:
+        url = urlsplit(text)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingsError(f"{name} is {text!r}; write a URL such as http://podtune-results.podtune-system.svc:8080")
+    return text.rstrip("/")
 
 
 def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:

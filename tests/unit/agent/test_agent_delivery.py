@@ -10,6 +10,21 @@ from pathlib import Path
 import pytest
 from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
 
+from podtune.agent.control_file import ControlFile
+from podtune.agent.last_words import TerminationLog
+from podtune.agent.outbox import Outbox
+from podtune.agent.settings import Settings, SettingsError
+from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
+
+
+def start_command(environ):
+    return subprocess.Popen(
+        [sys.executable, "-m", "podtune.agent.main", "run"],
+        env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
 
 def test_results_arrive_numbered_and_with_the_iteration(operator, start_agent):
     agent = start_agent()
@@ -140,13 +155,7 @@ def test_a_link_in_place_of_the_results_is_not_followed(operator, start_agent, t
 
 
 def test_the_command_ends_cleanly_on_sigterm(operator, environ):
-    python_path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "podtune.agent.main", "run"],
-        env=environ | python_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = start_command(environ)
     operator.wait_for(lambda: operator.reports)
     with Path(environ["PODTUNE_DIR"], "results.jsonl").open("ab") as file:
         file.write(dumps(epoch=1, accuracy=float("nan")))
@@ -171,3 +180,107 @@ def test_a_missing_variable_is_named(environ):
     )
     assert process.returncode == 2
     assert b"PODTUNE_NAMESPACE is not set" in process.stderr
+
+
+def test_an_agent_that_was_killed_and_started_again_delivers_the_rest_once(operator, environ):
+    results = Path(environ["PODTUNE_DIR"], "results.jsonl")
+    with start_command(environ) as killed:
+        operator.wait_for(lambda: operator.reports)
+        results.write_bytes(dumps(epoch=1) + dumps(epoch=2))
+        operator.wait_for(lambda: operator.acked_seq == 2)
+        killed.kill()
+    with results.open("ab") as file:
+        file.write(dumps(epoch=3))
+    with start_command(environ) as again:
+        operator.wait_for(lambda: operator.acked_seq == 3)
+        again.terminate()
+        again.communicate(timeout=20)
+    assert operator.taken == [1, 2, 3]
+    assert [operator.results[seq].metrics["epoch"] for seq in (1, 2, 3)] == [1, 2, 3]
+    assert parse_final_commit(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text()).seq == 3
+
+
+def test_an_agent_that_is_killed_while_it_ends_has_left_its_final_commit(operator, environ):
+    operator.close()
+    log = Path(environ["PODTUNE_TERMINATION_LOG"])
+    with start_command(environ) as process:
+        results = Path(environ["PODTUNE_DIR"], "results.jsonl")
+        wait_until(results.exists)
+        results.write_bytes(dumps(epoch=1))
+        process.terminate()
+        wait_until(lambda: log.exists() and log.read_text())
+        process.kill()
+    commit = parse_final_commit(log.read_text())
+    assert (commit.seq, commit.acked_seq, commit.last.metrics["epoch"]) == (1, 0, 1)
+
+
+def test_a_token_that_was_renewed_is_used(operator, environ, start_agent):
+    operator.token = "renewed"
+    agent = start_agent()
+    agent.write(dumps(epoch=1))
+    wait_until(lambda: "401" in agent.log.getvalue())
+    agent.settings.token_file.write_text("renewed")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    agent.end()
+
+
+def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(operator, start_agent, monkeypatch):
+    monkeypatch.setattr("podtune.agent.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
+    operator.durable_seq = 0
+    agent = start_agent()
+    agent.write(b"".join(dumps(epoch=epoch) for epoch in range(1, 101)))
+    wait_until(lambda: operator.acked_seq >= 5)
+    assert operator.acked_seq < 20
+    operator.durable_seq = None
+    operator.wait_for(lambda: operator.acked_seq == 100)
+    agent.end()
+    assert operator.taken == list(range(1, 101))
+
+
+def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(operator, start_agent, monkeypatch):
+    monkeypatch.setattr("podtune.agent.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
+    operator.close()
+    agent = start_agent({"PODTUNE_DRAIN_SECONDS": "0.2"})
+    agent.write(b"".join(dumps(epoch=epoch) for epoch in range(1, 101)))
+    commit = agent.end()
+    printed = [json.loads(line.removeprefix("podtune-result ")) for line in agent.output.getvalue().splitlines()]
+    assert [result["metrics"]["epoch"] for result in printed] == list(range(1, 101))
+    assert (commit.seq, commit.last.metrics["epoch"]) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PODTUNE_RESULTS_URL", "podtune-results:8080"),
+        ("PODTUNE_RESULTS_URL", "http://host:port"),
+        ("PODTUNE_STORE", '{"prefix": "x"}'),
+        ("PODTUNE_STDOUT_PATTERN", "(?P<open"),
+        ("PODTUNE_STDOUT_PATTERN", "no group"),
+        ("PODTUNE_DRAIN_SECONDS", "soon"),
+        ("PODTUNE_DRAIN_SECONDS", "nan"),
+        ("PODTUNE_TRIAL", ""),
+    ],
+)
+def test_a_wrong_variable_is_named(environ, name, value):
+    with pytest.raises(SettingsError, match=name):
+        Settings.from_environ(environ | {name: value})
+
+
+def test_the_control_file_replaces_a_link_and_does_not_follow_it(tmp_path):
+    (tmp_path / "target").write_text("untouched")
+    (tmp_path / "control.json").symlink_to(tmp_path / "target")
+    control = ControlFile(tmp_path / "control.json")
+    assert control.write({"shouldStop": True})
+    assert not control.write({"shouldStop": True})
+    assert json.loads((tmp_path / "control.json").read_text()) == {"shouldStop": True}
+    assert (tmp_path / "target").read_text() == "untouched"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["control.json", "target"]
+
+
+def test_a_shorter_final_commit_leaves_nothing_of_the_longer_one(tmp_path):
+    log = TerminationLog(tmp_path / "log")
+    log.write(FinalCommit("pod-1", seq=1, acked_seq=0, store_problem=StoreProblem("Unreachable", "m" * 300, False)))
+    log.write(FinalCommit("pod-1", seq=1, acked_seq=1))
+    assert parse_final_commit((tmp_path / "log").read_text()) == FinalCommit("pod-1", seq=1, acked_seq=1)
