@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from podtune.cli.progress import Progress
-from podtune.cli.resources import ExperimentView, TrialView, age
+from podtune.cli.resources import ExperimentView, TrialView, age, short
 
 STATE_STYLES = {
     "PENDING": "yellow",
@@ -67,7 +67,7 @@ def render(progress: Progress | None, now: datetime) -> RenderableType:
     if experiment.best:
         parts.append(_best(experiment))
     if progress.running:
-        parts += [Text(), _running(progress.running, experiment.metric)]
+        parts += [Text(), _running(progress.running, experiment)]
     return Group(*parts)
 
 
@@ -122,14 +122,15 @@ def _counts(view: ExperimentView) -> Text:
 
 def _best(view: ExperimentView) -> Text:
     assert view.best is not None  # render asks first
-    values = ", ".join(f"{name} {value}" for name, value in view.best.parameters.items())
+    found = view.best.parameters
+    values = ", ".join(f"{name} {short(found[name])}" for name in view.parameters if name in found)
     return Text.assemble(
         "best ", (f"{view.metric} {view.best.value}", "bold green"), f" by {view.best.trial}  ", (values, "dim")
     )
 
 
-def _running(trials: list[TrialView], metric: str) -> Table:
-    parameters = list(dict.fromkeys(name for trial in trials for name in trial.parameters))
+def _running(trials: list[TrialView], experiment: ExperimentView) -> Table:
+    parameters, metric = experiment.parameters, experiment.metric
     reported = dict.fromkeys(name for trial in trials for name in trial.last_result)
     metrics = [name for name in reported if name != metric][:MAX_METRICS]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -139,14 +140,5 @@ def _running(trials: list[TrialView], metric: str) -> Table:
         cells = [trial.parameters.get(name, "") for name in parameters]
         cells += [trial.last_result.get(name, "") for name in (*metrics, metric)]
         doing = f"{trial.reason}, attempt {trial.attempt}" if trial.attempt > 1 else trial.reason
-        table.add_row(trial.name, doing, *map(_short, cells), _short(trial.best_value), trial.node)
+        table.add_row(trial.name, doing, *map(short, cells), short(trial.best_value), trial.node)
     return table
-
-
-def _short(text: str) -> str:
-    """A number with four digits that matter; anything else as it is."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return text if number.is_integer() else f"{number:.4g}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterator
 
 from podtune.cli.api_client import Api
-from podtune.cli.errors import CliError, NotFound
+from podtune.cli.errors import CliError, Refused
 from podtune.cli.resources import TrialView
 
 
@@ -29,7 +30,11 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
         container = _container(api, path, agent=agent)
         params = {"container": container} | ({"follow": "true"} if follow else {})
         yield from api.lines(f"{path}/log", params)
-    except NotFound as error:
+    except Refused as error:
+        if error.status == http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
+            raise CliError(f"{trial.name} has no log yet: {trial.message or error}") from error
+        if error.status != http.client.NOT_FOUND:
+            raise
         tail = f"; its last lines were: {' | '.join(trial.log_tail.split(chr(10)))}" if trial.log_tail else ""
         raise CliError(
             f"the pod {trial.pod} of {trial.name} is gone (spec.podRetention says which are kept){tail}"

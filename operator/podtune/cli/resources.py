@@ -87,6 +87,11 @@ class ExperimentView:
         return str(self.spec.get("objective", {}).get("metric", ""))
 
     @property
+    def parameters(self) -> list[str]:
+        """Names of the parameters, in the order of the manifest."""
+        return [parameter["name"] for parameter in self.spec.get("parameters", ())]
+
+    @property
     def max_trials(self) -> int:
         """How many trials are made at most."""
         return int(self.spec.get("search", {}).get("maxTrials", 0))
@@ -247,6 +252,15 @@ def list_trials(api: Api, namespace: str, experiment: str) -> list[TrialView]:
     """
     items = api.list_all(trials_path(namespace), of_experiment(experiment))
     return sorted((read_trial(item) for item in items), key=lambda view: view.index)
+
+
+def short(text: str) -> str:
+    """A number with the five digits that matter in a table; anything else as it is."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return text if number.is_integer() else f"{number:.5g}"
 
 
 def age(since: str, now: datetime) -> str:

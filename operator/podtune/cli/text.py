@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from podtune.cli.errors import CliError
-from podtune.cli.resources import ExperimentView, TrialView, age
+from podtune.cli.resources import ExperimentView, TrialView, age, short
 
 GAP = "   "
 
@@ -27,7 +27,7 @@ def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_name
     for view in views:
         counts = view.counts
         numbers = (counts.running, counts.paused, counts.done, counts.failed)
-        best = f"{view.metric} {view.best.value}" if view.best else ""
+        best = f"{view.metric} {short(view.best.value)}" if view.best else ""
         trials = f"{counts.total}/{view.max_trials}"
         row = [view.name, view.state, trials, *map(str, numbers), best, age(view.created, now)]
         rows.append([view.namespace, *row] if with_namespace else row)
@@ -53,7 +53,7 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         ),
     }
     if view.best:
-        facts["Best"] = f"{view.metric} {view.best.value} by {view.best.trial} ({_settings(view.best.parameters)})"
+        facts["Best"] = f"{view.metric} {view.best.value} by {view.best.trial}"
         facts["Checkpoint"] = view.best.checkpoint
     width = max(map(len, facts)) + 2
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items() if value]
@@ -62,13 +62,12 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
         lines += ["", *columns(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows)]
     if trials:
-        lines += ["", *trial_list(trials, view.metric)]
+        lines += ["", *trial_list(trials, view.parameters, view.metric)]
     return lines
 
 
-def trial_list(trials: Sequence[TrialView], metric: str) -> list[str]:
-    """A table of trials, with what they are trying and how it goes."""
-    names = list(dict.fromkeys(name for trial in trials for name in trial.parameters))
+def trial_list(trials: Sequence[TrialView], names: Sequence[str], metric: str) -> list[str]:
+    """A table of trials, with what they are trying (the parameters `names`) and how it goes."""
     header = ["TRIAL", "STATE", "REASON", "ATTEMPT", "FAILURES", *names, metric.upper(), "BEST"]
     rows = [
         [
@@ -77,9 +76,9 @@ def trial_list(trials: Sequence[TrialView], metric: str) -> list[str]:
             trial.reason,
             str(trial.attempt),
             str(trial.failures),
-            *(trial.parameters.get(name, "") for name in names),
-            trial.last_result.get(metric, ""),
-            trial.best_value,
+            *(short(trial.parameters.get(name, "")) for name in names),
+            short(trial.last_result.get(metric, "")),
+            short(trial.best_value),
         ]
         for trial in trials
     ]
@@ -94,6 +93,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
     """
     if view.best is None:
         raise CliError(f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits")
+    found = view.best.parameters
     kinds: dict[str, Mapping[str, Any]] = {
         parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
     }
@@ -103,7 +103,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         "trial": view.best.trial,
         "metric": view.metric,
         "value": _number(view.best.value),
-        "parameters": {name: _typed(kinds.get(name, {}), text) for name, text in view.best.parameters.items()},
+        "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
         "checkpoint": view.best.checkpoint or None,
     }
 

@@ -1,0 +1,121 @@
+"""A cluster of dictionaries, and what an operator would have written into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from podtune.cli.api_client import Change, Object
+from podtune.cli.errors import NotFound
+from podtune.cli.resources import experiments_path, trials_path
+
+NAMESPACE = "vision"
+
+
+class FakeApi:
+    """Answers from dictionaries by path; watches replay a script."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.logs: dict[str, list[str] | Exception] = {}
+        self.scripts: dict[str, list[Change | Exception]] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+        self.asked.append((path, dict(params or {})))
+        if path not in self.objects:
+            raise NotFound(404, f"{path} not found")
+        return self.objects[path]
+
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+        self.asked.append((path, dict(params or {})))
+        place, _, plural = path.rpartition("/")
+        return [
+            item
+            for at, item in self.objects.items()
+            if at.startswith(place) and at.split("/")[-2] == plural and "/namespaces/" in at
+        ]
+
+    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+        self.asked.append((path, dict(params or {})))
+        for change in self.scripts[path]:
+            if isinstance(change, Exception):
+                raise change
+            yield change
+
+    def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+        self.asked.append((path, dict(params or {})))
+        answer = self.logs.get(path, NotFound(404, "pod not found"))
+        if isinstance(answer, Exception):
+            raise answer
+        yield from answer
+
+    def add_experiment(self, item: Object) -> None:
+        metadata = item["metadata"]
+        self.objects[experiments_path(metadata["namespace"], metadata["name"])] = item
+
+    def add_trial(self, item: Object) -> None:
+        metadata = item["metadata"]
+        self.objects[trials_path(metadata["namespace"], metadata["name"])] = item
+
+
+def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) -> Object:
+    return {
+        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T10:00:00Z"},
+        "spec": {
+            "objective": {"metric": "accuracy", "mode": "max"},
+            "parameters": [
+                {"name": "learning_rate", "float": {"min": 0.0001, "max": 0.1, "scale": "log"}},
+                {"name": "hidden_units", "int": {"min": 16, "max": 256, "step": 16, "scale": "linear"}},
+                {"name": "activation", "choice": {"values": ["relu", "tanh", True, 3]}},
+            ],
+            "search": {"algorithm": "tpe", "maxTrials": 24, "seed": 7},
+            "scheduler": {"asha": {"timeAttribute": "epoch", "maxTime": 27}},
+            "stop": {"metrics": {"epoch": 27}},
+        },
+        "status": status,
+    }
+
+
+RUNNING: dict[str, Any] = {
+    "state": "Running",
+    "message": "5 of 24 trials done, 2 running",
+    "startTime": "2026-01-01T10:00:10Z",
+    "trials": {"total": 9, "pending": 1, "running": 2, "paused": 1, "terminated": 4, "error": 1, "stoppedEarly": 3},
+    "best": {
+        "trial": "digits-4",
+        "value": "0.9722222222222222",
+        "parameters": {"activation": "relu", "hidden_units": "128", "learning_rate": "0.004212345678"},
+        "checkpoint": "s3://podtune/demo/uid/digits-4/attempt/9",
+    },
+    "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "the experiment is served"}],
+}
+
+
+def trial(index: int = 7, experiment: str = "digits", **status: Any) -> Object:
+    return {
+        "metadata": {
+            "name": f"{experiment}-{index}",
+            "namespace": NAMESPACE,
+            "creationTimestamp": "2026-01-01T10:01:00Z",
+            "resourceVersion": "1",
+        },
+        "spec": {
+            "experiment": experiment,
+            "index": index,
+            "parameters": {"activation": "tanh", "hidden_units": "64", "learning_rate": "0.0123456789"},
+        },
+        "status": status,
+    }
+
+
+TRAINING: dict[str, Any] = {
+    "state": "RUNNING",
+    "reason": "Training",
+    "message": "epoch 9, accuracy 0.961; attempt 2 resumed from epoch 6 after exit code 1",
+    "attempt": 2,
+    "failures": 1,
+    "pod": {"name": "digits-7-2", "node": "n2"},
+    "lastResult": {"epoch": "9", "accuracy": "0.9611111111", "loss": "0.1"},
+    "bestValue": "0.964",
+}

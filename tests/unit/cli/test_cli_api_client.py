@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from podtune.cli.api_client import WATCH_TRIES, Change, HttpApi
+from podtune.cli.errors import NotFound, Refused, Unreachable
+from podtune.cli.kubeconfig import Connection
+
+Answer = tuple[int, bytes, dict[str, str]]
+
+
+class Server:
+    """An API server that answers what a test says, one after the other, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.asked: list[tuple[str, dict[str, list[str]], dict[str, str]]] = []
+        handler = type("Handler", (_Handler,), {"server_of_test": self})
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def answers_with(self, body: object, status: int = 200, **headers: str) -> None:
+        lines = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.answers.append((status, lines, headers))
+
+    def streams(self, *events: dict) -> None:
+        self.answers_with(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_of_test: Server
+
+    def do_GET(self) -> None:
+        split = urlsplit(self.path)
+        self.server_of_test.asked.append((split.path, parse_qs(split.query), dict(self.headers)))
+        status, body, headers = self.server_of_test.answers.pop(0)
+        if status == 0:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """A test says what it wants to know."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def api(server: Server, slept: list[float]) -> HttpApi:
+    connection = Connection(server.url, "vision", None, {"Authorization": "Bearer abc"})
+    return HttpApi(connection, slept.append, random.Random(7))
+
+
+def _item(name: str, version: int = 1) -> dict:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def _page(*names: str, version: str = "10", more: str = "") -> dict:
+    metadata = {"resourceVersion": version} | ({"continue": more} if more else {})
+    return {"metadata": metadata, "items": [_item(name) for name in names]}
+
+
+def test_an_object_is_read_with_our_credentials(api: HttpApi, server: Server) -> None:
+    server.answers_with(_item("digits"))
+    assert api.get("/apis/x", {"a": "b c"}) == _item("digits")
+    path, query, headers = server.asked[0]
+    assert (path, query) == ("/apis/x", {"a": ["b c"]})
+    assert headers["Authorization"] == "Bearer abc"
+
+
+def test_a_long_list_is_read_page_by_page(api: HttpApi, server: Server) -> None:
+    server.answers_with(_page("a", "b", more="token"))
+    server.answers_with(_page("c"))
+    names = [item["metadata"]["name"] for item in api.list_all("/apis/x", {"labelSelector": "l"})]
+    assert names == ["a", "b", "c"]
+    assert [query.get("continue") for _, query, _ in server.asked] == [None, ["token"]]
+    assert all(query["labelSelector"] == ["l"] for _, query, _ in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (404, NotFound, 'trials "x" not found'),
+        (403, Refused, 'the API server says 403: trials "x" not found'),
+        (401, Refused, "log in again"),
+    ],
+)
+def test_a_refusal_says_what_the_server_said(
+    api: HttpApi, server: Server, status: int, kind: type[Refused], said: str
+) -> None:
+    server.answers_with({"kind": "Status", "message": 'trials "x" not found'}, status)
+    with pytest.raises(kind, match=said) as raised:
+        api.get("/apis/x")
+    assert raised.value.status == status
+
+
+def test_an_answer_that_is_no_status_is_shortened_to_one_line(api: HttpApi, server: Server) -> None:
+    server.answers_with(b"<html>\n" + b"x" * 1000, 502)
+    with pytest.raises(Refused) as raised:
+        api.get("/apis/x")
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+def test_a_server_that_is_not_there_is_named(slept: list[float]) -> None:
+    server = Server()
+    server.http.server_close()
+    with pytest.raises(Unreachable, match=f"{server.url} can't be reached: .*Connection refused.*--context"):
+        HttpApi(Connection(server.url, "n", None)).get("/apis")
+
+
+@pytest.mark.parametrize("body", [b"[]", b"hello", b""])
+def test_something_that_is_no_api_server_is_told(api: HttpApi, server: Server, body: bytes) -> None:
+    server.answers_with(body)
+    with pytest.raises(Unreachable):
+        api.get("/apis")
+
+
+def test_our_token_is_not_carried_elsewhere(api: HttpApi, server: Server) -> None:
+    server.answers_with(b"", 302, Location=f"{server.url}/elsewhere")
+    with pytest.raises(Refused, match="302"):
+        api.get("/apis")
+    assert len(server.asked) == 1
+
+
+def test_a_watch_goes_on_where_it_ended(api: HttpApi, server: Server, slept: list[float]) -> None:
+    server.answers_with(_page("a", version="10"))
+    server.streams({"type": "MODIFIED", "object": _item("a", 11)}, {"type": "BOOKMARK", "object": _item("", 15)})
+    server.streams({"type": "DELETED", "object": _item("a", 16)})
+    kinds = [change.kind for change in islice(api.watch("/apis/x", {"fieldSelector": "f"}), 5)]
+    assert kinds == ["RELISTED", "ADDED", "SYNCED", "MODIFIED", "DELETED"]
+    versions = [query.get("resourceVersion") for _, query, _ in server.asked]
+    assert versions == [None, ["10"], ["15"]]
+    assert all(query["fieldSelector"] == ["f"] for _, query, _ in server.asked)
+    assert len(slept) == 1, "a pause before the watch is taken up again"
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        lambda server: server.answers_with({"message": "too old"}, 410),
+        lambda server: server.streams({"type": "ERROR", "object": {"code": 410, "message": "too old"}}),
+    ],
+)
+def test_a_watch_that_is_too_old_lists_again(api: HttpApi, server: Server, expired: Callable[[Server], None]) -> None:
+    server.answers_with(_page("a"))
+    expired(server)
+    server.answers_with(_page("b"))
+    changes = list(islice(api.watch("/apis/x"), 6))
+    assert [change.kind for change in changes] == ["RELISTED", "ADDED", "SYNCED"] * 2
+    assert changes[4] == Change("ADDED", _item("b"))
+
+
+def test_a_broken_watch_is_taken_up_again_and_given_up_in_the_end(
+    api: HttpApi, server: Server, slept: list[float]
+) -> None:
+    server.answers_with(_page())
+    for _ in range(WATCH_TRIES):
+        server.answers.append((0, b"", {}))
+    with pytest.raises(Unreachable):
+        list(api.watch("/apis/x"))
+    assert len(slept) == WATCH_TRIES - 1
+    assert slept == sorted(slept), "each wait is longer than the one before"
+    assert server.answers == []
+
+
+def test_a_forbidden_watch_is_not_tried_again(api: HttpApi, server: Server) -> None:
+    server.answers_with(_page())
+    server.answers_with({"message": "forbidden"}, 403)
+    with pytest.raises(Refused, match="403"):
+        list(api.watch("/apis/x"))
+
+
+def test_a_log_is_read_line_by_line_whatever_is_in_it(api: HttpApi, server: Server) -> None:
+    server.answers_with("epoch 1 ✓\n\nhalf".encode() + b"\xff")
+    assert list(api.lines("/log", {"container": "trial"})) == ["epoch 1 ✓", "", "half\ufffd"]

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
+
+from podtune.cli import main as cli
+from podtune.cli.api_client import Change
+from podtune.cli.errors import KubeconfigError, Refused
+from podtune.cli.resources import experiments_path, trials_path
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    fake = FakeApi()
+    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
+    return fake
+
+
+class Command:
+    """Runs a command and keeps what it wrote."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.error = ""
+
+    def __call__(self, line: str, expect: int = 0) -> list[str]:
+        code = cli.main(line.split())
+        written = self._capsys.readouterr()
+        self.error = written.err
+        assert code == expect, written.err
+        return written.out.splitlines()
+
+
+@pytest.fixture
+def podtune(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def test_list_shows_how_far_each_experiment_is(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    api.add_experiment(experiment("audio"))
+    header, audio, digits = (line.split() for line in podtune("list"))
+    assert header == ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
+    assert audio[:7] == ["audio", "-", "0/24", "0", "0", "0", "0"]
+    assert digits[:-1] == ["digits", "Running", "9/24", "2", "1", "4", "1", "accuracy", "0.97222"]
+
+
+def test_list_of_all_namespaces_says_which(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", "vision"))
+    api.add_experiment(experiment("digits", "audio"))
+    assert [line.split()[0] for line in podtune("list -A")] == ["NAMESPACE", "audio", "vision"]
+
+
+def test_list_of_nothing_says_so_on_standard_error(podtune: Command) -> None:
+    assert podtune("list -n empty") == []
+    assert podtune.error == "No Experiments in namespace empty.\n"
+
+
+def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    api.add_trial(trial(7, **TRAINING))
+    api.add_trial(trial(10))
+    lines = podtune("describe digits")
+    assert "Objective:   max accuracy" in lines
+    assert "Scheduler:   asha (timeAttribute epoch, maxTime 27)" in lines
+    assert "Best:        accuracy 0.9722222222222222 by digits-4" in lines
+    assert "  learning_rate: float from 0.0001 to 0.1 (scale log)" in lines
+    assert "  hidden_units: int from 16 to 256 (step 16)" in lines
+    assert "  activation: one of relu, tanh, True, 3" in lines
+    table = [line.split() for line in lines[-3:]]
+    assert table[0][5:] == ["learning_rate", "hidden_units", "activation", "ACCURACY", "BEST"]
+    assert table[1] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
+    assert table[2] == ["digits-10", "PENDING", "-", "0", "0", "0.012346", "64", "tanh", "-", "-"]
+    assert (trials_path(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
+
+
+def test_best_is_readable(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    assert podtune("best digits") == [
+        "accuracy 0.9722222222222222 by digits-4",
+        "  learning_rate  0.004212345678",
+        "  hidden_units   128",
+        "  activation     relu",
+        "checkpoint: s3://podtune/demo/uid/digits-4/attempt/9",
+    ]
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_best_for_programs_has_the_types_of_the_search_space(
+    api: FakeApi, podtune: Command, output: str, read: Any
+) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    assert read("\n".join(podtune(f"best digits -o {output}"))) == {
+        "experiment": "digits",
+        "namespace": NAMESPACE,
+        "trial": "digits-4",
+        "metric": "accuracy",
+        "value": 0.9722222222222222,
+        "parameters": {"learning_rate": 0.004212345678, "hidden_units": 128, "activation": "relu"},
+        "checkpoint": "s3://podtune/demo/uid/digits-4/attempt/9",
+    }
+
+
+@pytest.mark.parametrize(("written", "value"), [("relu", "relu"), ("true", True), ("3", 3)])
+def test_a_choice_comes_back_as_it_was_written(api: FakeApi, podtune: Command, written: str, value: object) -> None:
+    status = RUNNING | {"best": {"trial": "digits-4", "value": "1", "parameters": {"activation": written}}}
+    api.add_experiment(experiment("digits", **status))
+    found = json.loads("\n".join(podtune("best digits -o json")))
+    assert found["parameters"] == {"activation": value}
+    assert type(found["parameters"]["activation"]) is type(value)
+    assert found["checkpoint"] is None
+
+
+def test_best_before_any_result_is_an_error(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits"))
+    assert podtune("best digits", expect=1) == []
+    assert podtune.error == "error: no trial of digits has reported accuracy yet; `podtune watch digits` waits\n"
+
+
+def _add_running_trial(api: FakeApi, containers: list[str]) -> str:
+    api.add_trial(trial(7, **TRAINING))
+    pod = f"/api/v1/namespaces/{NAMESPACE}/pods/digits-7-2"
+    api.objects[pod] = {"spec": {"containers": [{"name": name} for name in containers]}}
+    return pod
+
+
+def test_logs_are_those_of_the_training_program(api: FakeApi, podtune: Command) -> None:
+    pod = _add_running_trial(api, ["proxy", "trial"])
+    api.logs[f"{pod}/log"] = ["epoch 1", "epoch 2"]
+    assert podtune("logs digits-7") == ["epoch 1", "epoch 2"]
+    assert api.asked[-1] == (f"{pod}/log", {"container": "trial"})
+    podtune("logs digits-7 -f --agent")
+    assert api.asked[-1] == (f"{pod}/log", {"container": "podtune-agent", "follow": "true"})
+
+
+def test_logs_of_a_trial_that_has_not_started_say_why(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, state="PENDING", message="0/2 nodes are available: 2 Insufficient nvidia.com/gpu"))
+    podtune("logs digits-7", expect=1)
+    assert podtune.error == "error: digits-7 has no pod yet: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu\n"
+    pod = _add_running_trial(api, ["trial"])
+    api.logs[f"{pod}/log"] = Refused(400, 'container "trial" is waiting to start: PodInitializing')
+    podtune("logs digits-7", expect=1)
+    assert podtune.error.startswith("error: digits-7 has no log yet: epoch 9")
+
+
+def test_logs_of_a_pod_that_is_gone_end_in_its_last_lines(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, **TRAINING, lastAttempt={"logTail": "Traceback\nValueError: boom"}))
+    podtune("logs digits-7", expect=1)
+    assert "the pod digits-7-2 of digits-7 is gone" in podtune.error
+    assert podtune.error.endswith("its last lines were: Traceback | ValueError: boom\n")
+    assert podtune.error.count("\n") == 1
+
+
+COMPLETE = RUNNING | {
+    "state": "Complete",
+    "conditions": [{"type": "Complete", "status": "True", "reason": "TrialsComplete", "message": "24 trials ended"}],
+}
+FAILED = RUNNING | {
+    "state": "Failed",
+    "conditions": [
+        {"type": "Complete", "status": "False", "reason": "AllTrialsFailed"},
+        {"type": "Failed", "status": "True", "reason": "AllTrialsFailed", "message": "all 24 trials failed"},
+    ],
+}
+STALLED = {"conditions": [{"type": "Stalled", "status": "True", "reason": "InvalidSpec", "message": "spec.stop: no"}]}
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "words"),
+    [(COMPLETE, 0, "24 trials ended"), (FAILED, 1, "all 24"), (STALLED, 1, "spec.stop: no")],
+)
+def test_watch_ends_with_the_experiment(
+    api: FakeApi, podtune: Command, ended: dict[str, Any], code: int, words: str
+) -> None:
+    api.scripts[experiments_path(NAMESPACE)] = [
+        Change("RELISTED", {}),
+        Change("ADDED", experiment("digits", **ended)),
+        Change("SYNCED", {}),
+    ]
+    api.scripts[trials_path(NAMESPACE)] = [
+        Change("RELISTED", {}),
+        Change("ADDED", trial(7, **TRAINING)),
+        Change("SYNCED", {}),
+    ]
+    lines = podtune("watch digits", expect=code)
+    assert any("digits-7 RUNNING Training: epoch 9" in line for line in lines)
+    assert words in (lines[-1] if code == 0 else podtune.error)
+
+
+@pytest.mark.parametrize("command", ["describe digits", "best digits", "watch digits"])
+def test_an_unknown_experiment_is_one_line_with_a_remedy(api: FakeApi, podtune: Command, command: str) -> None:
+    nothing = [Change("RELISTED", {}), Change("SYNCED", {})]
+    api.scripts = {experiments_path(NAMESPACE): nothing, trials_path(NAMESPACE): nothing}
+    podtune(command, expect=1)
+    assert podtune.error == "error: no Experiment 'digits' in namespace 'vision'; `podtune list -A` shows all\n"
+
+
+def test_an_unknown_trial_is_one_line_with_a_remedy(podtune: Command) -> None:
+    podtune("logs digits-7 -n audio", expect=1)
+    assert podtune.error.startswith("error: no Trial 'digits-7' in namespace 'audio'; `podtune describe")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("best digits -o toml", "'toml' is not one of 'json', 'yaml'"),
+        ("describe", "Missing argument 'EXPERIMENT'"),
+        ("lst", "No such command 'lst'"),
+        ("list --al", "No such option: --al"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line(podtune: Command, line: str, said: str) -> None:
+    podtune(line, expect=2)
+    assert said in podtune.error
+    assert podtune.error.count("\n") == 1
+
+
+def test_without_arguments_there_is_help(podtune: Command) -> None:
+    assert any("watch" in line for line in podtune(""))
+
+
+def test_the_flags_of_kubectl_reach_the_connection(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(kubeconfig: object, context: object, namespace: object) -> object:
+        raise KubeconfigError(f"{kubeconfig} {context} {namespace}")
+
+    monkeypatch.setattr(cli, "open_api", refuse)
+    assert cli.main(["list", "--kubeconfig", "/k", "--context", "c", "-n", "n"]) == 1
+    assert capsys.readouterr().err == "error: /k c n\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("/bin/kubectl-podtune", "kubectl podtune"), ("/bin/podtune", "podtune")]
+)
+def test_help_speaks_of_the_program_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, podtune: Command, program: str, name: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [program])
+    assert any(f"Usage: {name} list" in line for line in podtune("list --help"))
