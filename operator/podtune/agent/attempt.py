@@ -72,7 +72,12 @@ class Attempt:
         self._unsaid = True
 
     def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
-        """Takes a line of results in, read at `time`; returns a checkpoint that is given up because of it, if any."""
+        """Takes a line of results in, read at `time`.
+
+        Returns:
+            A checkpoint that will not be stored: the line's own where there is no store, or an older one that has to
+            make room. None, mostly.
+        """
         self.done = self.done or line.done
         if not line.is_result:
             return None
@@ -80,10 +85,10 @@ class Attempt:
         metrics, step = self._with_iteration(line.metrics, seq)
         stores = line.checkpoint is not None and self._has_store
         self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
-        if line.checkpoint is None or not stores:
+        if line.checkpoint is None:
             return None
-        metric = str(metrics.get(self._objective, ""))
-        return self.checkpoints.add(PendingCheckpoint(seq, step, line.checkpoint, metric))
+        pending = PendingCheckpoint(seq, step, line.checkpoint, metric=str(metrics.get(self._objective, "")))
+        return self.checkpoints.add(pending) if stores else pending
 
     def set_store_problem(self, problem: StoreProblem | None) -> None:
         """Learns how the store is: None means that it works."""

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from podtune.agent.attempt import Attempt
+from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results_file import ResultsFile
 from podtune.agent.settings import Settings
+from podtune.storage.local_tree import UnusableTree, delete_tree
 from podtune.trial import layout
 from podtune.trial.sharing import make_shared_directory, open_shared
 
@@ -46,11 +48,14 @@ class Intake:
         self._objective = settings.objective
         self._log = log
         self._clock = clock
+        self._directory = settings.directory
+        self._has_store = settings.store is not None
         self._file = ResultsFile(settings.directory / layout.RESULTS)
         self._info_path = settings.directory / layout.RESTORE_INFO
         self._expects_restore = bool(settings.restore_from)
         self._bad_lines = Repeated()
         self._file_errors = Repeated()
+        self._discarded = Repeated()
 
     def poll(self) -> bool:
         """Takes what has been added to the file; returns whether all of it was taken.
@@ -80,11 +85,7 @@ class Intake:
             given_up = self._attempt.add(line, self._clock())
             self._changed.notify_all()
         if given_up is not None:
-            self._log.warning(
-                "checkpoint given up",
-                step=given_up.step,
-                message="checkpoints are written faster than they can be stored; take them less often",
-            )
+            self._discard(given_up)
 
     def _take_lines(self, lines: Iterable[bytes]) -> None:
         for text in lines:
@@ -94,6 +95,18 @@ class Intake:
                 self._complain(str(error))
                 continue
             self.take(line)
+
+    def _discard(self, checkpoint: PendingCheckpoint) -> None:
+        """Frees the disk of a checkpoint that will not be stored."""
+        message = "checkpoints are written faster than they can be stored; take them less often"
+        if not self._has_store:
+            message = "the experiment has no checkpoints.store; a retry starts afresh"
+        if self._discarded.is_worth_saying():
+            self._log.warning("checkpoint given up", step=checkpoint.step, message=message, times=self._discarded.count)
+        try:
+            delete_tree(self._directory, (layout.CHECKPOINTS, checkpoint.name))
+        except (UnusableTree, OSError) as error:
+            self._log.warning("checkpoint stays on disk", checkpoint=checkpoint.name, message=str(error))
 
     def _is_full(self) -> bool:
         with self._changed:

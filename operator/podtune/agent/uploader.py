@@ -185,13 +185,14 @@ class Uploader(threading.Thread):
             # Not permanent: the program's next checkpoint may be a good one.
             self._attempt.set_store_problem(StoreProblem("UnusableCheckpoint", message[:MAX_MESSAGE], permanent=False))
             self._changed.notify_all()
+        self._delete_local(pending)
 
     def _delete_local(self, pending: PendingCheckpoint) -> None:
         try:
             delete_tree(self._directory, (layout.CHECKPOINTS, pending.name))
         except (UnusableTree, OSError) as error:
             self._log.warning(
-                "stored checkpoint stays on disk",
+                "checkpoint stays on disk",
                 checkpoint=pending.name,
                 message=f"{error}; make its directories writable for everyone, or it takes up space until the end",
             )

@@ -101,7 +101,8 @@ class PodSession:
     def _at_exit(self, registered_in: int) -> None:
         """Says that the program is done, where its normal end can mean nothing else.
 
-        A program that traps SIGTERM ends normally when its pod is taken away, too: then only it can tell.
+        A program that traps SIGTERM ends normally when its pod is taken away, too: then only it can tell. An exit code
+        is not seen here, and need not be: one other than 0 speaks for itself.
         """
         if os.getpid() != registered_in or self._done_said or hasattr(sys, "last_value"):
             return

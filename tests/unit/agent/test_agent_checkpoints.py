@@ -246,3 +246,26 @@ class TestRestore:
     def test_a_malformed_list_is_an_error(self, run):
         with pytest.raises(SettingsError, match="PODTUNE_RESTORE_FROM"):
             run(PODTUNE_RESTORE_FROM='[{"uri": 1}]')
+
+
+def test_without_a_store_checkpoints_do_not_fill_the_disk(operator, start_agent, tmp_path):
+    agent = start_agent()
+    (tmp_path / "mine").mkdir()
+    wait_until((agent.directory / "checkpoints").exists)
+    name = take_snapshot(tmp_path / "mine", agent.directory / "checkpoints")
+    agent.write(dumps(accuracy=1, _checkpoint=name))
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    agent.end()
+    assert not operator.results[1].checkpoint
+    assert list((agent.directory / "checkpoints").iterdir()) == []
+    assert "no checkpoints.store" in agent.log.getvalue()
+
+
+def test_checkpoints_that_come_too_fast_do_not_fill_the_disk(agent, report, store, operator):
+    store.failure = Unreachable("bucket 'models' does not answer")
+    names = [report(f"w{step}", accuracy=step) for step in range(1, 9)]
+    wait_until(lambda: len(list((agent.directory / "checkpoints").iterdir())) <= 5)
+    store.failure = None
+    operator.wait_for(lambda: f"s3://models/{ROOT}/8" in operator.commits)
+    assert not (agent.directory / "checkpoints" / names[1]).exists()
+    assert "take them less often" in agent.log.getvalue()
