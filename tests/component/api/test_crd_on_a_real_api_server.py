@@ -18,7 +18,7 @@ from podtune.api.validation import InvalidSpec, parse_experiment
 pytestmark = [pytest.mark.cluster]
 
 HERE = Path(__file__).parent
-CRDS = HERE.parents[2] / "crds"
+CHART = HERE.parents[2] / "charts" / "podtune-crds"
 BAD = sorted((HERE / "bad").glob("*.yaml"))
 NAMESPACE = "podtune-component-api"
 
@@ -32,8 +32,12 @@ def _kubectl(*arguments: str, manifest: dict | None = None) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def kubectl() -> Iterator[Kubectl]:
-    applied = _kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    assert applied.returncode == 0, applied.stderr
+    # As `make demo` does it: a definition that Helm does not own would be in its way.
+    release = ["podtune-crds", str(CHART), "--namespace=podtune-system", "--create-namespace", "--take-ownership"]
+    installed = subprocess.run(
+        ["helm", "upgrade", "--install", *release], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert installed.returncode == 0, installed.stderr
     for name in ("experiments.podtune.dev", "trials.podtune.dev"):
         ready = _kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
         assert ready.returncode == 0, ready.stderr
