@@ -6,7 +6,9 @@ Needs the local cluster: `python -m e2e.cluster up`, then pytest with `-m cluste
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.cli.kubeconfig import connect
 
 pytestmark = [pytest.mark.cluster]
 
@@ -102,22 +105,36 @@ def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl,
     assert parse_experiment(stored) == parse_experiment(good)
 
 
+def _row(plural: str, name: str, status: dict) -> dict[str, object]:
+    """Writes a status; returns what `kubectl get` shows of it, by the same answer: an operator may run here too."""
+    connection = connect()
+    request = urllib.request.Request(
+        f"{connection.server}/apis/podtune.dev/v1alpha1/namespaces/{NAMESPACE}/{plural}/{name}/status",
+        method="PATCH",
+        data=json.dumps({"status": status}).encode(),
+        headers={
+            "Content-Type": "application/merge-patch+json",
+            "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io",
+            **connection.headers,
+        },
+    )
+    with urllib.request.urlopen(request, context=connection.tls, timeout=30) as answer:
+        table = json.load(answer)
+    shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
+    return dict(zip(shown, table["rows"][0]["cells"], strict=False))
+
+
 def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: dict) -> None:
     good["metadata"]["name"] = "shown"
     _create(kubectl, good)
     status = {
-        "observedGeneration": 1,
         "state": "Running",
         "trials": {"total": 9, "running": 3, "paused": 2, "terminated": 3, "error": 1},
         "best": {"trial": "shown-4", "value": "0.972"},
     }
-    patched = kubectl(
-        "patch", "pexp/shown", "--subresource=status", "--type=merge", "-p", yaml.safe_dump({"status": status})
-    )
-    assert patched.returncode == 0, patched.stderr
-    header, row = (line.split() for line in kubectl("get", "experiments.podtune.dev", "shown").stdout.splitlines())
-    assert header == ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
-    assert row[:-1] == ["shown", "Running", "9", "3", "2", "3", "1", "0.972"]
+    row = _row("experiments", "shown", status)
+    assert list(row) == ["Name", "State", "Trials", "Running", "Paused", "Done", "Failed", "Best", "Age"]
+    assert list(row.values())[:-1] == ["shown", "Running", 9, 3, 2, 3, 1, "0.972"]
 
 
 def _trial(name: str) -> dict:
@@ -133,10 +150,9 @@ def test_kubectl_get_shows_a_trials_state_and_best_value(kubectl: Kubectl) -> No
     made = _create(kubectl, _trial("shown-7"))
     assert made["spec"]["desiredState"] == "Running"
     status = {"state": "RUNNING", "reason": "Training", "attempt": 2, "failures": 1, "bestValue": "0.964"}
-    kubectl("patch", "ptrial/shown-7", "--subresource=status", "--type=merge", "-p", yaml.safe_dump({"status": status}))
-    header, row = (line.split() for line in kubectl("get", "trials.podtune.dev", "shown-7").stdout.splitlines())
-    assert header == ["NAME", "STATE", "REASON", "ATTEMPT", "FAILURES", "BEST", "AGE"]
-    assert row[:-1] == ["shown-7", "RUNNING", "Training", "2", "1", "0.964"]
+    row = _row("trials", "shown-7", status)
+    assert list(row) == ["Name", "State", "Reason", "Attempt", "Failures", "Best", "Age"]
+    assert list(row.values())[:-1] == ["shown-7", "RUNNING", "Training", 2, 1, "0.964"]
     assert "shown-7" in kubectl("get", "podtune").stdout
 
 
@@ -155,7 +171,10 @@ FIXED = {
 def stored(kubectl: Kubectl) -> dict:
     manifest = yaml.safe_load((HERE / "good.yaml").read_text())
     manifest["metadata"]["name"] = "changed"
-    return _create(kubectl, manifest)
+    made = _create(kubectl, manifest)
+    # Whatever an operator that runs here writes meanwhile.
+    del made["metadata"]["resourceVersion"]
+    return made
 
 
 @pytest.mark.parametrize("field", FIXED)
@@ -180,6 +199,7 @@ def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict) -> N
 
 def test_a_trial_can_be_stopped_but_not_changed_or_started_again(kubectl: Kubectl) -> None:
     trial = _create(kubectl, _trial("fixed-7"))
+    del trial["metadata"]["resourceVersion"]
     trial["spec"]["parameters"]["learning_rate"] = "0.1"
     refused = kubectl("replace", "-f", "-", manifest=trial)
     assert "parameters of a trial can't be changed; only desiredState can" in refused.stderr
