@@ -80,7 +80,7 @@ ENTRYPOINT ["podtune-operator"]
 
 # --- examples: training programs; all they need of Podtune is podtune.trial -------------------------------------------
 FROM build AS examples-build
-COPY requirements/examples.txt /requirements.txt
+COPY examples/digits/requirements.txt /requirements.txt
 RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && find sklearn scipy -type d -name tests -prune -exec rm -r {} + \
     && ${COMPILE} /opt/podtune/lib \
