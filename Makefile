@@ -29,6 +29,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m podtune.api.crd --check
+	@$(BIN)/python docs/generate_reference.py --check
 
 .PHONY: unit
 unit: install ## Run the tests that need nothing but Python
@@ -65,6 +66,7 @@ replay: install ## Make the golden files of the schedulers anew from the referen
 .PHONY: generate
 generate: install ## Write everything that is generated from the models
 	@$(BIN)/python -m podtune.api.crd --write
+	@$(BIN)/python docs/generate_reference.py --write
 
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes

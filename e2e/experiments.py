@@ -18,6 +18,7 @@ RESTRICTED: Object = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "runAsNonRoot": True,
+    "runAsUser": 10001,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 

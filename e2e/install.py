@@ -1,6 +1,6 @@
 """Builds the images of this checkout, loads them into the local cluster, and installs the operator there by Helm.
 
-    python -m e2e.install
+python -m e2e.install
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Image:
         return f"{self.repository}:dev"
 
 
-IMAGES = [Image("operator"), Image("agent")]
+IMAGES = [Image("operator"), Image("agent"), Image("examples")]
 
 
 def build(cluster: Cluster) -> dict[str, str]:

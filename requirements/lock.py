@@ -14,9 +14,10 @@ FILES: dict[str, list[str]] = {
     "operator.txt": ["--extra", "operator", "pyproject.toml"],
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
-    "examples.txt": ["requirements/examples.in"],
+    "replay.txt": ["requirements/replay.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],
+    "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],
 }
 
 

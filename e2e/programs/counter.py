@@ -10,6 +10,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -19,6 +20,8 @@ from podtune import trial
 
 
 def main() -> None:
+    # The first process of a container is not ended by a signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parameters = trial.params()
     base = float(parameters["base"])
     epochs = int(os.environ.get("EPOCHS", "3"))

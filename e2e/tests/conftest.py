@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.install import OPERATOR_NAMESPACE
 
 from e2e.cluster import Cluster
 from e2e.experiments import STORE_SECRET
+from e2e.install import OPERATOR_NAMESPACE
 from e2e.kubernetes import Kubernetes
 
 

@@ -61,11 +61,13 @@ def test_results_are_read_off_standard_output(namespace: Kubernetes) -> None:
 
 
 def test_results_of_a_shell_script_are_read_from_the_file(namespace: Kubernetes) -> None:
-    script = 'for e in 1 2 3; do echo "{\\"epoch\\": $e, \\"value\\": $PODTUNE_PARAM_base}" >> /podtune/results.jsonl; done'
+    script = (
+        'for e in 1 2 3; do echo "{\\"epoch\\": $e, \\"value\\": $PODTUNE_PARAM_base}" >> /podtune/results.jsonl; done'
+    )
     namespace.apply(
         experiment(
             "shell",
-            counter(image="localhost/busybox:1", command=["sh", "-c", script], env=[]) | {"env": []},
+            counter(image="localhost/busybox:1", command=["sh", "-c", script]),
         )
     )
     namespace.wait_for_condition("experiments.podtune.dev", "shell", COMPLETE)
@@ -94,7 +96,9 @@ def test_parameters_come_by_file_environment_and_argument(namespace: Kubernetes)
 
 def test_never_more_pods_than_places_and_all_trials_get_their_turn(namespace: Kubernetes) -> None:
     namespace.apply(
-        experiment("queue", counter({"EPOCHS": "2"}), search={"algorithm": "random", "maxTrials": 6}, maxConcurrentTrials=2)
+        experiment(
+            "queue", counter({"EPOCHS": "2"}), search={"algorithm": "random", "maxTrials": 6}, maxConcurrentTrials=2
+        )
     )
     most = 0
 
@@ -116,7 +120,9 @@ def test_two_experiments_in_two_namespaces_do_not_meet(cluster: Cluster, namespa
     try:
         for kubernetes, epochs in ((namespace, "2"), (other, "4")):
             kubernetes.apply(
-                experiment("twin", counter({"EPOCHS": epochs}), checkpoints={"store": store(cluster)}, maxConcurrentTrials=2)
+                experiment(
+                    "twin", counter({"EPOCHS": epochs}), checkpoints={"store": store(cluster)}, maxConcurrentTrials=2
+                )
             )
         for kubernetes, epochs in ((namespace, "2"), (other, "4")):
             kubernetes.wait_for_condition("experiments.podtune.dev", "twin", COMPLETE)
@@ -130,7 +136,9 @@ def test_two_experiments_in_two_namespaces_do_not_meet(cluster: Cluster, namespa
 def test_a_grid_is_tried_whole_and_then_the_experiment_is_complete(namespace: Kubernetes) -> None:
     parameters = [{"name": "base", "choice": {"values": [1, 2, 3]}}]
     namespace.apply(
-        experiment("grid", counter({"EPOCHS": "1"}), parameters=parameters, search={"algorithm": "grid", "maxTrials": 10})
+        experiment(
+            "grid", counter({"EPOCHS": "1"}), parameters=parameters, search={"algorithm": "grid", "maxTrials": 10}
+        )
     )
     namespace.wait_for_condition("experiments.podtune.dev", "grid", COMPLETE)
     resource = namespace.get("experiments.podtune.dev", "grid")

@@ -1,0 +1,129 @@
+"""Trials a second, beside pods a second of a bare Job: the same pods on the same fake nodes of the same API server."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from e2e.bench.audit import AuditLog
+from e2e.bench.processor_time import resident_bytes, seconds
+from e2e.cluster import Cluster
+from e2e.install import OPERATOR_NAMESPACE, RELEASE
+from e2e.kubernetes import Kubernetes, Object, eventually
+
+OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
+DEADLINE = 900.0
+
+CONTAINER: Object = {
+    "name": "trial",
+    "image": "localhost/busybox:1",
+    "command": ["true"],
+    "resources": {"requests": {"cpu": "10m"}},
+}
+PLACEMENT: Object = {
+    "nodeSelector": {"podtune.dev/role": "fake"},
+    "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
+}
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """How a bare Job did."""
+
+    pods: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Pods a second."""
+        return self.pods / self.seconds
+
+
+@dataclass(frozen=True)
+class ExperimentRun:
+    """How an Experiment did.
+
+    Attributes:
+        seconds: From its creation to its completion.
+        writes: The operator's writes by verb and resource.
+        processor_seconds: What the operator used.
+        resident_bytes: The operator's memory at the end.
+    """
+
+    trials: int
+    seconds: float
+    processor_seconds: float
+    resident_bytes: int
+    writes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        """Trials a second."""
+        return self.trials / self.seconds
+
+
+def run_job(kubernetes: Kubernetes, pods: int, parallelism: int) -> JobRun:
+    """Runs a Job of as many no-op pods."""
+    spec = {"restartPolicy": "Never", "containers": [CONTAINER], **PLACEMENT}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "bare"},
+        "spec": {"completions": pods, "parallelism": parallelism, "template": {"spec": spec}},
+    }
+    kubernetes.apply(job)
+    kubernetes.wait_for_condition("job", "bare", "Complete", deadline=DEADLINE)
+    status = kubernetes.get("job", "bare")["status"]
+    return JobRun(pods, _moment(status["completionTime"]) - _moment(status["startTime"]))
+
+
+def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parallelism: int) -> ExperimentRun:
+    """Runs an Experiment of as many no-op trials."""
+    container = _operator_container(Kubernetes(cluster, OPERATOR_NAMESPACE))
+    audit = AuditLog(cluster.audit_log)
+    before = seconds(container)
+    kubernetes.apply(_experiment(trials, parallelism))
+    status = eventually(
+        lambda: kubernetes.get("experiments.podtune.dev", "bare").get("status", {}),
+        lambda status: status.get("state") in ("Complete", "Failed"),
+        deadline=DEADLINE,
+    )
+    if status["trials"]["terminated"] != trials:
+        raise RuntimeError(f"of {trials} trials {json.dumps(status['trials'])}")
+    used = seconds(container) - before
+    created = kubernetes.get("experiments.podtune.dev", "bare")["metadata"]["creationTimestamp"]
+    return ExperimentRun(
+        trials=trials,
+        seconds=_moment(status["completionTime"]) - _moment(created),
+        processor_seconds=used,
+        resident_bytes=resident_bytes(container),
+        writes=audit.writes(OPERATOR_USER, kubernetes.namespace),
+    )
+
+
+def _experiment(trials: int, parallelism: int) -> Object:
+    return {
+        "apiVersion": "podtune.dev/v1alpha1",
+        "kind": "Experiment",
+        "metadata": {"name": "bare"},
+        "spec": {
+            "objective": {"metric": "value", "mode": "max"},
+            "parameters": [{"name": "base", "float": {"min": 0, "max": 1}}],
+            "search": {"algorithm": "random", "maxTrials": trials, "seed": 1},
+            "maxConcurrentTrials": parallelism,
+            "trialTemplate": {"spec": {"containers": [CONTAINER], **PLACEMENT}},
+        },
+    }
+
+
+def _operator_container(operator: Kubernetes) -> str:
+    """ID of the leading operator's container."""
+    pod = operator.list("pods", "podtune.dev/leader=true")[0]
+    found: str = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    return found
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

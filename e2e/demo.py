@@ -1,0 +1,131 @@
+"""`make demo`: from nothing to a finished experiment on a real Kubernetes, with a word on where the time went.
+
+python -m e2e.demo
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from e2e import install
+from e2e.cluster import Cluster
+from e2e.cluster.errors import ClusterError
+from e2e.kubernetes import Kubernetes
+
+NAMESPACE = "demo"
+EXPERIMENT = "digits"
+MANIFEST = install.ROOT / "examples" / "digits" / "experiment.yaml"
+WANTED = 0.97
+DEADLINE = 600
+
+
+@dataclass
+class Stopwatch:
+    """Says what is done, and how long each step took."""
+
+    now: Callable[[], float]
+    steps: list[tuple[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        print(f"==> {name}", flush=True)
+        begun = self.now()
+        yield
+        self.steps.append((name, self.now() - begun))
+
+    def report(self) -> None:
+        print("\nWhere the time went:")
+        for name, seconds in self.steps:
+            print(f"  {seconds:6.1f} s  {name}")
+        print(f"  {sum(seconds for _, seconds in self.steps):6.1f} s  in all")
+
+
+def prepare(kubernetes: Kubernetes, cluster: Cluster) -> None:
+    """A namespace that was not there before, with the bucket's credentials."""
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    keys = {"accessKeyID": cluster.s3.access_key, "secretAccessKey": cluster.s3.secret_key}
+    data = {name: base64.b64encode(value.encode()).decode() for name, value in keys.items()}
+    kubernetes.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "podtune-s3"}, "data": data})
+
+
+def run_experiment(kubernetes: Kubernetes, cluster: Cluster) -> None:
+    """Applies the example's manifest and watches it to its end."""
+    print(f"$ kubectl apply -f {MANIFEST.relative_to(install.ROOT)}")
+    print(kubernetes.kubectl("apply", "-f", str(MANIFEST)), end="")
+    print(f"$ kubectl podtune watch {EXPERIMENT}", flush=True)
+    watching = [str(install.ROOT / ".venv" / "bin" / "podtune"), "watch", EXPERIMENT, "--namespace", NAMESPACE]
+    with cluster.popen(watching) as process:
+        try:
+            process.wait(DEADLINE)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            raise ClusterError(f"the experiment did not end within {DEADLINE} s") from late
+    kubernetes.wait_for_condition("experiments.podtune.dev", EXPERIMENT, "Complete", deadline=30)
+
+
+def tell_result(kubernetes: Kubernetes, cluster: Cluster) -> bool:
+    """Says what came out, looks for the checkpoint in the bucket, and whether the accuracy is what it should be."""
+    status = kubernetes.get("experiments.podtune.dev", EXPERIMENT)["status"]
+    best, trials = status["best"], status["trials"]
+    key = best["checkpoint"].removeprefix(f"s3://{cluster.s3.bucket}/")
+    manifest = json.loads(cluster.s3_client.get(f"{key}/manifest.json"))
+    size = sum(file["size"] for file in manifest["files"])
+    print(f"""
+The experiment is complete.
+  best accuracy   {float(best["value"]):.4f} ({best["trial"]})
+  parameters      {", ".join(f"{name}={value}" for name, value in best["parameters"].items())}
+  trials          {trials["total"]}, of which ASHA stopped {trials["stoppedEarly"]} early
+  best checkpoint {best["checkpoint"]} ({size} bytes in {len(manifest["files"])} files)""")
+    if float(best["value"]) < WANTED:
+        print(f"error: the best accuracy is below {WANTED}", file=sys.stderr)
+        return False
+    return True
+
+
+def say_goodbye() -> None:
+    print("""
+The cluster stays up (its GPUs are simulated: counted by the scheduler, with no device behind them). Look around:
+  .venv/bin/python -m e2e.cluster kubectl get experiments.podtune.dev,trials.podtune.dev,pods -A
+  .venv/bin/python -m e2e.cluster exec -- .venv/bin/podtune list -n demo
+  .venv/bin/python -m e2e.cluster exec -- .venv/bin/podtune best digits -n demo
+Remove it:
+  make down""")
+
+
+def main() -> int:
+    """Runs the demo; returns the exit code."""
+    watch = Stopwatch(time.monotonic)
+    try:
+        with watch.step("Kubernetes, built from source where it is not in the cache, and an S3 server"):
+            if subprocess.run([sys.executable, "-m", "e2e.cluster", "up"], check=False).returncode != 0:
+                return 1
+        cluster = Cluster.connect()
+        kubernetes = Kubernetes(cluster, NAMESPACE)
+        with watch.step("images of the operator, the agent and the example"):
+            versions = install.build(cluster)
+        with watch.step("helm install podtune"):
+            install.install(cluster, versions)
+        with watch.step("a namespace with the bucket's credentials"):
+            prepare(kubernetes, cluster)
+        with watch.step(f"experiment {EXPERIMENT}"):
+            run_experiment(kubernetes, cluster)
+        good = tell_result(kubernetes, cluster)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    watch.report()
+    say_goodbye()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
