@@ -73,6 +73,7 @@ class Log:
         self.lines = []
         self.ended = False
         self.breaks_after = None
+        self.rotations = 0
         self.requests = []
         self.changed = threading.Condition()
         operator.log_lines = self._stream
@@ -87,13 +88,22 @@ class Log:
             self.ended = True
             self.changed.notify_all()
 
+    def rotate(self):
+        """Ends the streams there are, as if all had been said."""
+        with self.changed:
+            self.rotations += 1
+            self.changed.notify_all()
+
     def _stream(self, since):
         with self.changed:
+            rotations = self.rotations
             self.requests.append(since)
             number = next((n for n, line in enumerate(self.lines) if line.decode().startswith(since)), 0)
         while True:
             with self.changed:
-                assert self.changed.wait_for(lambda n=number: self.ended or n < len(self.lines), 20)
+                assert self.changed.wait_for(
+                    lambda n=number: self.ended or n < len(self.lines) or self.rotations > rotations, 20
+                )
                 if number >= len(self.lines):
                     return
                 if self.breaks_after == number:
@@ -155,6 +165,21 @@ def test_a_stream_that_breaks_after_the_end_of_the_program_is_not_its_end(operat
     log.end()
     commit = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN}).end()
     assert (commit.seq, commit.acked_seq, commit.complete) == (2, 2, True)
+
+
+def test_a_stream_that_was_begun_before_the_end_of_the_program_may_lack_the_last_lines(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
+    log.print("epoch=1 loss=0.5")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    ending = threading.Thread(target=agent.end)
+    ending.start()
+    wait_until(agent.settings.termination_log.exists)
+    log.rotate()
+    wait_until(lambda: len(log.requests) == 2)
+    log.print("epoch=2 loss=0.5")
+    log.end()
+    ending.join(20)
+    assert operator.acked_seq == 2
 
 
 def test_a_stream_that_does_not_end_makes_the_results_incomplete(operator, start_agent, log):
