@@ -40,8 +40,9 @@ from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine, Unseen
+from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_planner import TrialPlanner
+from podtune.runner.unseen import Unseen
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.stoppers import make_experiment_stopper, make_trial_stopper
 

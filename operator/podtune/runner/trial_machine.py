@@ -11,12 +11,12 @@ over; its logs are fetched if they are needed; the end is classified and written
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip, find_condition
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
-from podtune.api.trial import Checkpoint, Decision, PodRef, TrialStatus
+from podtune.api.trial import Checkpoint, Decision, PodRef
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
@@ -32,6 +32,7 @@ from podtune.runner.actions import Logs
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.unseen import Unseen
 from podtune.trial.layout import ITERATION
 
 NEVER = float("inf")
@@ -48,25 +49,6 @@ class TrialContext:
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
     judge: Callable[[TrialMachine, Result, float], None]
     """Shows a result to stopper and scheduler, and records their decision."""
-
-
-@dataclass(slots=True)
-class Unseen:
-    """What was asked of the API server and is not seen yet, and what was seen last: no object tells of it.
-
-    It outlives the machine that asked, which may be made anew at any time.
-
-    Attributes:
-        statuses: Statuses that are being written, or may have been, onto the version that is known.
-        deletions: UIDs of pods whose deletion was accepted.
-        creation_until: Until then, a pod whose creation got no answer may still show up.
-        gone: UIDs of pods that are gone: later news of them is old news.
-    """
-
-    statuses: list[TrialStatus] = field(default_factory=list)
-    deletions: set[str] = field(default_factory=set)
-    creation_until: float = 0.0
-    gone: set[str] = field(default_factory=set)
 
 
 class TrialMachine:
@@ -245,19 +227,23 @@ class TrialMachine:
         self.touch(now + self.context.settings.result_debounce)
 
     def accept(self, commit: CheckpointCommit, now: float) -> None:
-        """Records a checkpoint of the current attempt; one from elsewhere is passed over."""
+        """Records a checkpoint of the current attempt; one from elsewhere is passed over.
+
+        Of a trial that was stopped no more is wanted than the checkpoint of its last result, or else the next one.
+        """
         home = self._home
         if not home or not commit.uri.startswith(home):
             return
         newest = max((c.step for c in self.status.checkpoints if c.uri.startswith(home)), default=-1)
-        if commit.step <= newest:
+        decision = self.status.decision
+        if commit.step <= newest or (decision is not None and self.is_stopped and newest >= decision.step):
             return
         checkpoint = Checkpoint(step=commit.step, uri=commit.uri, digest=commit.digest, metric=self._value_at(commit))
         for seq in [seq for seq in self.checkpoint_values if seq <= commit.seq]:
             del self.checkpoint_values[seq]
         spec = self.context.spec
         self.status = checkpoints.accept(self.status, checkpoint, spec.checkpoints.keep, spec.objective)
-        waited_for = self.status.decision is not None and commit.step >= self.status.decision.step
+        waited_for = decision is not None and commit.step >= decision.step
         self.touch(now if waited_for else now + self.context.settings.checkpoint_debounce)
 
     def decide(self, decision: Decision, *, now: float, ticket: int = 0, wait: float = 0.0) -> None:

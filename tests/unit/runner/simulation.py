@@ -11,7 +11,7 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.trial import TrialStatus
@@ -40,6 +40,7 @@ from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, 
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
 from tests.unit.tuning.manifests import experiment as make_spec
 
+ActionT = TypeVar("ActionT")
 START = 1_700_000_000.0
 STORE = {"bucket": "bucket", "prefix": "demo"}
 
@@ -108,6 +109,8 @@ class Simulation:
         self.pods: dict[str, SimulatedPod] = {}
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
+        self.unreachable = False
+        """Whether no report of an agent reaches the operator."""
         self.frozen = False
         """Whether nothing happens in pods any more, so that the operator comes to rest."""
         self.machine: ExperimentMachine | None = None
@@ -182,6 +185,10 @@ class Simulation:
         self._flying.clear()
         self._decide_at = float("inf")
         self.after(self.jitter(self.weather.downtime) + 2 * self.weather.latency, self.boot)
+
+    def wake(self) -> None:
+        """Has the operator decide, after the test has told it something."""
+        self._wake(self.now)
 
     def _wake(self, at: float) -> None:
         if at < self._decide_at:
@@ -288,9 +295,8 @@ class Simulation:
         status = self.api.trials[pod.trial].status if pod.trial in self.api.trials else TrialStatus()
         ended = status.last_attempt is not None and status.last_attempt.attempt >= pod.attempt
         decided = status.decision is not None and status.decision.attempt == pod.attempt
-        assert ended or decided or status.state is not None and status.state.is_finished, (
-            f"{pod.name} deleted too early"
-        )
+        finished = status.state is not None and status.state.is_finished
+        assert ended or decided or finished, f"{pod.name} deleted too early"
 
     def _propose(self, action: Propose) -> tuple[Configuration, ...]:
         spec = self.api.experiment.spec
@@ -315,7 +321,7 @@ class Simulation:
     def post(self, trial: str, pod: str, report: Report) -> Reply | Unaccepted | None:
         """An agent posts a report; None where no answer comes."""
         lost = self.random.random() < self.weather.loses_report
-        if self.machine is None or (lost and self.random.random() < 0.5):
+        if self.machine is None or self.unreachable or (lost and self.random.random() < 0.5):
             return None
         answer = self.machine.report(trial, pod, report, self.now)
         self._wake(self.now)
@@ -331,11 +337,10 @@ class Simulation:
                 self.bucket.remove(uri)
 
     def _watched(self, thing: Thing) -> None:
+        life = self._life
         for _ in range(1 + (self.random.random() < self.weather.repeats)):
             self._pending += 1
-            life = self._life
-            delay = self.random.uniform(0, self.weather.watch_delay)
-            self.after(delay, lambda: self._watch_event(life, thing))
+            self.after(self.random.uniform(0, self.weather.watch_delay), lambda: self._watch_event(life, thing))
 
     def _watch_event(self, life: int, thing: Thing) -> None:
         if life != self._life:
@@ -382,8 +387,14 @@ class Simulation:
     def status(self, index: int = 0) -> TrialStatus:
         return self.api.trials[f"e-{index}"].status
 
-    def actions(self, kind: type[Action]) -> list[Action]:
+    def status_exists(self, index: int = 0) -> bool:
+        return f"e-{index}" in self.api.trials
+
+    def actions(self, kind: type[ActionT]) -> list[ActionT]:
         return [action for action in self.log if isinstance(action, kind)]
+
+    def created_pods(self) -> list[CreatePod]:
+        return self.actions(CreatePod)
 
     def rebuilt(self) -> ExperimentMachine:
         """Another machine of the same objects."""

@@ -1,0 +1,205 @@
+"""The table of DESIGN.md, "Failures", row by row: what is seen of an attempt, and what it counts as."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtune.api.names import TrialReason, TrialState
+from podtune.api.pod_template import RESTORE_CONTAINER
+from podtune.api.trial import Decision
+from podtune.runner.failures import FailureClass, classify
+from podtune.runner.records import ContainerEnd, Pod, PodPhase
+from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import START, STORE, Simulation, spec
+
+BACKOFF = {"initial": "10s", "max": "6m"}
+ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
+DECIDED = Decision(action="STOP", reason="StoppedByScheduler", message="below the cutoff", attempt=1)
+
+
+def pod(phase: PodPhase = PodPhase.FAILED, **fields: object) -> Pod:
+    return Pod("e-0-1", "uid", "e-0", 1, phase, **{"training": True, "node": "n1", **fields})  # type: ignore[arg-type]
+
+
+def exited(code: int, reason: str = "Error", name: str = "trial") -> tuple[ContainerEnd, ...]:
+    return (ContainerEnd(name, code, reason),)
+
+
+DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE, FailureClass.USER
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (pod(disruption="EvictionByEvictionAPI: drained", ends=exited(143)), DISRUPTION),
+        (pod(disruption="PreemptionByScheduler: preempted", ends=exited(137)), DISRUPTION),
+        (pod(disruption="TerminationTarget: preempted by Kueue", ends=exited(1)), DISRUPTION),
+        (pod(reason="NodeLost"), DISRUPTION),
+        (pod(reason="Terminated", message="Pod was terminated in response to imminent node shutdown"), DISRUPTION),
+        (pod(deleting=True, interrupted=True, ends=exited(143)), DISRUPTION),
+        (pod(PodPhase.RUNNING, gone=True), DISRUPTION),
+        (pod(PodPhase.PENDING, gone=True, training=False), DISRUPTION),
+        (pod(reason="OutOfcpu", training=False), INFRASTRUCTURE),
+        (pod(reason="UnexpectedAdmissionError", training=False), INFRASTRUCTURE),
+        (pod(training=False), INFRASTRUCTURE),
+        (pod(training=False, ends=exited(1, name=RESTORE_CONTAINER)), INFRASTRUCTURE),
+        (pod(ends=exited(137, "OOMKilled")), USER),
+        (pod(reason="Evicted", message="ephemeral storage exceeds", ends=exited(137)), USER),
+        (pod(ends=exited(1)), USER),
+        (pod(ends=exited(143)), USER),
+        (pod(ends=exited(3)), FailureClass.FINAL),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0)), FailureClass.COMPLETE),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0), gone=True), FailureClass.COMPLETE),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True, interrupted=True), DISRUPTION),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted"), DISRUPTION),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True, interrupted=False), FailureClass.COMPLETE),
+    ],
+    ids=lambda value: str(value) if isinstance(value, FailureClass) else "",
+)
+def test_what_an_attempt_counts_as(seen: Pod, expected: FailureClass) -> None:
+    assert classify(seen, None, said_done=False, non_retriable=[3]).failure_class is expected
+
+
+@pytest.mark.parametrize(
+    "seen", [pod(ends=exited(143), deleting=True, interrupted=True), pod(gone=True), pod(ends=exited(1))]
+)
+def test_what_we_deleted_ourselves_counts_as_nothing_else(seen: Pod) -> None:
+    outcome = classify(seen, DECIDED, said_done=False, non_retriable=[1])
+    assert (outcome.failure_class, outcome.reason) == (FailureClass.OURS, "StoppedByScheduler")
+
+
+def test_a_program_that_had_said_it_was_done_is_complete_although_it_was_taken_away() -> None:
+    seen = pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted", interrupted=True)
+    assert classify(seen, None, said_done=True, non_retriable=[]).failure_class is FailureClass.COMPLETE
+
+
+def test_a_program_that_fails_is_not_complete_whatever_it_had_said() -> None:
+    assert classify(pod(ends=exited(1)), None, said_done=True, non_retriable=[]).failure_class is USER
+
+
+def test_the_remedy_for_too_little_memory_is_named() -> None:
+    outcome = classify(pod(ends=exited(137, "OOMKilled")), None, said_done=False, non_retriable=[])
+    assert outcome.message == "container trial used more memory than its limit; raise resources.limits.memory"
+
+
+# What follows for the trial
+
+
+def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.CRASH, 2),) * 3})
+    simulation = Simulation(spec(**ONE, failures={"maxFailures": 2, "backoff": BACKOFF}), program).run()
+    status = simulation.status()
+    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, 3)
+    assert status.message == "container trial ended with exit code 1; that was failure 3, maxFailures is 2"
+    assert status.last_attempt is not None
+    assert status.last_attempt.exit_code == 1
+    assert status.last_attempt.log_tail.endswith("ValueError: boom")
+    assert [action.attempt for action in simulation.created_pods()] == [1, 2, 3]
+
+
+def test_a_crash_resumes_at_the_last_committed_checkpoint() -> None:
+    program = Program(steps=6, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    simulation = Simulation(spec(**ONE, checkpoints={"store": STORE}), program).run()
+    second = simulation.created_pods()[1]
+    assert [checkpoint.step for checkpoint in second.restore] == [4, 2]
+    assert simulation.pods["e-0-2"].restored.step == 4
+    assert simulation.status().state is TrialState.TERMINATED
+    assert simulation.status().iteration == 6
+
+
+def test_the_message_tells_what_an_attempt_resumed_from() -> None:
+    program = Program(steps=9, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    simulation = Simulation(spec(**ONE, checkpoints={"store": STORE}), program)
+    simulation.run(until=lambda: "e-0-2" in simulation.pods and simulation.status().iteration > 6)
+    assert "; attempt 2 resumed from iteration 4 after exit code 1" in simulation.status().message
+
+
+def test_a_retry_waits_for_twice_as_long_each_time() -> None:
+    program = Program(steps=1, mishaps={0: (Mishap(Fate.CRASH),) * 4})
+    simulation = Simulation(spec(**ONE, failures={"maxFailures": 3, "backoff": BACKOFF}), program)
+    waits = []
+    for attempt in (2, 3, 4):
+        simulation.run(
+            until=lambda attempt=attempt: simulation.status_exists() and simulation.status().failures == attempt - 1
+        )
+        failed = simulation.now
+        simulation.run(until=lambda attempt=attempt: f"e-0-{attempt}" in simulation.pods)
+        waits.append(simulation.now - failed)
+    for wait, longest in zip(waits, (10, 20, 40), strict=True):
+        assert longest / 2 - 1 <= wait <= longest
+
+
+def test_disruptions_spend_no_failure_but_are_capped() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.EVICTED, 1),) * 3})
+    failures = {"maxFailures": 0, "maxDisruptions": 2, "backoff": BACKOFF}
+    simulation = Simulation(spec(**ONE, failures=failures), program).run()
+    status = simulation.status()
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED)
+    assert (status.failures, status.disruptions) == (0, 3)
+    assert status.message == "EvictionByEvictionAPI: drained; that was disruption 3, maxDisruptions is 2"
+
+
+def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1, exit_code=3),)})
+    simulation = Simulation(spec(**ONE, failures={"nonRetriableExitCodes": [3]}), program).run()
+    status = simulation.status()
+    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.NON_RETRIABLE_EXIT_CODE, 1)
+    assert len(simulation.pods) == 1
+
+
+def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.STUCK),)})
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program)
+    simulation.run(100.0)
+    assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.CANNOT_START)
+    assert simulation.status().message == 'ImagePullBackOff: Back-off pulling image "nowhere"'
+    simulation.run()
+    status = simulation.status()
+    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.START_DEADLINE_EXCEEDED, 1)
+    assert status.last_attempt is not None
+    assert status.last_attempt.failure_class == FailureClass.FINAL
+    assert status.message.endswith("(for longer than failures.startDeadline, 2m)")
+    assert 120 <= simulation.now - START <= 130
+
+
+def test_a_pod_that_admission_refuses_spends_no_failure() -> None:
+    from podtune.runner.actions import CreatePod, Outcome, Verdict
+
+    simulation = Simulation(spec(**ONE, failures={"maxDisruptions": 1, "backoff": BACKOFF}))
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.REFUSED, "hostPath is not allowed") if isinstance(action, CreatePod) else None
+    )
+    simulation.run()
+    status = simulation.status()
+    assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 2)
+    assert status.message == "hostPath is not allowed; that was disruption 2, maxDisruptions is 1"
+    assert status.pod is None
+
+
+def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
+    from podtune.runner.actions import FetchLogs, Outcome, Verdict
+
+    simulation = Simulation(
+        spec(**ONE, failures={"maxFailures": 0}),
+        Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}),
+        settings=RunnerSettings(log_tries=3),
+    )
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
+    )
+    simulation.run()
+    assert len(simulation.actions(FetchLogs)) == 3
+    assert simulation.status().state is TrialState.ERROR
+    assert simulation.status().last_attempt.log_tail == ""  # type: ignore[union-attr]
+
+
+def test_the_logs_of_a_pod_that_goes_away_meanwhile_are_not_taken_for_the_next_ones() -> None:
+    from podtune.runner.actions import FetchLogs
+
+    simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.CRASH, 1), Mishap(Fate.CRASH, 2))}))
+    simulation.run(until=lambda: bool(simulation.actions(FetchLogs)))
+    simulation.pods["e-0-1"].delete()
+    simulation.run()
+    assert len(simulation.actions(FetchLogs)) == 2
+    assert simulation.status().failures == 2
