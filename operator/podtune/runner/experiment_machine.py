@@ -77,6 +77,8 @@ class ExperimentMachine:
         self.spec: ExperimentSpec = experiment.spec
         self.settings = settings
         self._dispatch = Dispatch(settings.api_backoff)
+        self._gone: set[str] = set()
+        """UIDs of Trials that were deleted: later news of them is old news."""
         self._build(trials, pods, {})
 
     def _build(self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen]) -> None:
@@ -101,7 +103,8 @@ class ExperimentMachine:
         for pod in pods:
             pods_of[pod.trial].append(pod)
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
-            self._adopt(trial, pods_of[trial.name], unseen.get(trial.uid))
+            self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid))
+        self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
         self._search = Search(self.experiment.name, self.spec, self._trials, self._dispatch)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
 
@@ -119,6 +122,8 @@ class ExperimentMachine:
 
     def trial_seen(self, trial: Trial) -> None:
         """Takes in a version of one of the experiment's Trials."""
+        if trial.uid in self._gone:
+            return
         known = self._trials.get(trial.name)
         if known is None:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
@@ -134,20 +139,22 @@ class ExperimentMachine:
 
     def trial_gone(self, name: str) -> None:
         """A Trial was deleted: it is as if it had never been, and a Trial with its number may be made again."""
-        if self._trials.pop(name, None) is not None:
+        trial = self._trials.pop(name, None)
+        if trial is not None:
+            self._gone.add(trial.uid)
             self._dispatch.forget(name)
             self._outdated = True
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""
         trial = self._trials.get(pod.trial)
-        if trial is not None:
+        if trial is not None and trial.owns(pod):
             trial.pod_seen(pod)
             self._mark(trial.name)
         elif pod.gone:
-            self._strays.pop(pod.name, None)
+            self._strays.pop(pod.uid, None)
         else:
-            self._strays[pod.name] = pod
+            self._strays[pod.uid] = pod
 
     def report(self, trial_name: str, pod_name: str, report: Report, now: float) -> Reply | Unaccepted:
         """Takes in what an agent has posted.
@@ -316,8 +323,11 @@ class ExperimentMachine:
         else:
             self._judge.scheduler.on_trial_add(machine.index)
         for pod in pods:
-            machine.pod_seen(pod)
-            self._strays.pop(pod.name, None)
+            if machine.owns(pod):
+                machine.pod_seen(pod)
+                self._strays.pop(pod.uid, None)
+            else:
+                self._strays[pod.uid] = pod
         machine.miss_pod()
         self._mark(trial.name)
         return machine

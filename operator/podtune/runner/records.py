@@ -73,6 +73,7 @@ class Pod:
         reason: Reason of the pod as a whole, such as Evicted.
         message: Its message.
         started: When the kubelet took it up, in seconds since the epoch; 0 where it has not.
+        trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Pod:
     reason: str = ""
     message: str = ""
     started: float = 0.0
+    trial_uid: str = ""
 
     @property
     def is_over(self) -> bool:

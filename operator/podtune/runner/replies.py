@@ -36,13 +36,18 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool) -> Reply:
         may_act: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of it.
     """
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
-    wanted = {checkpoint.uri for checkpoint in trial.status.checkpoints}
+    recorded = {checkpoint.uri for checkpoint in trial.status.checkpoints}
+    settled = tuple(
+        commit.uri
+        for commit in report.checkpoints
+        if commit.uri in saved or not (commit.uri in recorded or trial.is_ahead(commit))
+    )
     is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
     decision = trial.saved.decision if may_act else None
     return Reply(
         acked_seq=trial.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
-        acked_checkpoints=tuple(c.uri for c in report.checkpoints if c.uri in saved or c.uri not in wanted),
+        acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == "PAUSE" else "STOP"),
         should_checkpoint=trial.status.decision is not None and trial.status.decision.action == "PAUSE",
         kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),

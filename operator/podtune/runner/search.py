@@ -81,7 +81,10 @@ class Search:
         """
         left = self.spec.search.max_trials - self._proposals.made
         count = min(places - len(self._proposals.waiting), left, batch)
-        if count < 1 or self._proposals.exhausted or not self._dispatch.ready(("propose", ""), now):
+        if count < 1 or self._proposals.exhausted:
+            self._searcher_failure = ""  # it hinders nothing any more
+            return
+        if not self._dispatch.ready(("propose", ""), now):
             return
         under_way = (Unfinished(trial.index, self._configuration(trial)) for trial in unfinished)
         self._dispatch.ask(self._proposals.request(count, self._tells, under_way), now)

@@ -110,6 +110,10 @@ class TrialMachine:
             self.write_due = NEVER
         return is_known
 
+    def owns(self, pod: Pod) -> bool:
+        """Whether a pod is this trial's, not one of an earlier trial of the same name."""
+        return pod.trial_uid in ("", self.uid)
+
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of one of the trial's pods."""
         if pod.uid in self.unseen.gone:
@@ -200,7 +204,8 @@ class TrialMachine:
             if result.seq == self.acked_seq + 1:
                 self.take(result, now)
         for commit in report.checkpoints:
-            self.accept(commit, now)
+            if not self.is_ahead(commit):
+                self.accept(commit, now)
         if report.restored is not None:
             self.restored = report.restored
         if report.store_problem != self.store_problem:
@@ -225,6 +230,10 @@ class TrialMachine:
         if new and (decision is None or decision.reason == TrialReason.PAUSED_BY_USER):
             self.context.judge(self, result, now)
         self.touch(now + self.context.settings.result_debounce)
+
+    def is_ahead(self, commit: CheckpointCommit) -> bool:
+        """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
+        return commit.seq > self.acked_seq
 
     def accept(self, commit: CheckpointCommit, now: float) -> None:
         """Records a checkpoint of the current attempt; one from elsewhere is passed over.

@@ -126,6 +126,7 @@ class ApiServer:
 
     def remove_trial(self, name: str) -> None:
         del self.trials[name]
+        self._recorded = {pod for pod in self._recorded if pod.rpartition("-")[0] != name}
 
     def _put_trial(self, trial: Trial) -> Trial:
         self.trials[trial.name] = trial

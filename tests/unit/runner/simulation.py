@@ -115,6 +115,8 @@ class Simulation:
         """Whether nothing happens in pods any more, so that the operator comes to rest."""
         self.machine: ExperimentMachine | None = None
         self.refuse: Callable[[Action], Outcome | None] = lambda action: None
+        """What the API server answers instead of carrying an action out."""
+        self.loses_reply: Callable[[Action], bool] = lambda action: False
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
         self._flying: set[tuple[str, str]] = set()
@@ -222,7 +224,7 @@ class Simulation:
             outcome = Outcome(Verdict.FAILED, "the API server is busy")
         else:
             outcome = self._carry_out(action, seen)
-            if self.random.random() < self.weather.loses_reply:
+            if self.random.random() < self.weather.loses_reply or self.loses_reply(action):
                 seen, outcome = [], Outcome(Verdict.FAILED, "no answer")
         self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
 
@@ -245,7 +247,7 @@ class Simulation:
                 except AlreadyExists:
                     seen.append(self.api.trials[action.name])
             case CreatePod():
-                seen.append(self._create_pod(action))
+                return self._create_pod(action, seen)
             case DeletePod():
                 pod = self.api.pods.get(action.name)
                 if pod is not None and pod.uid == action.uid:
@@ -279,16 +281,22 @@ class Simulation:
             return DONE
         return DONE
 
-    def _create_pod(self, action: CreatePod) -> Pod:
+    def _create_pod(self, action: CreatePod, seen: list[Thing]) -> Outcome:
         existing = self.api.pods.get(action.name)
         if existing is not None:
-            return existing
+            if existing.trial_uid != action.trial_uid:
+                return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
+            seen.append(existing)
+            return DONE
+        if action.trial_uid not in {trial.uid for trial in self.api.trials.values()}:
+            return DONE  # its owner is gone, and so is the pod at once
         version = self.api.next_version()
-        pod = Pod(action.name, f"{action.name}-uid-{version}", action.trial, action.attempt, version=version)
-        self.api.create_pod(pod)
-        simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, pod.uid, self.prefix)
+        uid = f"{action.name}-uid-{version}"
+        pod = Pod(action.name, uid, action.trial, action.attempt, version=version, trial_uid=action.trial_uid)
+        seen.append(self.api.create_pod(pod))
+        simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, uid, self.prefix)
         self.after_unless_frozen(self.jitter(0.5), simulated.start)
-        return pod
+        return DONE
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
@@ -392,6 +400,9 @@ class Simulation:
 
     def actions(self, kind: type[ActionT]) -> list[ActionT]:
         return [action for action in self.log if isinstance(action, kind)]
+
+    def writes_of(self, trial: str) -> list[WriteTrialStatus]:
+        return [action for action in self.actions(WriteTrialStatus) if action.name == trial]
 
     def created_pods(self) -> list[CreatePod]:
         return self.actions(CreatePod)

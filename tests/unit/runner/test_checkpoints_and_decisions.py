@@ -64,12 +64,13 @@ def test_checkpoints_are_recorded_with_the_value_they_were_taken_at() -> None:
     assert simulation.api.experiment.status.best.checkpoint in simulation.bucket
 
 
-def posted(simulation: Simulation, uri: str, step: int = 1) -> Reply:
+def posted(simulation: Simulation, uri: str, *, results: bool = True) -> Reply:
+    """An agent's report of its first result and the checkpoint that was taken with it."""
     assert simulation.machine is not None
-    commit = CheckpointCommit(step, 1, uri, "sha256:1")
-    reply = simulation.machine.report(
-        "e-0", "e-0-1", Report(simulation.pods["e-0-1"].uid, checkpoints=(commit,)), simulation.now
-    )
+    result = Result(1, 0.0, {"training_iteration": 1, "accuracy": 0.5}, 1, checkpoint=True)
+    commit = CheckpointCommit(1, 1, uri, "sha256:1")
+    report = Report(simulation.pods["e-0-1"].uid, results=(result,) * results, checkpoints=(commit,))
+    reply = simulation.machine.report("e-0", "e-0-1", report, simulation.now)
     assert isinstance(reply, Reply)
     simulation.wake()
     simulation.run(5.0)
@@ -91,7 +92,18 @@ def test_a_commit_is_acknowledged_once_it_is_recorded() -> None:
     assert posted(simulation, uri).acked_checkpoints == ()
     reply = posted(simulation, uri)
     assert (reply.acked_checkpoints, reply.kept) == ((uri,), (uri,))
-    assert simulation.status().checkpoint == Checkpoint(step=1, uri=uri, digest="sha256:1")
+    assert simulation.status().checkpoint == Checkpoint(step=1, uri=uri, digest="sha256:1", metric="0.5")
+
+
+def test_a_checkpoint_is_recorded_only_after_the_results_up_to_it() -> None:
+    """Or a retry would start after results that nobody has."""
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
+    simulation.run(5.0)
+    uri = f"s3://bucket/demo/e-uid/e-0/{simulation.pods['e-0-1'].uid}/1"
+    assert posted(simulation, uri, results=False).acked_checkpoints == ()
+    assert simulation.status().checkpoints == []
+    posted(simulation, uri)
+    assert steps(simulation.status().checkpoints) == [1]
 
 
 def test_an_older_checkpoint_may_go_only_after_the_newer_one_is_recorded() -> None:

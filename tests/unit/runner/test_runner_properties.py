@@ -7,16 +7,19 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.names import ExperimentState, TrialState
+from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.trial import TrialStatus
 from podtune.runner.actions import EmitEvent
 from podtune.runner.failures import FailureClass
+from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
-from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
+from tests.unit.runner.simulation import FAIR, START, STORE, Simulation, Weather, spec
 
 BACKOFF = {"initial": "1s", "max": "4s"}
 ASHA = {"asha": {"maxTime": 9, "gracePeriod": 1, "reductionFactor": 3}}
 STEPS = 5
+PATIENT = RunnerSettings(log_tries=100)
+"""Logs are not given up: what is lost with them is another test's matter."""
 
 COUNTED = {
     Fate.CRASH: FailureClass.USER,
@@ -46,6 +49,15 @@ mishaps = st.builds(Mishap, st.sampled_from(list(COUNTED)), st.integers(0, STEPS
 misfortunes = st.dictionaries(st.integers(0, 4), st.lists(mishaps, max_size=3).map(tuple), max_size=5)
 seeds = st.integers(0, 2**32)
 
+moves = st.lists(
+    st.tuples(
+        st.floats(0.5, 25.0),
+        st.sampled_from(["Paused", "Running", "Stopped", "delete", "restart"]),
+        st.integers(0, 4),
+    ),
+    max_size=8,
+).map(sorted)
+
 bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -60,7 +72,7 @@ def start(weather: Weather, program: Program, seed: int, **fields: Any) -> Simul
         "search": {"algorithm": "random", "maxTrials": 5, "seed": 7},
         **fields,
     }
-    return Simulation(spec(**fields), program, weather, seed=seed)
+    return Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
 
 
 def outcome(status: TrialStatus) -> tuple[object, ...]:
@@ -153,3 +165,40 @@ def test_a_machine_made_anew_agrees(
     made_anew = simulation.rebuilt().decide(later)
     assert [action for action in made_anew.actions if not isinstance(action, EmitEvent)] == []
     assert simulation.machine.decide(later).actions == ()
+
+
+@bounded
+@given(weathers, misfortunes, seeds, moves, st.sampled_from([{}, ASHA]))
+def test_every_trial_ends_whatever_users_do(
+    weather: Weather,
+    misfortunes: dict[int, tuple[Mishap, ...]],
+    seed: int,
+    moves: list[tuple[float, str, int]],
+    scheduler: dict[str, Any],
+) -> None:
+    """The simulation watches over places, attempts and deletions meanwhile."""
+    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    simulation = start(weather, program, seed, scheduler=scheduler)
+    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
+    stopped = set()
+    for moment, move, index in moves:
+        simulation.run(max(0.0, START + moment - simulation.now))
+        name = f"e-{index}"
+        if move == "restart":
+            simulation.restart()
+        elif name in simulation.api.trials:
+            if move == "delete":
+                stopped.discard(name)
+                simulation.delete_trial(name)
+            elif name not in stopped:
+                simulation.api.edit_trial(name, desired_state=DesiredState(move))
+                stopped.update([name] if move == "Stopped" else [])
+    simulation.run(5000.0)
+    for trial in list(simulation.api.trials.values()):
+        if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:
+            simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (5, 5)
+    assert simulation.run(1000.0).api.pods == {}

@@ -1,0 +1,228 @@
+"""How much is asked of the API server, and what is left there in the end."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from collections import Counter
+
+import pytest
+
+from podtune.api.names import TrialReason, TrialState
+from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
+from podtune.runner.actions import DeleteFinishedPods, DeletePod, EmitEvent, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.records import Pod, PodPhase, Trial
+from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import Simulation, Weather, spec
+
+ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
+MANY = {"search": {"algorithm": "random", "maxTrials": 100, "seed": 7}, "maxConcurrentTrials": 20}
+BACKOFF = {"initial": "1s", "max": "1s"}
+
+
+def states(simulation: Simulation, index: int = 0) -> list[tuple[TrialState | None, str]]:
+    return [(action.status.state, action.status.reason) for action in simulation.writes_of(f"e-{index}")]
+
+
+def test_a_trial_that_nothing_happens_to_needs_two_statuses_and_a_share_of_a_bulk_deletion() -> None:
+    simulation = Simulation(spec(**MANY), Program(steps=1, silent=True)).run()
+    simulation.run(100.0)
+    writes = simulation.api.writes
+    assert set(simulation.api.status_writes.values()) == {2}
+    assert (writes["create-trial"], writes["create-pod"], writes["trial-status"]) == (100, 100, 200)
+    assert writes["delete-pods"] <= 5
+    assert "delete-pod" not in writes
+    assert simulation.api.pods == {}
+    assert states(simulation) == [
+        (TrialState.RUNNING, TrialReason.TRAINING),
+        (TrialState.TERMINATED, TrialReason.COMPLETED),
+    ]
+
+
+def test_a_pod_that_is_seen_only_when_it_has_ended_needs_one_status() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=1, seconds=0.1, silent=True), Weather(watch_delay=0.0))
+    simulation.run(until=lambda: "e-0-1" in simulation.pods)
+    simulation.frozen = True
+    simulation.run(1.0)
+    simulation.api.update_pod("e-0-1", phase=PodPhase.SUCCEEDED, training=True, started=simulation.now)
+    simulation.run()
+    assert states(simulation) == [(TrialState.TERMINATED, TrialReason.COMPLETED)]
+    assert simulation.status().start_time is not None
+    assert simulation.status().message == "ended by itself without ever reporting accuracy; metrics seen: none"
+
+
+def test_a_pod_that_waits_is_explained_after_a_while() -> None:
+    from podtune.runner.records import Waiting
+
+    simulation = Simulation(spec(**ONE), Program(silent=True))
+    simulation.run(until=lambda: "e-0-1" in simulation.pods)
+    simulation.frozen = True
+    waiting = Waiting("Unschedulable", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
+    simulation.api.update_pod("e-0-1", waiting=waiting)
+    simulation.run(1.0)
+    assert states(simulation) == []
+    simulation.run(10.0)
+    assert states(simulation) == [(TrialState.PENDING, TrialReason.UNSCHEDULABLE)]
+    assert simulation.status().message == "Unschedulable: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+
+
+def test_results_are_written_once_in_the_debounce_time() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=300, seconds=0.1))
+    simulation.run()
+    assert simulation.api.status_writes["e-0"] <= 2 + 30 / simulation.settings.result_debounce + 1
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
+def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(verdict: Verdict) -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=10**6))
+    simulation.refuse = lambda action: Outcome(verdict, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.run(600.0)
+    assert 5 <= len(simulation.actions(WriteTrialStatus)) <= 30
+
+
+# Pods that have ended
+
+
+def names(simulation: Simulation) -> set[str]:
+    return set(simulation.api.pods)
+
+
+def crashed_once(retention: str) -> Simulation:
+    program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
+    fields = {"podRetention": retention, "failures": {"backoff": BACKOFF}}
+    simulation = Simulation(spec(**{**fields, "maxConcurrentTrials": 1}), program)
+    return simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 6)
+
+
+def test_the_last_failed_pod_of_a_trial_is_kept() -> None:
+    assert names(crashed_once("Failed")) == {"e-0-2", "e-0-3"}
+
+
+def test_no_pod_is_kept() -> None:
+    assert names(crashed_once("None")) == {"e-0-3"}
+
+
+def test_all_pods_are_kept_until_the_experiment_ends() -> None:
+    simulation = crashed_once("All")
+    assert names(simulation) >= {"e-0-1", "e-0-2", "e-0-3"}
+    simulation.run()
+    simulation.run(30.0)
+    assert names(simulation) == set()
+
+
+def test_the_failed_pod_of_a_trial_that_came_to_a_good_end_goes() -> None:
+    simulation = crashed_once("Failed")
+    simulation.run(until=lambda: simulation.status().state is TrialState.TERMINATED)
+    simulation.run(8.0)
+    assert not names(simulation) & {"e-0-1", "e-0-2", "e-0-3"}
+
+
+def failed(mishaps: int = 1) -> Simulation:
+    program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3),) * mishaps})
+    return Simulation(spec(failures={"maxFailures": 0}, maxConcurrentTrials=1), program)
+
+
+def test_the_pod_of_a_trial_in_error_is_kept_until_the_experiment_ends() -> None:
+    simulation = failed()
+    simulation.run(until=lambda: simulation.status_exists(3) and simulation.status(3).iteration > 3)
+    assert "e-0-1" in names(simulation)
+    simulation.restart()
+    simulation.run()
+    simulation.run(30.0)
+    assert names(simulation) == set()
+
+
+def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
+    simulation = Simulation(spec())
+    broken = True
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
+    )
+    simulation.run(60.0)
+    assert len(names(simulation)) == 4
+    broken = False
+    simulation.run(100.0)
+    assert names(simulation) == set()
+
+
+def test_nothing_is_asked_for_once_all_is_done() -> None:
+    simulation = failed()
+    simulation.run()
+    simulation.run(100.0)
+    asked = len(simulation.log)
+    simulation.run(100_000.0)
+    assert len(simulation.log) == asked
+    simulation.restart()
+    simulation.run(1000.0)
+    assert len(simulation.log) == asked
+
+
+def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
+    simulation = Simulation(spec())
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
+    )
+    simulation.run()
+    simulation.restart()
+    simulation.refuse = lambda action: None
+    simulation.run(30.0)
+    assert names(simulation) == set()
+
+
+def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
+    simulation = Simulation(spec(**ONE, failures={"backoff": BACKOFF}), Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}))
+    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, EmitEvent) else None
+    simulation.run()
+    events = simulation.actions(EmitEvent)
+    assert [(event.trial, event.reason, event.warning) for event in events] == [("e-0", "Error", True)]
+
+
+# The cost of a decision
+
+
+def finished(count: int) -> ExperimentMachine:
+    """A machine of so many finished trials and one that runs."""
+    from podtune.api.experiment import ExperimentStatus
+    from podtune.runner.records import Experiment
+
+    made = spec(search={"algorithm": "random", "maxTrials": count + 1, "seed": 7}, maxConcurrentTrials=1)
+    done = TrialStatus(
+        state=TrialState.TERMINATED,
+        reason="Completed",
+        told=0,
+        best={"accuracy": "0.5"},
+        last_attempt=AttemptEnd(attempt=1, uid="uid", failure_class="complete", reason="Completed"),
+        pod=PodRef(name="gone", uid="uid"),
+    )
+    trials = [Trial(f"e-{i}", f"uid-{i}", 1, 1, spec_of(i), done.model_copy(update={"told": i})) for i in range(count)]
+    trials.append(Trial(f"e-{count}", f"uid-{count}", 1, 1, spec_of(count), TrialStatus()))
+    experiment = Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus())
+    machine = ExperimentMachine(experiment, trials, [], RunnerSettings())
+    for action in machine.decide(0.0).actions:
+        machine.landed(action, Outcome(Verdict.DONE), 0.0)
+    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
+    machine.decide(1.0)
+    return machine
+
+
+def spec_of(index: int) -> TrialSpec:
+    return TrialSpec(experiment="e", index=index, parameters={"learning_rate": "0.1"})
+
+
+def calls_of_a_decision(count: int) -> Counter[str]:
+    """How often each function is called for one event of one trial."""
+    machine = finished(count)
+    profile = cProfile.Profile()
+    profile.enable()
+    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 3, training=True, node="n2"))
+    machine.decide(2.0)
+    profile.disable()
+    stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    return Counter({f"{file}:{name}": calls for (file, _, name), (calls, *_) in stats.items()})
+
+
+def test_the_cost_of_an_event_does_not_grow_with_the_number_of_trials() -> None:
+    few, many = calls_of_a_decision(100), calls_of_a_decision(2000)
+    assert sum(many.values()) == pytest.approx(sum(few.values()), rel=0.02), many - few
