@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from podtune.cluster import readers
+from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
 from podtune.cluster.client import Manifest
+from podtune.controllers.handlers import POD_KIND
 from podtune.controllers.store import Store
 from podtune.controllers.watch_health import WatchHealth
 
@@ -17,18 +18,15 @@ class EchoingObserver:
 
     def experiment(self, body: Manifest) -> None:
         """See `Observer.experiment`."""
-        self._expect(body)
+        self._health.wrote(EXPERIMENT_KIND, body)
         self._store.experiment(body)
 
     def trial(self, body: Manifest) -> None:
         """See `Observer.trial`."""
-        self._expect(body)
+        self._health.wrote(TRIAL_KIND, body)
         self._store.trial(body)
 
     def pod(self, body: Manifest) -> None:
         """See `Observer.pod`."""
-        self._expect(body)
+        self._health.wrote(POD_KIND, body)
         self._store.pod(body)
-
-    def _expect(self, body: Manifest) -> None:
-        self._health.wrote(body["metadata"]["uid"], readers.version_of(body))

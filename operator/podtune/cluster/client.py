@@ -1,23 +1,20 @@
 """The API server, seen through a keyhole: dicts in, dicts out.
 
-The official client finds the server and keeps the credentials fresh; the requests are made here, with bytes that orjson
-reads, because its generated models cost more time than everything else that the operator does.
+The requests are made with bytes that orjson reads, because the official client's generated models cost more time than
+everything else that the operator does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, Literal, Protocol
 
-import aiohttp
 import orjson
-from kubernetes.aio import client as kubernetes_client
-from kubernetes.aio import config as kubernetes_config
 
-from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
+from podtune.cluster.connection import Connection
+from podtune.cluster.errors import ApiError, ApiRefusal, NotLeading, Unreachable
 
 Manifest = dict[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -27,7 +24,9 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 MAX_TRIES = 4
-MAX_CONNECTIONS = 64
+FIRST_WAIT = 0.2
+MAX_WAIT = 10.0
+"""Seconds; a server that asks for a longer wait is answered by giving up: whoever asked has a backoff of its own."""
 PAGE = 500
 
 
@@ -45,63 +44,65 @@ class ClusterClient(Protocol):
     ) -> Manifest:
         """Makes a request and returns the answer's JSON.
 
-        Transient errors are retried a few times, with jitter, as long as the server asks for.
+        Transient errors are retried a few times, with jitter, no sooner than the server asks for. So a request may
+        have been carried out more than once when this returns or raises.
 
         Raises:
             ApiRefusal: The server answered with an error.
             Unreachable: It did not answer; whether the request was carried out is not known.
+            NotLeading: It would have written, and we may not any more.
         """
 
     async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
-        """Reads a text, such as a log.
+        """Reads a text, such as a log; one try.
 
         Raises:
             ApiError: As with `request`.
         """
 
-    def stream(self, path: str, *, params: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+    def stream(self, path: str, *, params: Mapping[str, str] | None = None) -> AsyncGenerator[bytes]:
         """Reads a text that grows, chunk by chunk, until its end.
 
+        The first chunk is empty and comes as soon as the server has agreed. Close the generator when you leave it.
+
         Raises:
-            ApiError: As with `request`.
+            ApiError: As with `request`; also when the text breaks off.
         """
 
 
 class KubernetesClient:
     """The one real `ClusterClient`."""
 
-    def __init__(self, configuration: Any, rng: random.Random) -> None:
-        """Makes a client; use `connect` to find the server.
+    def __init__(
+        self, connection: Connection, rng: random.Random, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Makes a client.
 
         Args:
-            configuration: The official client's configuration: server and credentials.
+            connection: The API server.
             rng: Draws the jitter.
+            may_write: Asked right before each request that writes.
         """
-        self._configuration = configuration
+        self._connection = connection
         self._rng = rng
-        self._session: aiohttp.ClientSession | None = None
+        self._may_write = may_write
 
     @classmethod
     async def connect(cls, rng: random.Random) -> KubernetesClient:
-        """Finds the server: inside a pod by its service account, else by the kubeconfig.
+        """Finds the API server, as `Connection.find` does.
 
         Raises:
-            ApiError: Neither is there; the message says what was looked for.
+            ApiError: It could not be found.
         """
-        configuration = kubernetes_client.Configuration()
-        try:
-            kubernetes_config.load_incluster_config(client_configuration=configuration)
-        except kubernetes_config.ConfigException:
-            try:
-                await kubernetes_config.load_kube_config(client_configuration=configuration)
-            except (kubernetes_config.ConfigException, OSError) as error:
-                raise ApiError(f"neither a service account nor a usable kubeconfig was found: {error}") from error
-        return cls(configuration, rng)
+        return cls(await Connection.find(), rng)
+
+    def guarded(self, may_write: Callable[[], bool]) -> KubernetesClient:
+        """A client over the same connections that writes only while it may."""
+        return KubernetesClient(self._connection, self._rng, may_write)
 
     async def close(self) -> None:
         """Closes all connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._connection.close()
 
     async def request(
         self,
@@ -114,68 +115,38 @@ class KubernetesClient:
     ) -> Manifest:
         """See `ClusterClient.request`."""
         data = orjson.dumps(body) if body is not None else None
-        for tries in range(1, MAX_TRIES + 1):
+        headers = {"Content-Type": content_type, "Accept": JSON}
+        tries = 1
+        while True:
+            if method != "GET" and not self._may_write():
+                raise NotLeading(f"{method} {path}: not sent, another operator may lead by now")
             try:
-                answer = await self._once(method, path, params, data, content_type)
+                answer = await self._connection.send(method, path, params=params, data=data, headers=headers)
+                return _decoded(answer, f"{method} {path}")
             except ApiError as error:
-                if tries == MAX_TRIES or (isinstance(error, ApiRefusal) and not error.is_transient):
+                wait = self._wait(error, tries)
+                if wait is None:
                     raise
-                asked = error.retry_after if isinstance(error, ApiRefusal) else None
-                await asyncio.sleep((asked or 0.1 * 2**tries) * (1 + self._rng.random()))
-            else:
-                decoded: Manifest = orjson.loads(answer)
-                return decoded
-        raise AssertionError("unreachable: the last try returns or raises")
+            await asyncio.sleep(wait)
+            tries += 1
 
     async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
         """See `ClusterClient.text`."""
-        return (await self._once("GET", path, params, None, JSON)).decode(errors="replace")
+        answer = await self._connection.send("GET", path, params=params, data=None, headers={})
+        return answer.decode(errors="replace")
 
-    async def stream(self, path: str, *, params: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+    def stream(self, path: str, *, params: Mapping[str, str] | None = None) -> AsyncGenerator[bytes]:
         """See `ClusterClient.stream`."""
-        session = await self._open()
-        try:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None)
-            url = f"{self._configuration.host}{path}"
-            async with session.get(url, params=params, headers=await self._headers(JSON), timeout=timeout) as response:
-                if response.status >= 400:
-                    raise _refusal(response, await response.read())
-                async for chunk in response.content.iter_any():
-                    yield chunk
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unreachable(f"GET {path}: {error or type(error).__name__}") from error
+        return self._connection.stream(path, params=params)
 
-    async def _once(
-        self, method: Method, path: str, params: Mapping[str, str] | None, data: bytes | None, content_type: str
-    ) -> bytes:
-        session = await self._open()
-        url = f"{self._configuration.host}{path}"
-        try:
-            async with session.request(
-                method, url, params=params, data=data, headers=await self._headers(content_type)
-            ) as response:
-                answer = await response.read()
-                if response.status >= 400:
-                    raise _refusal(response, answer)
-                return answer
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
-
-    async def _headers(self, content_type: str) -> dict[str, str]:
-        headers = {"Content-Type": content_type, "Accept": JSON, "User-Agent": "podtune-operator"}
-        for setting in (await self._configuration.auth_settings()).values():
-            if setting["in"] == "header":
-                headers[setting["key"]] = setting["value"]
-        return headers
-
-    async def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=_ssl_context(self._configuration)),
-                timeout=aiohttp.ClientTimeout(total=30, sock_connect=10),
-                trust_env=False,
-            )
-        return self._session
+    def _wait(self, error: ApiError, tries: int) -> float | None:
+        """Seconds until the next try, None where there is to be none."""
+        if tries == MAX_TRIES or (isinstance(error, ApiRefusal) and not error.is_transient):
+            return None
+        asked = error.retry_after if isinstance(error, ApiRefusal) else None
+        if asked is not None and asked > MAX_WAIT:
+            return None
+        return max(asked or 0.0, FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
 
 
 async def list_pages(
@@ -192,25 +163,11 @@ async def list_pages(
             return
 
 
-def _ssl_context(configuration: Any) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if getattr(configuration, "disable_strict_ssl_verification", False):
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _refusal(response: aiohttp.ClientResponse, answer: bytes) -> ApiRefusal:
-    reason, message = response.reason or "", answer.decode(errors="replace")[:1024]
+def _decoded(answer: bytes, request: str) -> Manifest:
     try:
-        status = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        status = None  # a proxy's page, not the API server's Status
-    if isinstance(status, dict):
-        reason, message = str(status.get("reason") or reason), str(status.get("message") or message)
-    retry_after = response.headers.get("Retry-After", "")
-    return ApiRefusal(response.status, reason, message, float(retry_after) if retry_after.isdigit() else None)
+        decoded = orjson.loads(answer)
+    except orjson.JSONDecodeError as error:
+        raise Unreachable(f"{request}: the answer is not JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise Unreachable(f"{request}: the answer is not an object")
+    return decoded

@@ -2,12 +2,13 @@
 
 ApiError
 ├── Unreachable     no answer: the request may have been carried out or not
+├── NotLeading      not sent: we may not write any more
 └── ApiRefusal      an answer with a status of 400 or more
 """
 
 from __future__ import annotations
 
-__all__ = ["ApiError", "ApiRefusal", "Unreachable"]
+__all__ = ["ApiError", "ApiRefusal", "NotLeading", "Unreachable"]
 
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -18,6 +19,10 @@ class ApiError(Exception):
 
 class Unreachable(ApiError):
     """The API server gave no answer."""
+
+
+class NotLeading(ApiError):
+    """The request would have written something, and another operator may lead by now; it was not sent."""
 
 
 class ApiRefusal(ApiError):
@@ -56,6 +61,16 @@ class ApiRefusal(ApiError):
     def is_conflict(self) -> bool:
         """Whether the object has changed since it was read."""
         return self.status == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def is_lack_of_rights(self) -> bool:
+        """Whether we ourselves may not do this: a matter between the operator and its administrator."""
+        return self.status == 401 or (self.status == 403 and "cannot " in self.message and "User " in self.message)
+
+    @property
+    def is_without_account(self) -> bool:
+        """Whether a pod's service account is missing, as it is for a moment in a new namespace."""
+        return self.status == 403 and "error looking up service account" in self.message
 
     @property
     def is_namespace_ending(self) -> bool:

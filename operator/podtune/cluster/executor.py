@@ -6,8 +6,6 @@ version that it was made from. What was made or seen on the way goes to the obse
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from podtune.api.names import (
@@ -24,6 +22,7 @@ from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.cluster import paths, readers
 from podtune.cluster.client import APPLY, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
+from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import (
     DONE,
@@ -53,10 +52,13 @@ ClusterAction = (
 )
 
 LOG_LINES = 20
-LOG_BYTES = 4096
+LOG_TAIL = 4096
+"""Characters of the program's last lines that are kept."""
 AGENT_LOG_LINES = 5000
-_REFUSALS = frozenset({400, 403, 422})
-"""Statuses by which the API server says that it will never take this pod."""
+MAX_LOG_BYTES = 4 << 20
+"""A log is read up to here: a line may be as long as a program likes."""
+_REFUSALS = frozenset({400, 403, 413, 422})
+"""Statuses by which the API server, or an admission webhook, says that it will never take this pod."""
 
 
 class Observer(Protocol):
@@ -70,15 +72,6 @@ class Observer(Protocol):
 
     def pod(self, body: Manifest) -> None:
         """A trial's pod, as the API server has it now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reporter:
-    """Who the operator is in the Events that it emits."""
-
-    instance: str
-    now: Callable[[], str]
-    """The present time, RFC 3339 with microseconds."""
 
 
 class Executor:
@@ -100,7 +93,7 @@ class Executor:
             return await self._dispatch(experiment, action)
         except ApiRefusal as refusal:
             return Outcome(Verdict.FAILED, refusal.message)
-        except ApiError as error:
+        except (ApiError, readers.Unreadable) as error:
             return Outcome(Verdict.FAILED, str(error))
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
@@ -154,8 +147,7 @@ class Executor:
         try:
             made = await self._create(paths.pods(experiment.namespace), action.name, body, action.trial_uid, TRIAL_KIND)
         except ApiRefusal as refusal:
-            final = refusal.status in _REFUSALS and not refusal.is_namespace_ending and not refusal.is_over_quota
-            if not final:
+            if not _is_final(refusal):
                 raise
             return Outcome(Verdict.REFUSED, refusal.message)
         if made is None:
@@ -164,14 +156,24 @@ class Executor:
         return DONE
 
     async def _create(self, path: str, name: str, body: Manifest, owner: str, owner_kind: str) -> Manifest | None:
-        """Creates an object; one that is there already is as good if it has the same owner, else None."""
+        """Creates an object; one that is there already is as good if it has the same owner, else None.
+
+        Raises:
+            readers.Unreadable: It is there already, and somebody has changed it beyond recognition.
+        """
         try:
             return await self._client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body)
         except ApiRefusal as refusal:
             if not refusal.is_already_there:
                 raise
         existing = await self._client.request("GET", f"{path}/{name}")
-        return existing if readers.owner_uid(existing, owner_kind) == owner else None
+        if readers.owner_uid(existing, owner_kind) != owner:
+            return None
+        if owner_kind == TRIAL_KIND:
+            readers.read_pod(existing)
+        else:
+            readers.read_trial(existing)
+        return existing
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
         path = f"{paths.trials(experiment.namespace)}/{action.name}"
@@ -237,37 +239,31 @@ class Executor:
             program = await self._log(path, container, LOG_LINES)
         if action.agent:
             agent = await self._log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
-        logs = Logs(program_tail=program[-LOG_BYTES:].strip(), agent_lines=tuple(agent.splitlines()))
+        logs = Logs(program_tail=program[-LOG_TAIL:].strip(), agent_lines=tuple(agent.splitlines()))
         return Outcome(Verdict.DONE, logs=logs)
 
     async def _log(self, path: str, container: str, lines: int) -> str:
+        params = {"container": container, "tailLines": str(lines), "limitBytes": str(MAX_LOG_BYTES)}
         try:
-            return await self._client.text(path, params={"container": container, "tailLines": str(lines)})
+            return await self._client.text(path, params=params)
         except ApiRefusal as refusal:
             if refusal.is_transient:
                 raise
             return ""
 
     async def _emit(self, experiment: Experiment, action: EmitEvent) -> Outcome:
-        name, kind = (action.trial, TRIAL_KIND) if action.trial else (experiment.name, EXPERIMENT_KIND)
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"generateName": f"{name}.", "namespace": experiment.namespace},
-            "eventTime": self._reporter.now(),
-            "reportingController": "podtune.dev/operator",
-            "reportingInstance": self._reporter.instance,
-            "type": "Warning" if action.warning else "Normal",
-            "reason": action.reason,
-            "action": "Reconcile",
-            "note": action.message[:1024],
-            "regarding": {
-                "apiVersion": API_VERSION,
-                "kind": kind,
-                "namespace": experiment.namespace,
-                "name": name,
-                **({} if action.trial else {"uid": experiment.uid}),
-            },
-        }
+        body = event_manifest(experiment, action, self._reporter)
         await self._client.request("POST", paths.events(experiment.namespace), body=body)
         return DONE
+
+
+def _is_final(refusal: ApiRefusal) -> bool:
+    """Whether a pod was refused for what it is, so that it is refused however often it is sent."""
+    passing = (
+        refusal.is_namespace_ending,
+        refusal.is_over_quota,
+        refusal.is_lack_of_rights,
+        refusal.is_without_account,
+        refusal.is_transient,
+    )
+    return refusal.status in _REFUSALS and not any(passing)

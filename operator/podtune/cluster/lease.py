@@ -8,6 +8,7 @@ it counts from before its last successful request, the others from when they fir
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class LeaseSettings:
     """Which Lease, who we are, and its times in seconds.
 
     Attributes:
+        identity: Ours alone; a process that follows another one with the same identity takes its Lease over at once.
         duration: A Lease that was not renewed for this long is free.
         renew_every: How often the holder renews it.
         give_up_after: A holder that could not renew for this long no longer leads; below `duration`.
@@ -55,16 +57,23 @@ class Lease:
         self._monotonic = monotonic
         self._rng = rng
         self._seen = ("", 0.0)
-        self._held: Manifest = {}
+        self._held: Manifest | None = None
+        self._renewed = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we lead at this moment: nobody else can have taken the Lease over yet."""
+        return self._held is not None and self._monotonic() < self._renewed + self._settings.give_up_after
 
     async def acquire(self) -> None:
         """Waits until the Lease is ours."""
         while True:
             try:
-                if await self._try_to_take():
-                    return
-            except ApiError as error:
-                log.warning("lease not taken", lease=self._settings.name, error=str(error))
+                async with asyncio.timeout(self._settings.give_up_after):
+                    if await self._try_to_take():
+                        return
+            except (ApiError, TimeoutError) as error:
+                log.warning("lease not taken", lease=self._settings.name, error=str(error) or "no answer in time")
             await asyncio.sleep(self._settings.renew_every * (0.5 + 0.5 * self._rng.random()))
 
     async def hold(self) -> None:
@@ -73,55 +82,71 @@ class Lease:
         Raises:
             LeaseLost: It was not renewed in time, or someone else has it.
         """
-        renewed = self._monotonic()
         while True:
-            await asyncio.sleep(self._settings.renew_every)
-            begun = self._monotonic()
-            left = renewed + self._settings.give_up_after - begun
+            left = self._renewed + self._settings.give_up_after - self._monotonic()
             if left <= 0:
                 raise LeaseLost(f"the lease was not renewed for {self._settings.give_up_after:g} s")
             try:
                 async with asyncio.timeout(left):
                     await self._renew()
-            except TimeoutError as error:
-                raise LeaseLost(f"the lease was not renewed for {self._settings.give_up_after:g} s") from error
-            except ApiRefusal as refusal:
-                if refusal.is_conflict or refusal.is_not_found:
-                    raise LeaseLost("someone else changed the lease") from refusal
-                log.warning("lease not renewed", error=str(refusal))
-            except ApiError as error:
-                log.warning("lease not renewed", error=str(error))
-            else:
-                renewed = begun
+            except (ApiError, TimeoutError) as error:
+                log.warning("lease not renewed", error=str(error) or "no answer in time")
+            await asyncio.sleep(self._settings.renew_every)
 
     async def release(self) -> None:
-        """Gives the Lease back, so that the next leader need not wait for it to expire."""
-        if self._held:
-            self._held["spec"]["holderIdentity"] = ""
-            await self._renew()
-            self._held = {}
+        """Gives the Lease back, so that the next leader need not wait for it to expire.
+
+        Raises:
+            ApiError: It could not be given back; it will expire.
+        """
+        held, self._held = self._held, None
+        if held is not None:
+            held["spec"] |= {"holderIdentity": "", "renewTime": _now()}
+            await self._client.request("PUT", self._path, body=held)
 
     async def _try_to_take(self) -> bool:
-        collection = paths.leases(self._settings.namespace)
         try:
-            lease = await self._client.request("GET", f"{collection}/{self._settings.name}")
+            lease = await self._client.request("GET", self._path)
         except ApiRefusal as refusal:
             if not refusal.is_not_found:
                 raise
-            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._settings.name}}
-            lease["spec"] = self._spec(0)
-            self._held = await self._client.request("POST", collection, body=lease)
-            return True
+            return await self._take({"metadata": {"name": self._settings.name}}, 0)
         if not self._is_free(lease):
             return False
-        lease["spec"] = self._spec(int(lease["spec"].get("leaseTransitions") or 0) + 1)
-        self._held = await self._client.request("PUT", f"{collection}/{self._settings.name}", body=lease)
+        return await self._take(lease, int((lease.get("spec") or {}).get("leaseTransitions") or 0) + 1)
+
+    async def _take(self, lease: Manifest, transitions: int) -> bool:
+        """Writes ourselves into the Lease; whether nobody else was faster."""
+        exists = "resourceVersion" in lease["metadata"]
+        begun = self._monotonic()
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": lease["metadata"],
+            "spec": {
+                "holderIdentity": self._settings.identity,
+                "leaseDurationSeconds": math.ceil(self._settings.duration),
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": transitions,
+            },
+        }
+        try:
+            if exists:
+                held = await self._client.request("PUT", self._path, body=body)
+            else:
+                held = await self._client.request("POST", paths.leases(self._settings.namespace), body=body)
+        except ApiRefusal as refusal:
+            if refusal.is_conflict or refusal.is_already_there:
+                return False
+            raise
+        self._held, self._renewed = held, begun
         return True
 
     def _is_free(self, lease: Manifest) -> bool:
-        """Whether the holder has not renewed for the Lease's duration, by our own clock."""
+        """Whether nobody holds it, or we, or the holder has not renewed for its duration by our own clock."""
         spec = lease.get("spec") or {}
-        if not spec.get("holderIdentity"):
+        if (spec.get("holderIdentity") or "") in ("", self._settings.identity):
             return True
         version = lease["metadata"]["resourceVersion"]
         if version != self._seen[0]:
@@ -130,18 +155,39 @@ class Lease:
         return self._monotonic() - self._seen[1] > float(spec.get("leaseDurationSeconds") or self._settings.duration)
 
     async def _renew(self) -> None:
-        self._held["spec"]["renewTime"] = _now()
-        path = f"{paths.leases(self._settings.namespace)}/{self._settings.name}"
-        self._held = await self._client.request("PUT", path, body=self._held)
+        assert self._held is not None  # acquired before
+        begun = self._monotonic()
+        body = self._held | {"spec": self._held["spec"] | {"renewTime": _now()}}
+        try:
+            self._held = await self._client.request("PUT", self._path, body=body)
+        except ApiRefusal as refusal:
+            if not refusal.is_conflict and not refusal.is_not_found:
+                raise
+            await self._look_again()
+        else:
+            self._renewed = begun
 
-    def _spec(self, transitions: int) -> Manifest:
-        return {
-            "holderIdentity": self._settings.identity,
-            "leaseDurationSeconds": int(self._settings.duration),
-            "acquireTime": _now(),
-            "renewTime": _now(),
-            "leaseTransitions": transitions,
-        }
+    async def _look_again(self) -> None:
+        """Somebody changed the Lease: it may have been ourselves, by a request whose answer was lost.
+
+        Raises:
+            LeaseLost: It is not ours any more.
+        """
+        try:
+            lease = await self._client.request("GET", self._path)
+        except ApiRefusal as refusal:
+            if not refusal.is_not_found:
+                raise
+            lease = {}
+        holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+        if holder != self._settings.identity:
+            self._held = None
+            raise LeaseLost(f"the lease is held by {holder!r} now" if holder else "the lease was taken away")
+        self._held = lease
+
+    @property
+    def _path(self) -> str:
+        return f"{paths.leases(self._settings.namespace)}/{self._settings.name}"
 
 
 def _now() -> str:

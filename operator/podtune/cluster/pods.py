@@ -24,7 +24,7 @@ from podtune.api.names import (
     TOKEN_AUDIENCE,
     TRIAL_KIND,
 )
-from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.search_space import parse_value
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
@@ -41,6 +41,9 @@ GRACE_SECONDS = 60
 """Termination grace period where the template names none."""
 DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
+LONGEST_DRAIN = 20
+ANNOTATION_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""Which container trains: kubectl shows its log, and `readers` tells it from containers that admission has added."""
 
 Manifest = dict[str, Any]
 
@@ -68,18 +71,20 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         action: Which trial and attempt, and what to start from.
         agent: The agent's container.
     """
-    assert experiment.spec is not None  # there are no trials without
-    template = experiment.spec.trial_template
+    template = _spec(experiment).trial_template
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
     spec["automountServiceAccountToken"] = False
-    grace = int(spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS))
-    spec["volumes"] = [*spec.get("volumes", []), *_volumes()]
+    if spec.get("terminationGracePeriodSeconds") is None:
+        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes()]
+    own_containers = spec.get("initContainers") or []
     environment = _program_environment(experiment, action)
-    for container in [*spec["containers"], *spec.get("initContainers", [])]:
-        container["env"] = [*environment, *container.get("env", [])]
-        container["volumeMounts"] = [*container.get("volumeMounts", []), *_program_mounts()]
-    spec["initContainers"] = [*_agent_containers(experiment, action, agent, grace), *spec.get("initContainers", [])]
+    for container in [*spec["containers"], *own_containers]:
+        container["env"] = [*environment, *(container.get("env") or ())]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
+    drain = _drain_seconds(spec["terminationGracePeriodSeconds"])
+    spec["initContainers"] = [*_agent_containers(experiment, action, agent, drain), *own_containers]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -89,6 +94,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
             "annotations": {
                 **template.metadata.annotations,
                 ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
+                ANNOTATION_CONTAINER: trial_container(template.spec),
             },
             "ownerReferences": [
                 {
@@ -115,11 +121,15 @@ def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     }
 
 
+def _drain_seconds(grace: object) -> int:
+    """How long the agent may take at the end; a grace period that is no number is the API server's to refuse."""
+    return max(1, min(LONGEST_DRAIN, grace - DRAIN_MARGIN)) if isinstance(grace, int) else 1
+
+
 def _parameters_json(experiment: Experiment, action: CreatePod) -> str:
     """The configuration in its own types and the manifest's order, as the program reads it."""
-    assert experiment.spec is not None  # there are no trials without
     written = action.spec.parameters
-    values = {p.name: parse_value(p, written[p.name]) for p in experiment.spec.parameters if p.name in written}
+    values = {p.name: parse_value(p, written[p.name]) for p in _spec(experiment).parameters if p.name in written}
     return json.dumps(values)
 
 
@@ -136,9 +146,9 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
     return _env(values)
 
 
-def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, grace: int) -> list[Manifest]:
+def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
     """The agent, and before it, where there is a checkpoint to start from, the container that restores it."""
-    environment = _agent_environment(experiment, action, agent, grace)
+    environment = _agent_environment(experiment, action, agent, drain)
     store = _spec(experiment).checkpoints.store
     sidecar = _agent_container(AGENT_CONTAINER, "run", environment, store, agent)
     sidecar["restartPolicy"] = "Always"
@@ -175,7 +185,7 @@ def _agent_container(
     }
 
 
-def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSettings, grace: int) -> list[Manifest]:
+def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
     spec = _spec(experiment)
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
@@ -188,7 +198,7 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         agent_env.EXPERIMENT_UID: experiment.uid,
         agent_env.OBJECTIVE_METRIC: spec.objective.metric,
         agent_env.START_ITERATION: str(action.iteration),
-        agent_env.DRAIN_SECONDS: str(max(1, min(20, grace - DRAIN_MARGIN))),
+        agent_env.DRAIN_SECONDS: str(drain),
     }
     if spec.checkpoints.store is not None:
         store = spec.checkpoints.store.model_dump(include={"bucket", "prefix", "endpoint", "region"})

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
-from podtune.api.experiment import ExperimentStatus
-from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL, TRIAL_KIND
+from pydantic import ValidationError
+
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, TRIAL_KIND
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.cluster.pods import ANNOTATION_CONTAINER
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, Trial, Waiting
 
 Object = Mapping[str, Any]
+Record = TypeVar("Record")
 
 HOPELESS = frozenset(
     {
+        "CrashLoopBackOff",
         "CreateContainerConfigError",
         "CreateContainerError",
         "ErrImageNeverPull",
@@ -27,8 +33,27 @@ HOPELESS = frozenset(
         "RunContainerError",
     }
 )
-"""Reasons for a container to wait that rarely go away by themselves."""
+"""Reasons for a container to wait that rarely go away by themselves; only sidecars are ever started again."""
 DISRUPTION_CONDITIONS = ("DisruptionTarget", "TerminationTarget")
+
+
+class Unreadable(ValueError):
+    """An object is not what this operator makes: somebody else made or changed it. The text names it."""
+
+
+def _reader(read: Callable[..., Record]) -> Callable[..., Record]:
+    """Whatever is wrong with an object, one exception says so."""
+
+    @wraps(read)
+    def guarded(body: Object, *args: Any, **kwargs: Any) -> Record:
+        try:
+            return read(body, *args, **kwargs)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            metadata = body.get("metadata") or {}
+            name = f"{body.get('kind') or 'object'} {metadata.get('namespace')}/{metadata.get('name')}"
+            raise Unreadable(f"{name} can't be read: {type(error).__name__}: {error}") from error
+
+    return guarded
 
 
 def version_of(body: Object) -> int:
@@ -38,42 +63,58 @@ def version_of(body: Object) -> int:
 
 def owner_uid(body: Object, kind: str) -> str:
     """UID of the controller of that kind, empty where there is none."""
-    for reference in body["metadata"].get("ownerReferences", []):
-        if reference.get("controller") and reference["kind"] == kind:
-            return str(reference["uid"])
-    return ""
+    return str(_owner(body, kind).get("uid", ""))
 
 
-def read_experiment(body: Object, service_accounts: Collection[str] = ()) -> Experiment:
+def experiment_of_trial(body: Object) -> str:
+    """UID of the Experiment that a Trial belongs to, empty where it belongs to none."""
+    return owner_uid(body, EXPERIMENT_KIND)
+
+
+def trial_of_pod(body: Object) -> str:
+    """UID of the Trial that a pod belongs to, empty where it belongs to none."""
+    return owner_uid(body, TRIAL_KIND)
+
+
+@_reader
+def read_experiment(
+    body: Object, service_accounts: Collection[str] = (), *, known: Experiment | None = None
+) -> Experiment:
     """Reads an Experiment; a spec that can't be used becomes its `problem`.
 
     Args:
         body: The Experiment.
         service_accounts: Service accounts that trials may run as.
+        known: The same Experiment as it was before: a spec of the same generation is not read again.
+
+    Raises:
+        Unreadable: It is no Experiment at all.
     """
     metadata = body["metadata"]
-    try:
-        spec, problem = parse_experiment(body, service_accounts), ""
-    except InvalidSpec as error:
-        spec, problem = None, str(error)
+    generation = int(metadata.get("generation", 1))
+    if known is not None and known.generation == generation:
+        spec, problem = known.spec, known.problem
+    else:
+        spec, problem = _experiment_spec(body, service_accounts)
     return Experiment(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         version=version_of(body),
-        generation=metadata.get("generation", 1),
+        generation=generation,
         spec=spec,
-        status=ExperimentStatus.model_validate(body.get("status") or {}),
+        status=_experiment_status(body.get("status") or {}),
         problem=problem,
         deleting="deletionTimestamp" in metadata,
     )
 
 
+@_reader
 def read_trial(body: Object) -> Trial:
     """Reads a Trial.
 
     Raises:
-        pydantic.ValidationError: It was made by someone else, and is no Trial of ours.
+        Unreadable: It was made by someone else, and is no Trial of ours.
     """
     metadata = body["metadata"]
     return Trial(
@@ -87,109 +128,131 @@ def read_trial(body: Object) -> Trial:
     )
 
 
-def experiment_of_trial(body: Object) -> str:
-    """UID of the Experiment that a Trial belongs to, empty where it belongs to none."""
-    return owner_uid(body, EXPERIMENT_KIND)
-
-
-def trial_of_pod(body: Object) -> str:
-    """UID of the Trial that a pod belongs to, empty where it belongs to none."""
-    return owner_uid(body, TRIAL_KIND)
-
-
+@_reader
 def read_pod(body: Object, *, gone: bool = False) -> Pod:
     """Reads a trial's pod.
 
     Args:
         body: The pod.
         gone: Whether it was deleted; the body is what was last seen of it.
+
+    Raises:
+        Unreadable: It is no pod of a trial.
     """
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    program = trial_container(spec)
-    containers = list(_statuses(status))
-    program_end = next((s["state"]["terminated"] for s in containers if s["name"] == program and _ended(s)), None)
+    program = (metadata.get("annotations") or {}).get(ANNOTATION_CONTAINER) or trial_container(spec)
+    sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    ends = [c for c in containers if c["name"] not in sidecars and "terminated" in _state(c)]
+    program_end = next((_state(c)["terminated"] for c in ends if c["name"] == program), None)
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        trial=metadata["labels"][LABEL_TRIAL],
+        trial=_owner(body, TRIAL_KIND)["name"],
         attempt=int(metadata["labels"][LABEL_ATTEMPT]),
-        phase=PodPhase(status.get("phase", "Pending")),
+        phase=PodPhase(status.get("phase") or "Pending"),
         version=version_of(body),
         deleting="deletionTimestamp" in metadata,
         interrupted=_interrupted(metadata, program_end),
         gone=gone,
-        node=spec.get("nodeName", ""),
-        training=any(s["name"] == program and _started(s) for s in containers),
-        restoring=any(s["name"] == RESTORE_CONTAINER and "running" in s.get("state", {}) for s in containers),
+        node=spec.get("nodeName") or "",
+        training=any(c["name"] == program and _started(c) for c in containers),
+        restoring=any(c["name"] == RESTORE_CONTAINER and "running" in _state(c) for c in containers),
         waiting=_waiting(status, containers),
-        ends=tuple(_end(s) for s in containers if s["name"] != AGENT_CONTAINER and _ended(s)),
+        ends=tuple(_end(c["name"], _state(c)["terminated"]) for c in ends),
         agent_message=_agent_message(containers),
         disruption=_disruption(status),
-        reason=status.get("reason", ""),
-        message=status.get("message", ""),
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
         started=_moment(status.get("startTime")),
     )
 
 
-def _statuses(status: Object) -> Iterator[Object]:
-    yield from status.get("initContainerStatuses", [])
-    yield from status.get("containerStatuses", [])
+def _owner(body: Object, kind: str) -> Object:
+    for reference in body["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and reference.get("kind") == kind:
+            owner: Object = reference
+            return owner
+    return {}
 
 
-def _ended(container: Object) -> bool:
-    return "terminated" in container.get("state", {})
+def _experiment_spec(body: Object, service_accounts: Collection[str]) -> tuple[ExperimentSpec | None, str]:
+    try:
+        return parse_experiment(body, service_accounts), ""
+    except InvalidSpec as error:
+        return None, str(error)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        return None, f"spec: can't be read ({type(error).__name__}: {error}); compare it with the documentation"
+
+
+def _experiment_status(status: Object) -> ExperimentStatus:
+    """Reads a status; what can't be read of it, such as a state of a later version's, is made anew."""
+    try:
+        return ExperimentStatus.model_validate(status)
+    except ValidationError as error:
+        broken = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
+        return ExperimentStatus.model_validate({key: value for key, value in status.items() if key not in broken})
+
+
+def _state(container: Object) -> Object:
+    state: Object = container.get("state") or {}
+    return state
 
 
 def _started(container: Object) -> bool:
-    state = container.get("state", {})
-    return "running" in state or bool(state.get("terminated", {}).get("startedAt"))
+    state = _state(container)
+    return "running" in state or bool((state.get("terminated") or {}).get("startedAt"))
 
 
-def _end(container: Object) -> ContainerEnd:
-    terminated = container["state"]["terminated"]
+def _end(name: str, terminated: Object) -> ContainerEnd:
     return ContainerEnd(
-        name=container["name"],
-        exit_code=terminated.get("exitCode", 0),
-        reason=terminated.get("reason", ""),
-        message=terminated.get("message", ""),
+        name=name,
+        exit_code=terminated.get("exitCode") or 0,
+        reason=terminated.get("reason") or "",
+        message=terminated.get("message") or "",
     )
 
 
-def _agent_message(containers: list[Object]) -> str:
-    """The agent's last words; it may have been restarted, then those of its last end count."""
+def _agent_message(containers: Collection[Object]) -> str:
+    """The agent's last words; one that was restarted, or killed before it could say any, may have left some before."""
     for container in containers:
         if container["name"] == AGENT_CONTAINER:
-            for state in (container.get("state", {}), container.get("lastState", {})):
-                if "terminated" in state:
-                    return str(state["terminated"].get("message", ""))
+            for state in (_state(container), container.get("lastState") or {}):
+                message = (state.get("terminated") or {}).get("message")
+                if message:
+                    return str(message)
     return ""
 
 
-def _waiting(status: Object, containers: list[Object]) -> Waiting | None:
-    for condition in status.get("conditions", []):
+def _waiting(status: Object, containers: Collection[Object]) -> Waiting | None:
+    for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return Waiting(condition.get("reason", "Unschedulable"), condition.get("message", ""))
-    waits = [s["state"]["waiting"] for s in containers if "waiting" in s.get("state", {})]
+            return Waiting(condition.get("reason") or "Unschedulable", condition.get("message") or "")
+    waits = [_state(c)["waiting"] for c in containers if "waiting" in _state(c)]
     hopeless = next((wait for wait in waits if wait.get("reason") in HOPELESS), None)
     if hopeless is not None:
-        return Waiting(hopeless["reason"], hopeless.get("message", ""), hopeless=True)
+        return Waiting(hopeless["reason"], hopeless.get("message") or "", hopeless=True)
     return None
 
 
 def _disruption(status: Object) -> str:
-    for condition in status.get("conditions", []):
+    for condition in status.get("conditions") or ():
         if condition["type"] in DISRUPTION_CONDITIONS and condition["status"] == "True":
-            return f"{condition.get('reason') or condition['type']}: {condition.get('message', '')}"
+            return f"{condition.get('reason') or condition['type']}: {condition.get('message') or ''}"
     return ""
 
 
 def _interrupted(metadata: Object, program_end: Object | None) -> bool:
-    """Whether the deletion was asked for before the program had ended."""
+    """Whether the deletion was asked for before the program had ended.
+
+    Both are known to the second. Within the same second it is taken for interrupted: a program that runs once more
+    costs less than one that is told complete and was not; the agent's last word settles it where there is one.
+    """
     if "deletionTimestamp" not in metadata:
         return False
     if program_end is None or not program_end.get("finishedAt"):
         return True
-    asked = _moment(metadata["deletionTimestamp"]) - metadata.get("deletionGracePeriodSeconds", 0)
+    asked = _moment(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
     return bool(asked <= _moment(program_end["finishedAt"]))
 
 

@@ -1,28 +1,46 @@
 """The kopf handlers: what the watches bring goes into the store. Nothing is decided here.
 
 Only raw event handlers are used: kopf's create, update and delete handlers, timers and daemons keep their own state in
-annotations and finalizers, which would cost writes and could block a deletion.
+annotations and finalizers, which would cost writes and could block a deletion. Kopf logs what a raw event handler
+raises and goes on, so a handler raises nothing: the store copes with whatever an object looks like.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, cast
 
 import kopf
 
-from podtune.api.names import EXPERIMENT_PLURAL, GROUP, LABEL_MANAGED_BY, LABEL_TRIAL, MANAGED_BY, TRIAL_PLURAL, VERSION
-from podtune.cluster import readers
+from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
+from podtune.cluster.client import Manifest
 from podtune.controllers.store import Store
+from podtune.controllers.sweep import POD_SELECTOR, Sweep
 from podtune.controllers.watch_health import WatchHealth
 
+POD_KIND = "Pod"
 DELETED = "DELETED"
+LISTED = None
+"""Type of the events that kopf makes of a list, with which each watch begins, and begins anew."""
+
+Take = Callable[[Manifest], None]
 
 
-def make_registry(store: Store, health: WatchHealth) -> kopf.OperatorRegistry:
+def make_registry(store: Store, health: WatchHealth, sweep: Sweep) -> kopf.OperatorRegistry:
     """A registry with one handler a kind, feeding this store."""
     registry = kopf.OperatorRegistry()
+
+    def feed(kind: str, event: Any, seen: Take, gone: Take) -> None:
+        body = event["object"]
+        health.saw(kind, body)
+        if event["type"] == DELETED:
+            gone(body)
+            return
+        if event["type"] is LISTED:
+            sweep.call()
+        seen(body)
 
     @kopf.on.login(registry=registry)
     def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
@@ -30,35 +48,15 @@ def make_registry(store: Store, health: WatchHealth) -> kopf.OperatorRegistry:
 
     @kopf.on.event(GROUP, VERSION, EXPERIMENT_PLURAL, registry=registry)
     async def experiment_event(event: Any, **_: Any) -> None:
-        body = event["object"]
-        if event["type"] == DELETED:
-            health.forget(body["metadata"]["uid"])
-            store.experiment_gone(body)
-        else:
-            health.saw(body["metadata"]["uid"], readers.version_of(body))
-            store.experiment(body)
+        feed(EXPERIMENT_KIND, event, store.experiment, store.experiment_gone)
 
     @kopf.on.event(GROUP, VERSION, TRIAL_PLURAL, registry=registry)
     async def trial_event(event: Any, **_: Any) -> None:
-        body = event["object"]
-        if event["type"] == DELETED:
-            health.forget(body["metadata"]["uid"])
-            store.trial_gone(body)
-        else:
-            health.saw(body["metadata"]["uid"], readers.version_of(body))
-            store.trial(body)
+        feed(TRIAL_KIND, event, store.trial, store.trial_gone)
 
-    labels: dict[str, Any] = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_TRIAL: kopf.PRESENT}
-
-    @kopf.on.event("v1", "pods", labels=labels, registry=registry)
+    @kopf.on.event("v1", "pods", registry=registry)
     async def pod_event(event: Any, **_: Any) -> None:
-        body = event["object"]
-        if event["type"] == DELETED:
-            health.forget(body["metadata"]["uid"])
-            store.pod(body, gone=True)
-        else:
-            health.saw(body["metadata"]["uid"], readers.version_of(body))
-            store.pod(body)
+        feed(POD_KIND, event, store.pod, store.pod_gone)
 
     return registry
 
@@ -72,6 +70,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.persistence.diffbase_storage = NoDiffs()
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
+    settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
@@ -82,6 +81,15 @@ def make_settings() -> kopf.OperatorSettings:
 class NoDiffs(kopf.DiffBaseStorage):
     """Remembers no last state of an object: only change handlers need one, and there are none."""
 
+    def build(
+        self,
+        *,
+        body: kopf.Body,  # noqa: ARG002 - kopf's interface
+        extra_fields: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> kopf.BodyEssence:
+        """Nothing; by default kopf copies the whole object for it on every event."""
+        return cast(kopf.BodyEssence, {})
+
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - kopf's interface
         """Nothing is known."""
         return None
@@ -90,14 +98,16 @@ class NoDiffs(kopf.DiffBaseStorage):
         """Nothing is stored."""
 
 
-async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: Any, stop: Any) -> None:
-    """Runs kopf until `stop` is set.
+async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
+    """Runs kopf until it is cancelled, or fails.
+
+    Kopf takes SIGTERM and SIGINT for itself, so whoever wants them has to ask for them again once it is ready; and when
+    it ends it cancels all tasks that were made after it had begun.
 
     Args:
         registry: The handlers.
         namespaces: Namespaces to watch; none for all.
-        ready: An event that is set when the watches are on.
-        stop: An event that ends it.
+        ready: Is set when kopf has begun, and the watches are about to.
     """
     await kopf.operator(
         registry=registry,
@@ -106,5 +116,4 @@ async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], re
         namespaces=list(namespaces),
         standalone=True,
         ready_flag=ready,
-        stop_flag=stop,
     )

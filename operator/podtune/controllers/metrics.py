@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from podtune.controllers.store import Store
 
-RESULTS = Counter("podtune_results", "Results that agents have posted, those sent twice included.")
+RESULTS = Counter("podtune_results", "Results taken in from agents, those sent twice included.")
 ACTIONS = Counter("podtune_actions", "Actions carried out, by kind and outcome.", ["action", "outcome"])
 ACTION_SECONDS = Histogram("podtune_action_seconds", "Time from an action's start to its outcome.", ["action"])
 RECONCILE_SECONDS = Histogram(
@@ -33,7 +33,7 @@ class TrialsCollector(Collector):
         trials = GaugeMetricFamily(
             "podtune_trials", "Trials by experiment and state.", labels=["namespace", "experiment", "state"]
         )
-        for _, entry in self._store.entries():
+        for entry in self._store.entries():
             experiment = entry.experiment
             counts = experiment.status.trials
             for state in ("pending", "running", "paused", "terminated", "error"):

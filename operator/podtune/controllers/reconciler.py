@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 import structlog
 
-from podtune.api.experiment import TrialCounts
 from podtune.api.pod_template import trial_container
 from podtune.cluster.executor import Executor
 from podtune.controllers import metrics
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import Entry, Store
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import experiment_status
-from podtune.runner.actions import Action, EmitEvent, Outcome, Propose, Verdict, WriteExperimentStatus
+from podtune.runner.actions import Action, Outcome, Propose, Verdict
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.retry import Backoff
-from podtune.runner.timestamps import rfc3339
 
 log = structlog.get_logger(__name__)
 
@@ -31,30 +27,52 @@ CRASH_BACKOFF = Backoff(1.0, 300.0)
 class Reconciler:
     """Drives all machines; the one place where facts, decisions and actions meet."""
 
-    def __init__(self, store: Store, queue: WorkQueue, executor: Executor, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        queue: WorkQueue,
+        executor: Executor,
+        now: Callable[[], float],
+        may_decide: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Makes a reconciler.
+
+        Args:
+            store: What is known.
+            queue: Keys of the experiments that something happened to.
+            executor: Carries out actions.
+            now: The present time, in seconds since the epoch.
+            may_decide: Whether we still lead.
+        """
         self._store = store
         self._queue = queue
         self._executor = executor
         self._now = now
+        self._may_decide = may_decide
         self._slots = asyncio.Semaphore(MAX_ACTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
-        self.is_leading = False
+        self._is_running = False
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this process decides; see `Intake.is_leading`."""
+        return self._is_running and self._may_decide()
 
     async def run(self) -> None:
         """Works for ever."""
-        self.is_leading = True
+        self._is_running = True
         try:
             while True:
                 uid = await self._queue.get()
                 self._reconcile(uid)
                 await asyncio.sleep(0)  # let results and watches in between two experiments
         finally:
-            self.is_leading = False
-            for task in self._tasks:
+            self._is_running = False
+            tasks = list(self._tasks)
+            for task in tasks:
                 task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """Takes in what an agent has posted; see `ExperimentMachine.report`."""
@@ -62,14 +80,15 @@ class Reconciler:
         if entry is None or entry.machine is None:
             return Unaccepted.TOO_EARLY
         answer = entry.machine.report(trial, pod, report, self._now())
-        metrics.RESULTS.inc(len(report.results))
-        self._queue.add(entry.experiment.uid)
+        if isinstance(answer, Reply):
+            metrics.RESULTS.inc(len(report.results))
+            self._queue.add(entry.experiment.uid)
         return answer
 
     def program_container(self, namespace: str, trial: str) -> str | None:
         """See `Intake.program_container`."""
         entry = self._store.entry_of_trial(namespace, trial)
-        spec = entry.experiment.spec if entry is not None else None
+        spec = entry.served.spec if entry is not None else None
         if spec is None or spec.results.stdout is None:
             return None
         return trial_container(spec.trial_template.spec)
@@ -79,23 +98,29 @@ class Reconciler:
             with metrics.RECONCILE_SECONDS.time():
                 self._decide(uid)
         except Exception:
-            count = self._crashes[uid] = self._crashes.get(uid, 0) + 1
-            delay = CRASH_BACKOFF.delay(count, uid)
-            log.exception("reconcile failed", uid=uid, retry_in=round(delay, 1))
-            metrics.RECONCILE_ERRORS.inc()
-            self._queue.add_at(uid, self._now() + delay)
+            log.exception("reconcile failed", uid=uid)
+            self._crashed(uid)
         else:
             self._crashes.pop(uid, None)
+
+    def _crashed(self, uid: str) -> None:
+        """Looks at an experiment again after a while."""
+        count = self._crashes[uid] = self._crashes.get(uid, 0) + 1
+        metrics.RECONCILE_ERRORS.inc()
+        self._queue.add_at(uid, self._now() + CRASH_BACKOFF.delay(count, uid))
 
     def _decide(self, uid: str) -> None:
         entry = self._store.entry(uid)
         if entry is None:
             self._queue.forget(uid)
             return
-        if entry.machine is None:
-            self._say_stalled(uid, entry)
-            return
-        plan = entry.machine.decide(self._now())
+        now = self._now()
+        if entry.machine is not None:
+            plan = entry.machine.decide(now)
+        elif entry.experiment.problem:
+            plan = entry.stalled.decide(entry.experiment, now)
+        else:
+            return  # the store is not filled yet; it will call again
         for action in plan.actions:
             self._spawn(uid, entry, action)
         self._queue.add_at(uid, plan.wake)
@@ -108,25 +133,35 @@ class Reconciler:
     async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
         outcome = Outcome(Verdict.FAILED, "an error of the operator's own; see its log")
+        kind = type(action).__name__
         try:
             outcome = await self._do(entry, action)
         except Exception:
-            log.exception("action failed", experiment=entry.experiment.name, action=type(action).__name__)
-        kind = type(action).__name__
+            log.exception("action failed", experiment=entry.experiment.name, action=kind)
         metrics.ACTIONS.labels(kind, outcome.verdict).inc()
         if outcome.verdict is not Verdict.DONE:
             log.warning(
                 "action not done",
-                experiment=entry.experiment.name,
                 namespace=entry.experiment.namespace,
+                experiment=entry.experiment.name,
                 action=kind,
-                key="/".join(action.key),
                 verdict=str(outcome.verdict),
                 message=outcome.message,
             )
-        if entry.machine is not None:
-            entry.machine.landed(action, outcome, self._now())
-        self._queue.add(uid)
+        self._land(uid, entry, action, outcome)
+
+    def _land(self, uid: str, entry: Entry, action: Action, outcome: Outcome) -> None:
+        try:
+            if entry.machine is not None:
+                entry.machine.landed(action, outcome, self._now())
+            else:
+                entry.stalled.landed(entry.experiment, action, outcome, self._now())
+        except Exception:
+            log.exception("machine made anew: it failed on an outcome", experiment=entry.experiment.name)
+            entry.machine = None
+            self._crashed(uid)
+        else:
+            self._queue.add(uid)
 
     async def _do(self, entry: Entry, action: Action) -> Outcome:
         if isinstance(action, Propose):
@@ -134,24 +169,4 @@ class Reconciler:
             return await entry.proposer.propose(action)
         async with self._slots:
             with metrics.ACTION_SECONDS.labels(type(action).__name__).time():
-                return await self._executor.execute(entry.experiment, action)
-
-    def _say_stalled(self, uid: str, entry: Entry) -> None:
-        """An Experiment that has never had a usable spec: say so, once."""
-        experiment = entry.experiment
-        if not experiment.problem or experiment.deleting:
-            return
-        status = experiment_status.project(
-            experiment.status,
-            trials=TrialCounts(),
-            best=None,
-            ended=None,
-            over=False,
-            problem=experiment.problem,
-            hindrance="",
-            generation=experiment.generation,
-            now=rfc3339(self._now()),
-        )
-        if status != experiment.status:
-            self._spawn(uid, entry, WriteExperimentStatus(experiment.version, status))
-            self._spawn(uid, entry, EmitEvent("", "InvalidSpec", experiment.problem, warning=True))
+                return await self._executor.execute(entry.served, action)

@@ -1,7 +1,8 @@
 """What is known of the cluster: every Experiment with its machine, its Trials and their pods.
 
 Everything that is seen comes in here, from the watches, from the answers to our own writes, and from the sweep. Old
-news is told from new by the resource version, so it does not matter through which of them a thing is seen first.
+news is told from new by the resource version, and by the UIDs of what is gone: so it does not matter through which of
+them a thing is seen first. What belongs to what is told by owners' UIDs alone; names are used again.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import structlog
-from pydantic import ValidationError
 
-from podtune.api.names import LABEL_EXPERIMENT
 from podtune.cluster import readers
 from podtune.cluster.client import Manifest
+from podtune.cluster.readers import Unreadable
 from podtune.controllers.proposing import Proposer
+from podtune.controllers.recent import Recent
+from podtune.controllers.stalled import Stalled
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
+
+REMEMBERED = 20_000
+"""UIDs of objects that are gone; an answer or a list that is older than the deletion must not bring them back."""
 
 
 @dataclass(slots=True)
@@ -28,10 +33,15 @@ class Entry:
     """One Experiment. It has a machine once it has had a spec that can be used."""
 
     experiment: Experiment
+    stalled: Stalled
     machine: ExperimentMachine | None = None
     proposer: Proposer | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
-    pods: dict[str, Pod] = field(default_factory=dict)
+
+    @property
+    def served(self) -> Experiment:
+        """The Experiment with the spec that its machine works by, even if a later one can't be used."""
+        return self.experiment if self.machine is None else replace(self.experiment, spec=self.machine.spec)
 
 
 class Store:
@@ -52,7 +62,14 @@ class Store:
         self._service_accounts = service_accounts
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[tuple[str, str], str] = {}
-        self._experiment_of: dict[str, str] = {}
+        self._trials: dict[str, tuple[str, str]] = {}
+        """By UID of the Trial: its Experiment's UID and its name."""
+        self._pods: dict[str, dict[str, Pod]] = {}
+        """By UID of the Trial, known or not, and UID of the pod."""
+        self._owners: dict[str, str] = {}
+        """By UID of the pod: its Trial's UID."""
+        self._gone = Recent(REMEMBERED)
+        self._complained = Recent(REMEMBERED)
         self._synced = False
 
     # What was seen
@@ -61,96 +78,88 @@ class Store:
         """An Experiment was seen."""
         uid = body["metadata"]["uid"]
         entry = self._entries.get(uid)
-        if entry is not None and readers.version_of(body) <= entry.experiment.version:
+        if uid in self._gone or (entry is not None and readers.version_of(body) <= entry.experiment.version):
             return
-        experiment = readers.read_experiment(body, self._service_accounts)
+        known = entry.experiment if entry is not None else None
+        try:
+            experiment = readers.read_experiment(body, self._service_accounts, known=known)
+        except Unreadable as error:
+            self._complain(uid, error)
+            return
         if entry is None:
-            entry = self._entries[uid] = Entry(experiment)
+            entry = self._entries[uid] = Entry(experiment, Stalled(self._settings.api_backoff))
             self._by_name[experiment.namespace, experiment.name] = uid
         entry.experiment = experiment
-        if entry.machine is not None:
-            entry.machine.experiment_seen(experiment)
-        self._changed(uid)
-
-    def experiment_gone(self, body: Manifest) -> None:
-        """An Experiment was deleted; the garbage collector sees to its Trials and pods."""
-        uid = body["metadata"]["uid"]
-        entry = self._entries.pop(uid, None)
-        if entry is None:
-            return
-        for trial in entry.trials.values():
-            self._experiment_of.pop(trial.uid, None)
-        key = (entry.experiment.namespace, entry.experiment.name)
-        if self._by_name.get(key) == uid:
-            del self._by_name[key]
+        self._tell(entry, lambda machine: machine.experiment_seen(experiment))
 
     def trial(self, body: Manifest) -> None:
         """A Trial was seen."""
-        uid = readers.experiment_of_trial(body)
-        entry = self._entries.get(uid)
-        if entry is None:
+        metadata = body["metadata"]
+        entry = self._entries.get(readers.experiment_of_trial(body))
+        if entry is None or metadata["uid"] in self._gone:
             return
-        name = body["metadata"]["name"]
-        known = entry.trials.get(name)
-        if known is not None and known.uid == body["metadata"]["uid"] and readers.version_of(body) <= known.version:
+        known = entry.trials.get(metadata["name"])
+        if known is not None and known.uid == metadata["uid"] and readers.version_of(body) <= known.version:
             return
         try:
             trial = readers.read_trial(body)
-        except ValidationError as error:
-            log.warning("trial not understood", trial=name, experiment=entry.experiment.name, error=str(error))
+        except Unreadable as error:
+            self._complain(metadata["uid"], error)
             return
-        entry.trials[name] = trial
-        self._experiment_of[trial.uid] = uid
-        if entry.machine is not None:
-            entry.machine.trial_seen(trial)
-            if known is None:
-                for pod in [pod for pod in entry.pods.values() if pod.trial == name]:
-                    entry.machine.pod_seen(pod)
-        self._changed(uid)
+        is_new = known is None or known.uid != trial.uid
+        if known is not None and is_new:
+            self._trials.pop(known.uid, None)
+            self._gone.add(known.uid)
+        entry.trials[trial.name] = trial
+        self._trials[trial.uid] = (entry.experiment.uid, trial.name)
+        self._tell(entry, lambda machine: machine.trial_seen(trial))
+        for pod in self._pods_of(trial) if is_new else ():
+            self._tell_of_pod(trial.uid, pod)
+
+    def pod(self, body: Manifest) -> None:
+        """A trial's pod was seen."""
+        uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
+        known = self._pods.get(owner, {}).get(uid)
+        if not owner or uid in self._gone or (known is not None and readers.version_of(body) <= known.version):
+            return
+        try:
+            pod = readers.read_pod(body)
+        except Unreadable as error:
+            self._complain(uid, error)
+            return
+        self._pods.setdefault(owner, {})[uid] = pod
+        self._owners[uid] = owner
+        self._tell_of_pod(owner, pod)
+
+    # What is gone
+
+    def experiment_gone(self, body: Manifest) -> None:
+        """An Experiment was deleted; the garbage collector sees to its Trials and pods."""
+        self._forget_experiment(body["metadata"]["uid"])
 
     def trial_gone(self, body: Manifest) -> None:
         """A Trial was deleted."""
-        metadata = body["metadata"]
-        self.trial_vanished(readers.experiment_of_trial(body), metadata["name"], metadata["uid"])
+        self._forget_trial(body["metadata"]["uid"])
 
-    def trial_vanished(self, uid: str, name: str, trial_uid: str) -> None:
-        """A Trial of an Experiment is no longer there."""
-        entry = self._entries.get(uid)
-        if entry is None or name not in entry.trials or entry.trials[name].uid != trial_uid:
+    def pod_gone(self, body: Manifest) -> None:
+        """A pod was deleted; the body is how it ended."""
+        uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
+        if uid in self._gone:
             return
-        del entry.trials[name]
-        self._experiment_of.pop(trial_uid, None)
-        if entry.machine is not None:
-            entry.machine.trial_gone(name)
-        self._changed(uid)
+        try:
+            self._forget_pod(uid, owner, readers.read_pod(body, gone=True))
+        except Unreadable as error:
+            self._complain(uid, error)
+            self.vanished(uid)
 
-    def pod(self, body: Manifest, *, gone: bool = False) -> None:
-        """A trial's pod was seen, or (`gone`) was seen for the last time."""
-        metadata = body["metadata"]
-        uid = self._experiment_of.get(readers.trial_of_pod(body)) or self._experiment_named(body)
-        entry = self._entries.get(uid)
-        if entry is None:
-            return
-        known = entry.pods.get(metadata["name"])
-        same = known is not None and known.uid == metadata["uid"]
-        if known is not None and same and not gone and readers.version_of(body) <= known.version:
-            return
-        pod = readers.read_pod(body, gone=gone)
-        if not gone:
-            entry.pods[pod.name] = pod
-        elif same:
-            del entry.pods[pod.name]
-        if entry.machine is not None:
-            entry.machine.pod_seen(pod)
-        self._changed(uid)
-
-    def pod_vanished(self, uid: str, name: str) -> None:
-        """A pod is no longer there, and its end was not seen."""
-        entry = self._entries.get(uid)
-        pod = entry.pods.pop(name, None) if entry is not None else None
-        if entry is not None and pod is not None and entry.machine is not None:
-            entry.machine.pod_seen(replace(pod, gone=True))
-            self._changed(uid)
+    def vanished(self, uid: str) -> None:
+        """An object is no longer there, and its end was not seen."""
+        if uid in self._entries:
+            self._forget_experiment(uid)
+        elif uid in self._trials:
+            self._forget_trial(uid)
+        elif (owner := self._owners.get(uid)) is not None:
+            self._forget_pod(uid, owner, replace(self._pods[owner][uid], gone=True))
 
     def synced(self) -> None:
         """Everything that is there has been seen: from now on there are machines."""
@@ -164,13 +173,14 @@ class Store:
         """The Experiment with this UID; it gets its machine here, from all that is known of it."""
         entry = self._entries.get(uid)
         if entry is not None and entry.machine is None and self._synced and entry.experiment.spec is not None:
-            machine = ExperimentMachine(entry.experiment, entry.trials.values(), entry.pods.values(), self._settings)
-            entry.machine, entry.proposer = machine, Proposer(entry.experiment.spec)
+            pods = [pod for trial in entry.trials.values() for pod in self._pods_of(trial)]
+            entry.machine = ExperimentMachine(entry.experiment, entry.trials.values(), pods, self._settings)
+            entry.proposer = Proposer(entry.experiment.spec)
         return entry
 
-    def entries(self) -> Iterator[tuple[str, Entry]]:
+    def entries(self) -> Iterator[Entry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
-        yield from list(self._entries.items())
+        yield from list(self._entries.values())
 
     def entry_of_trial(self, namespace: str, trial: str) -> Entry | None:
         """The Experiment that a Trial of this name belongs to."""
@@ -178,10 +188,68 @@ class Store:
         entry = self._entries.get(uid) if uid is not None else None
         return entry if entry is not None and trial in entry.trials else None
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def trial_uid(self, experiment_uid: str, trial: str) -> str:
+        """UID of a Trial by its name, empty where there is none."""
+        entry = self._entries.get(experiment_uid)
+        known = entry.trials.get(trial) if entry is not None else None
+        return known.uid if known is not None else ""
 
-    def _experiment_named(self, body: Manifest) -> str:
-        """The Experiment that a pod's label names: its Trial may not have been seen yet."""
-        metadata = body["metadata"]
-        return self._by_name.get((metadata["namespace"], metadata.get("labels", {}).get(LABEL_EXPERIMENT, "")), "")
+    def uids(self) -> set[str]:
+        """UIDs of all Experiments, Trials and pods."""
+        return {*self._entries, *self._trials, *self._owners}
+
+    # Bookkeeping
+
+    def _forget_experiment(self, uid: str) -> None:
+        self._gone.add(uid)
+        entry = self._entries.pop(uid, None)
+        if entry is None:
+            return
+        for trial in entry.trials.values():
+            self._trials.pop(trial.uid, None)
+        key = (entry.experiment.namespace, entry.experiment.name)
+        if self._by_name.get(key) == uid:
+            del self._by_name[key]
+        self._changed(uid)
+
+    def _forget_trial(self, uid: str) -> None:
+        self._gone.add(uid)
+        experiment_uid, name = self._trials.pop(uid, ("", ""))
+        entry = self._entries.get(experiment_uid)
+        if entry is not None:
+            del entry.trials[name]
+            self._tell(entry, lambda machine: machine.trial_gone(name))
+
+    def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
+        self._gone.add(uid)
+        self._owners.pop(uid, None)
+        siblings = self._pods.get(owner, {})
+        siblings.pop(uid, None)
+        if not siblings:
+            self._pods.pop(owner, None)
+        self._tell_of_pod(owner, pod)
+
+    def _pods_of(self, trial: Trial) -> list[Pod]:
+        return list(self._pods.get(trial.uid, {}).values())
+
+    def _tell_of_pod(self, owner: str, pod: Pod) -> None:
+        """Tells the machine, if the pod's Trial is known; else it will be told with the Trial."""
+        experiment_uid, name = self._trials.get(owner, ("", ""))
+        entry = self._entries.get(experiment_uid)
+        if entry is not None and pod.trial == name:
+            self._tell(entry, lambda machine: machine.pod_seen(pod))
+
+    def _tell(self, entry: Entry, fact: Callable[[ExperimentMachine], None]) -> None:
+        """Tells an experiment's machine of a fact; one that can't take it is made anew of all that is known."""
+        if entry.machine is not None:
+            try:
+                fact(entry.machine)
+            except Exception:
+                log.exception("machine made anew: it failed on a fact", experiment=entry.experiment.name)
+                entry.machine = None
+        self._changed(entry.experiment.uid)
+
+    def _complain(self, uid: str, error: Unreadable) -> None:
+        """Says once of an object that it is passed over."""
+        if self._complained.add(uid):
+            log.warning("object passed over", error=str(error))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
 import structlog
 
-from podtune.api.names import LABEL_MANAGED_BY, MANAGED_BY
+from podtune.api.names import LABEL_MANAGED_BY, LABEL_TRIAL, MANAGED_BY
 from podtune.cluster import paths
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiError
@@ -18,7 +18,12 @@ log = structlog.get_logger(__name__)
 
 PERIOD = 300.0
 """Seconds between two sweeps, cut by up to a fifth at random."""
-POD_SELECTOR = {"labelSelector": f"{LABEL_MANAGED_BY}={MANAGED_BY},podtune.dev/trial"}
+SOON = 10.0
+"""Seconds until a sweep that something calls for, so that many calls make one sweep."""
+SETTLE = 5.0
+"""Seconds that the watches are given to tell of an end that a list knows of already: they tell more of it."""
+POD_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_TRIAL}"
+"""Labels of the pods of trials."""
 
 
 class Sweep:
@@ -37,6 +42,11 @@ class Sweep:
         self._store = store
         self._namespaces = list(namespaces) or [""]
         self._rng = rng
+        self._called = asyncio.Event()
+
+    def call(self) -> None:
+        """Calls for a sweep: a watch has begun anew, and what was deleted meanwhile it will never tell."""
+        self._called.set()
 
     async def first(self) -> None:
         """Fills the store.
@@ -44,55 +54,57 @@ class Sweep:
         Raises:
             ApiError: The API server could not be asked.
         """
-        await self._sweep()
+        await self._list()
         self._store.synced()
 
     async def run(self) -> None:
         """Sweeps for ever; one that fails is made up for by the next."""
         while True:
-            await asyncio.sleep(PERIOD * (1 - 0.2 * self._rng.random()))
+            try:
+                async with asyncio.timeout(PERIOD * (1 - 0.2 * self._rng.random())):
+                    await self._called.wait()
+                await asyncio.sleep(SOON)
+            except TimeoutError:
+                pass  # nobody has called
+            self._called.clear()
             try:
                 await self._sweep()
             except ApiError as error:
                 log.warning("sweep failed", error=str(error))
 
     async def _sweep(self) -> None:
-        """Lists owners before what they own.
+        """What was known before the lists began and is in none of them is gone; what was made meanwhile is not."""
+        known = self._store.uids()
+        vanished = known - await self._list()
+        if not vanished:
+            return
+        await asyncio.sleep(SETTLE)
+        missed = vanished & self._store.uids()
+        if missed:
+            log.info("deletions had been missed", objects=len(missed))
+        for uid in missed:
+            self._store.vanished(uid)
 
-        What the store knew before the list began and the list does not hold is gone; what was made meanwhile is not.
-        """
-        known_pods = {uid: dict(entry.pods) for uid, entry in self._store.entries()}
-        known_trials = {uid: dict(entry.trials) for uid, entry in self._store.entries()}
-        known = {uid: entry.experiment for uid, entry in self._store.entries()}
-        experiments = await self._collect(paths.experiments, self._store.experiment, {})
-        trials = await self._collect(paths.trials, self._store.trial, {})
-        pods = await self._collect(paths.pods, self._store.pod, POD_SELECTOR)
-        for uid, experiment in known.items():
-            if uid not in experiments:
-                log.info("experiment had vanished", experiment=experiment.name)
-                self._store.experiment_gone({"metadata": {"uid": uid}})
-        for uid, members in known_trials.items():
-            for trial in members.values():
-                if trial.uid not in trials:
-                    self._store.trial_vanished(uid, trial.name, trial.uid)
-        for uid, pods_of in known_pods.items():
-            for pod in pods_of.values():
-                if pod.uid not in pods:
-                    self._store.pod_vanished(uid, pod.name)
+    async def _list(self) -> set[str]:
+        """Feeds everything to the store, owners before what they own; returns all UIDs."""
+        return {
+            *await self._feed(paths.experiments, self._store.experiment, {}),
+            *await self._feed(paths.trials, self._store.trial, {}),
+            *await self._feed(paths.pods, self._store.pod, {"labelSelector": POD_SELECTOR}),
+        }
 
-    async def _collect(
-        self, path: Callable[[str], str], take: Callable[[Manifest], None], params: dict[str, str]
+    async def _feed(
+        self, path: Callable[[str], str], take: Callable[[Manifest], None], params: Mapping[str, str]
     ) -> set[str]:
-        """Feeds a collection to the store; returns the UIDs in it."""
         uids = set()
-        async for item in self._items(path, params):
-            take(item)
-            uids.add(item["metadata"]["uid"])
+        async for page in self._pages(path, params):
+            for item in page["items"]:
+                take(item)
+                uids.add(item["metadata"]["uid"])
+            await asyncio.sleep(0)  # a large list must not hold up the event loop
         return uids
 
-    async def _items(self, path: Callable[[str], str], params: dict[str, str]) -> AsyncIterator[Manifest]:
+    async def _pages(self, path: Callable[[str], str], params: Mapping[str, str]) -> AsyncIterator[Manifest]:
         for namespace in self._namespaces:
             async for page in list_pages(self._client, path(namespace), params):
-                for item in page["items"]:
-                    yield item
-                await asyncio.sleep(0)  # a large list must not hold up the event loop
+                yield page

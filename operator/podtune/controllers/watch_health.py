@@ -1,46 +1,73 @@
 """Notices a watch that has died without a word.
 
-Every write of ours comes back as a watch event. One that does not within a minute means that the watch no longer tells
-us anything, however healthy its connection looks; then the process had better start anew.
+Every write of ours comes back as a watch event. A watch that has not come as far as a write within a minute no longer
+tells us anything, however healthy its connection looks; then the process had better start anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 PATIENCE = 60.0
 """Seconds after which a write must have come back."""
 
+Watch = tuple[str, str]
+"""Kind and namespace: within these, events come in the order of their versions."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a watch has come, and how far it is to come.
+
+    Attributes:
+        seen: The highest version that it has brought.
+        awaited: The version that it is to bring next; none where that is not above `seen`.
+        since: When that was written.
+        last: The version that was written last, and when.
+    """
+
+    seen: int = 0
+    awaited: int = 0
+    since: float = 0.0
+    last: tuple[int, float] = (0, 0.0)
+
 
 class WatchHealth:
-    """Expects the echo of each write."""
+    """Expects each watch to come as far as the last write.
+
+    Watches are looked at as a whole, not an object at a time: any later event proves as much as the echo itself, so
+    an object that is deleted right after it was written leaves nothing behind that would be waited for in vain.
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._expected: dict[str, tuple[int, float]] = {}
-        self._seen: dict[str, int] = {}
+        self._watches: dict[Watch, _Progress] = {}
 
-    def wrote(self, uid: str, version: int) -> None:
-        """An object was written; the watch is to bring this version or a later one, if it has not already."""
-        if version <= self._seen.get(uid, 0):
-            return
-        since = self._expected[uid][1] if uid in self._expected else self._monotonic()
-        self._expected[uid] = (version, since)
+    def wrote(self, kind: str, body: Mapping[str, Any]) -> None:
+        """An object was written, or read by itself: the watch is to come as far as this version."""
+        watch, version = self._progress(kind, body)
+        now = self._monotonic()
+        if watch.awaited <= watch.seen < version:
+            watch.awaited, watch.since = version, now
+        if version > watch.last[0]:
+            watch.last = (version, now)
 
-    def saw(self, uid: str, version: int) -> None:
-        """The watch brought a version of an object."""
-        self._seen[uid] = version
-        expected = self._expected.get(uid)
-        if expected is not None and version >= expected[0]:
-            del self._expected[uid]
-
-    def forget(self, uid: str) -> None:
-        """The object is gone."""
-        self._expected.pop(uid, None)
-        self._seen.pop(uid, None)
+    def saw(self, kind: str, body: Mapping[str, Any]) -> None:
+        """The watch brought a version of an object, or its deletion."""
+        watch, version = self._progress(kind, body)
+        watch.seen = max(watch.seen, version)
+        if watch.awaited <= watch.seen < watch.last[0]:
+            watch.awaited, watch.since = watch.last
 
     @property
     def is_alive(self) -> bool:
         """Whether all writes have come back in time."""
-        oldest = min((since for _, since in self._expected.values()), default=None)
-        return oldest is None or self._monotonic() - oldest <= PATIENCE
+        now = self._monotonic()
+        return all(watch.awaited <= watch.seen or now - watch.since <= PATIENCE for watch in self._watches.values())
+
+    def _progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:
+        metadata = body["metadata"]
+        watch = self._watches.setdefault((kind, metadata.get("namespace", "")), _Progress())
+        return watch, int(metadata["resourceVersion"])

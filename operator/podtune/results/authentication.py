@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from podtune.api.names import TOKEN_AUDIENCE
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.paths import TOKEN_REVIEWS
 
 CACHE_SECONDS = 300.0
+"""How long a token is believed without asking again; whose attempt is over is refused by the runner at once."""
 CACHE_SIZE = 20_000
+MAX_REVIEWS = 16
+"""Reviews under way at a time: thousands of agents may come at once, and a stranger with as many wrong tokens."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -38,6 +43,7 @@ class Authenticator:
         self._client = client
         self._monotonic = monotonic
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._reviews = asyncio.Semaphore(MAX_REVIEWS)
 
     async def authenticate(self, header: str) -> Caller:
         """Finds out who sent an Authorization header.
@@ -47,13 +53,14 @@ class Authenticator:
             ApiError: The API server could not be asked.
         """
         scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() != "bearer" or not token or not token.isascii():
             raise Unauthenticated("no bearer token was sent")
         key = hashlib.sha256(token.encode()).digest()
         known = self._known.get(key)
         if known is not None and known[0] > self._monotonic():
             return known[1]
-        caller = await self._review(token)
+        async with self._reviews:
+            caller = await self._review(token)
         self._known[key] = (self._monotonic() + CACHE_SECONDS, caller)
         self._known.move_to_end(key)
         while len(self._known) > CACHE_SIZE:
@@ -67,13 +74,17 @@ class Authenticator:
             "spec": {"token": token, "audiences": [TOKEN_AUDIENCE]},
         }
         answer = await self._client.request("POST", TOKEN_REVIEWS, body=review)
-        status = answer.get("status", {})
-        if not status.get("authenticated") or TOKEN_AUDIENCE not in status.get("audiences", []):
+        status = answer.get("status") or {}
+        if not status.get("authenticated") or TOKEN_AUDIENCE not in (status.get("audiences") or ()):
             raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
-        user = status.get("user", {})
-        extra = user.get("extra", {})
-        name, uid = extra.get(POD_NAME, [""])[0], extra.get(POD_UID, [""])[0]
+        user = status.get("user") or {}
         username = user.get("username", "")
-        if not name or not uid or not username.startswith(SERVICE_ACCOUNT):
+        pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID)
+        if not pod or not uid or not username.startswith(SERVICE_ACCOUNT):
             raise Unauthenticated("the token is not bound to a pod")
-        return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=name, uid=uid)
+        return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=pod, uid=uid)
+
+
+def _extra(user: Mapping[str, Any], key: str) -> str:
+    values = (user.get("extra") or {}).get(key) or [""]
+    return str(values[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Protocol
 
 import structlog
@@ -19,6 +21,10 @@ log = structlog.get_logger(__name__)
 
 ROUTE = "/v1/namespaces/{namespace}/trials/{trial}"
 RETRY_AFTER = {"Retry-After": "1"}
+SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+"""A point in time as RFC 3339 has it."""
+MAX_RELAYS = 2000
+"""Logs passed on at a time; each takes two connections."""
 
 
 class Intake(Protocol):
@@ -42,6 +48,7 @@ class ResultsServer:
         self._intake = intake
         self._authenticator = authenticator
         self._client = client
+        self._relays = 0
 
     def application(self) -> web.Application:
         """The server's routes."""
@@ -75,10 +82,31 @@ class ResultsServer:
         if container is None or caller.pod.rpartition("-")[0] != trial:
             raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
         params = {"container": container, "follow": "true", "timestamps": "true"}
-        if "since" in request.query:
-            params["sinceTime"] = request.query["since"]
-        lines = self._client.stream(f"{pods(caller.namespace)}/{caller.pod}/log", params=params)
-        return await _relay(request, lines)
+        if since := request.query.get("since"):
+            if not SINCE.fullmatch(since):
+                raise web.HTTPBadRequest(text=f"since is {since!r}; write it like 2024-05-01T12:00:00.5Z")
+            params["sinceTime"] = since
+        if self._relays >= MAX_RELAYS:
+            raise web.HTTPServiceUnavailable(text=f"{MAX_RELAYS} logs are passed on already", headers=RETRY_AFTER)
+        pod = f"{pods(caller.namespace)}/{caller.pod}"
+        self._relays += 1
+        try:
+            async with aclosing(self._client.stream(f"{pod}/log", params=params)) as chunks:
+                return await _relay(request, chunks, lambda: self._has_ended(pod, container))
+        finally:
+            self._relays -= 1
+
+    async def _has_ended(self, pod: str, container: str) -> bool:
+        """Whether a container of a pod will print nothing more.
+
+        A stream's proper end does not say so: the API server ends it properly too when it loses the kubelet.
+        """
+        try:
+            status = (await self._client.request("GET", pod)).get("status") or {}
+        except ApiRefusal as refusal:
+            return refusal.is_not_found
+        states = [c.get("state") or {} for c in status.get("containerStatuses") or () if c["name"] == container]
+        return all("terminated" in state for state in states)
 
     async def _caller(self, request: web.Request) -> Caller:
         if not self._intake.is_leading:
@@ -95,11 +123,17 @@ class ResultsServer:
         return caller
 
 
-async def _relay(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
-    """Answers with chunks as they come; what fails before the first of them is answered with a status."""
+async def _relay(
+    request: web.Request, chunks: AsyncGenerator[bytes], has_ended: Callable[[], Awaitable[bool]]
+) -> web.StreamResponse:
+    """Answers with chunks as they come; what fails before the first of them is answered with a status.
+
+    The answer ends properly only where nothing more will come. Otherwise its connection is cut, and the agent, which
+    would take a proper end for that of the program, asks again from where it was.
+    """
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     try:
-        first = await anext(chunks, None)
+        await anext(chunks)  # empty: the server has begun to answer
     except ApiRefusal as refusal:
         # A container that has not started yet is a 400 of the kubelet's.
         raise web.HTTPServiceUnavailable(text=refusal.message, headers=RETRY_AFTER) from refusal
@@ -107,15 +141,14 @@ async def _relay(request: web.Request, chunks: AsyncIterator[bytes]) -> web.Stre
         raise web.HTTPServiceUnavailable(text=str(error), headers=RETRY_AFTER) from error
     await response.prepare(request)
     try:
-        if first is not None:
-            await response.write(first)
         async for chunk in chunks:
             await response.write(chunk)
+        is_whole = await has_ended()
     except ApiError as error:
-        # A proper end would tell the agent that the program has ended: cut the connection, and it asks again.
         log.warning("log stream broken", path=request.path, error=str(error))
-        if request.transport is not None:
-            request.transport.abort()
-        return response
-    await response.write_eof()
+        is_whole = False
+    if is_whole:
+        await response.write_eof()
+    elif request.transport is not None:
+        request.transport.abort()
     return response

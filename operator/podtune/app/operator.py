@@ -1,0 +1,200 @@
+"""Puts the operator together.
+
+A process waits for the Lease; then it lists everything, starts the watches, and only then decides and takes in results.
+It never goes back from leading to waiting: who loses the Lease exits, and starts anew with an empty memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from aiohttp import web
+from prometheus_client import REGISTRY
+
+from podtune import __version__
+from podtune.app.leader_label import LeaderLabel
+from podtune.app.observer import EchoingObserver
+from podtune.app.probes import Probes
+from podtune.app.settings import Settings
+from podtune.cluster.client import KubernetesClient
+from podtune.cluster.errors import ApiError, ApiRefusal
+from podtune.cluster.events import Reporter
+from podtune.cluster.executor import Executor
+from podtune.cluster.lease import Lease, LeaseSettings
+from podtune.controllers import metrics
+from podtune.controllers.handlers import make_registry, watch
+from podtune.controllers.queue import WorkQueue
+from podtune.controllers.reconciler import Reconciler
+from podtune.controllers.store import Store
+from podtune.controllers.sweep import Sweep
+from podtune.controllers.watch_health import WatchHealth
+from podtune.results.authentication import Authenticator
+from podtune.results.server import ResultsServer
+from podtune.runner.settings import RunnerSettings
+
+log = structlog.get_logger(__name__)
+
+STEP_DOWN_SECONDS = 3.0
+"""How long each step of giving the leadership back may take."""
+
+
+class CannotListen(Exception):
+    """A port can't be listened on; the text names it."""
+
+
+class Operator:
+    """All parts of the operator, connected."""
+
+    def __init__(
+        self, settings: Settings, client: KubernetesClient, lease_client: KubernetesClient, rng: random.Random
+    ) -> None:
+        """Makes an operator.
+
+        Args:
+            settings: What the installation has chosen.
+            client: For all that is done while leading.
+            lease_client: For what decides on leading; its connections are its own, so that no other request holds
+                up the Lease.
+            rng: Draws the jitter.
+        """
+        self._settings = settings
+        lease = LeaseSettings(settings.pod_namespace, settings.lease_name, settings.identity)
+        self._lease = Lease(lease_client, lease, time.monotonic, rng)
+        self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
+        client = client.guarded(lambda: self._lease.is_held)
+        queue = WorkQueue(time.time)
+        self._store = Store(RunnerSettings(), queue.add, settings.service_accounts)
+        self._health = WatchHealth(time.monotonic)
+        observer = EchoingObserver(self._store, self._health)
+        executor = Executor(client, observer, settings.agent, self._reporter())
+        self._reconciler = Reconciler(self._store, queue, executor, time.time, lambda: self._lease.is_held)
+        self._sweep = Sweep(client, self._store, settings.namespaces, rng)
+        self._results = ResultsServer(self._reconciler, Authenticator(client, time.monotonic), client)
+        self._probes = Probes(lambda: self._health.is_alive)
+
+    async def run(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
+        """Serves until `stop` is set.
+
+        Args:
+            stop: Ends the operator.
+            listen_to_signals: Has signals set `stop`; called whenever somebody else may have taken them over.
+
+        Raises:
+            LeaseLost: We led, and no longer do (in a group of exceptions, as is whatever a part of it fails with).
+            ApiError: The API server can't be worked with.
+            CannotListen: A port is taken.
+        """
+        listen_to_signals()
+        async with contextlib.AsyncExitStack() as servers:
+            await servers.enter_async_context(_serving(self._probes, self._settings.probe_port))
+            await servers.enter_async_context(_serving(self._results, self._settings.results_port))
+            await self._label.drop()
+            self._probes.is_ready = True
+            log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
+            await _first(self._lease.acquire(), stop.wait())
+            try:
+                if not stop.is_set():
+                    log.info("leading", identity=self._settings.identity)
+                    await self._lead(stop, listen_to_signals)
+            finally:
+                if self._lease.is_held:
+                    await self._step_down()
+
+    async def _lead(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
+        """Decides, until `stop` is set or a part fails; nothing goes on after it."""
+        with _counted(self._store):
+            async with asyncio.TaskGroup() as group:
+                holding = group.create_task(self._lease.hold())
+                await self._fill()
+                ready = asyncio.Event()
+                registry = make_registry(self._store, self._health, self._sweep)
+                watching = group.create_task(watch(registry, self._settings.namespaces, ready))
+                watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
+                await _first(ready.wait(), stop.wait())
+                listen_to_signals()
+                await self._work(stop)
+                watching.cancel()
+                holding.cancel()
+
+    async def _fill(self) -> None:
+        """Takes in everything that is there."""
+        try:
+            await self._sweep.first()
+        except ApiRefusal as refusal:
+            if not refusal.is_not_found:
+                raise
+            raise ApiError(
+                "the API server knows no Experiments and Trials; install their definitions, the chart podtune-crds"
+            ) from refusal
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            parts = [group.create_task(self._sweep.run()), group.create_task(self._reconciler.run())]
+            await self._label.take()
+            await stop.wait()
+            for part in parts:
+                part.cancel()
+
+    async def _step_down(self) -> None:
+        """Gives the leadership back, so that the next one need not wait."""
+        for step in (self._label.drop, self._lease.release):
+            try:
+                async with asyncio.timeout(STEP_DOWN_SECONDS):
+                    await step()
+            except (ApiError, TimeoutError) as error:
+                log.warning("leadership not given back", error=str(error) or "no answer in time")
+
+    def _reporter(self) -> Reporter:
+        return Reporter(
+            instance=self._settings.identity,
+            now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            trial_uid=self._store.trial_uid,
+        )
+
+
+@contextlib.contextmanager
+def _counted(store: Store) -> Any:
+    """Shows in the metrics that we lead, and what."""
+    collector = metrics.TrialsCollector(store)
+    metrics.LEADING.set(1)
+    REGISTRY.register(collector)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(collector)
+        metrics.LEADING.set(0)
+
+
+@contextlib.asynccontextmanager
+async def _serving(server: Probes | ResultsServer, port: int) -> AsyncIterator[None]:
+    """Serves on all interfaces; a request whose client has gone away is given up."""
+    runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, port=port).start()
+        except OSError as error:
+            raise CannotListen(f"port {port} can't be listened on: {error}") from error
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _first(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    """Waits until one of them has ended, and ends the others."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

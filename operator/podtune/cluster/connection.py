@@ -1,0 +1,140 @@
+"""HTTP to the API server: one request at a time, no second tries."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio import client as kubernetes_client
+from kubernetes.aio import config as kubernetes_config
+
+from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
+
+MAX_CONNECTIONS = 64
+"""Connections for requests; streams have theirs beside them, or a few that stand still would stop everything."""
+REQUEST_SECONDS = 30.0
+CONNECT_SECONDS = 10.0
+STREAM_SILENCE = 900.0
+"""Seconds without a byte after which a stream is taken for dead: its node may be gone without a word."""
+MAX_MESSAGE = 1024
+
+
+class Connection:
+    """Connections to one API server, and the credentials for it, which the official client finds and keeps fresh."""
+
+    def __init__(self, configuration: Any) -> None:
+        """Makes a connection; use `find` to find the server.
+
+        Args:
+            configuration: The official client's configuration: server and credentials.
+        """
+        self._configuration = configuration
+        self._requests: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+
+    @classmethod
+    async def find(cls) -> Connection:
+        """Finds the server: inside a pod by its service account, else by the kubeconfig.
+
+        Raises:
+            ApiError: Neither is there; the message says what was looked for.
+        """
+        configuration = kubernetes_client.Configuration()
+        try:
+            kubernetes_config.load_incluster_config(client_configuration=configuration)
+        except kubernetes_config.ConfigException:
+            try:
+                await kubernetes_config.load_kube_config(client_configuration=configuration)
+            except (kubernetes_config.ConfigException, OSError) as error:
+                raise ApiError(f"neither a service account nor a usable kubeconfig was found: {error}") from error
+        return cls(configuration)
+
+    async def send(
+        self, method: str, path: str, *, params: Mapping[str, str] | None, data: bytes | None, headers: dict[str, str]
+    ) -> bytes:
+        """Makes a request and returns the answer's body.
+
+        Raises:
+            ApiRefusal: The server answered with an error.
+            Unreachable: It did not answer.
+        """
+        if self._requests is None:
+            timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+            self._requests = self._session(MAX_CONNECTIONS, timeout)
+        try:
+            async with self._requests.request(
+                method, self._url(path), params=params, data=data, headers=headers | await self._credentials()
+            ) as response:
+                answer = await response.read()
+        except (aiohttp.ClientError, OSError, kubernetes_config.ConfigException) as error:
+            raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
+        if response.status >= 400:
+            raise _refusal(response, answer)
+        return answer
+
+    async def stream(self, path: str, *, params: Mapping[str, str] | None) -> AsyncGenerator[bytes]:
+        """Reads an answer that grows, chunk by chunk, until its end; the first chunk is empty: the answer has begun.
+
+        Raises:
+            ApiRefusal: The server answered with an error.
+            Unreachable: It did not answer, or the answer broke off.
+        """
+        if self._streams is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
+            self._streams = self._session(0, timeout)
+        try:
+            async with self._streams.get(self._url(path), params=params, headers=await self._credentials()) as response:
+                if response.status >= 400:
+                    raise _refusal(response, await response.read())
+                yield b""
+                async for chunk in response.content.iter_any():
+                    yield chunk
+        except (aiohttp.ClientError, OSError, kubernetes_config.ConfigException) as error:
+            raise Unreachable(f"GET {path}: {error or type(error).__name__}") from error
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for session in (self._requests, self._streams):
+            if session is not None:
+                await session.close()
+        self._requests = self._streams = None
+
+    def _url(self, path: str) -> str:
+        return f"{self._configuration.host}{path}"
+
+    def _session(self, limit: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit, ssl=_ssl_context(self._configuration))
+        return aiohttp.ClientSession(connector=connector, timeout=timeout, headers={"User-Agent": "podtune-operator"})
+
+    async def _credentials(self) -> dict[str, str]:
+        settings = (await self._configuration.auth_settings()).values()
+        return {setting["key"]: setting["value"] for setting in settings if setting["in"] == "header"}
+
+
+def _ssl_context(configuration: Any) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if getattr(configuration, "disable_strict_ssl_verification", False):
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _refusal(response: aiohttp.ClientResponse, answer: bytes) -> ApiRefusal:
+    reason, message = response.reason or "", answer.decode(errors="replace")
+    try:
+        status = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        status = None  # a proxy's page, not the API server's Status
+    if isinstance(status, dict):
+        reason, message = str(status.get("reason") or reason), str(status.get("message") or message)
+    asked = response.headers.get("Retry-After", "")
+    retry_after = float(asked) if re.fullmatch("[0-9]{1,6}", asked) else None
+    return ApiRefusal(response.status, reason, message[:MAX_MESSAGE], retry_after)

@@ -1,0 +1,66 @@
+"""What people read with `kubectl describe` and `kubectl events`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podtune.api.names import API_VERSION, EXPERIMENT_KIND, GROUP, TRIAL_KIND
+from podtune.cluster.client import Manifest
+from podtune.runner.actions import EmitEvent
+from podtune.runner.records import Experiment
+
+MAX_NOTE = 1024
+"""Bytes, not characters: the API server counts so."""
+MAX_WORD = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who the operator is in the Events that it emits.
+
+    Attributes:
+        instance: Our own name, such as that of our pod.
+        now: The present time, RFC 3339 with microseconds.
+        trial_uid: UID of a trial, by the Experiment's UID and the trial's name; empty where it is not known.
+            Without it `kubectl describe` does not find the Event.
+    """
+
+    instance: str
+    now: Callable[[], str]
+    trial_uid: Callable[[str, str], str]
+
+
+def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
+    """The Event that tells of something that happened to an Experiment or to one of its Trials."""
+    if action.trial:
+        kind, name, uid = TRIAL_KIND, action.trial, reporter.trial_uid(experiment.uid, action.trial)
+    else:
+        kind, name, uid = EXPERIMENT_KIND, experiment.name, experiment.uid
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{name}.", "namespace": experiment.namespace},
+        "eventTime": reporter.now(),
+        "reportingController": f"{GROUP}/operator",
+        "reportingInstance": reporter.instance[:MAX_WORD],
+        "type": "Warning" if action.warning else "Normal",
+        "reason": action.reason[:MAX_WORD],
+        "action": "Reconcile",
+        "note": clip_bytes(action.message, MAX_NOTE),
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "namespace": experiment.namespace,
+            "name": name,
+            "uid": uid,
+        },
+    }
+
+
+def clip_bytes(text: str, limit: int) -> str:
+    """Shortens a text to at most `limit` bytes of UTF-8, with an ellipsis where something is missing."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - len("…".encode())].decode(errors="ignore") + "…"
