@@ -135,7 +135,7 @@ def _metrics(module: ModuleType) -> Iterator[str]:
 
     for metric in vars(module).values():
         if isinstance(metric, MetricWrapperBase):
-            family = metric.describe()[0]
+            family = next(iter(metric.describe()))
             name = f"{family.name}_total" if family.type == "counter" else family.name
             yield _metric(name, family.type, metric._labelnames, family.documentation)
     for family in module.TrialsCollector(_NoExperiments()).collect():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.kubernetes import Kubernetes, eventually
+from e2e.kubernetes import Kubernetes, Object, eventually
 
 COMPLETE = "Complete"
 
 
-def condition(resource: dict, type_: str) -> dict:
+def condition(resource: Object, type_: str) -> Object:
     return next(c for c in resource["status"].get("conditions", []) if c["type"] == type_)
 
 
@@ -106,7 +106,7 @@ def test_never_more_pods_than_places_and_all_trials_get_their_turn(namespace: Ku
         nonlocal most
         pods = [p for p in namespace.list("pods") if p["status"]["phase"] in ("Pending", "Running")]
         most = max(most, len(pods))
-        return namespace.get("experiments.podtune.dev", "queue")["status"].get("state") == "Complete"
+        return bool(namespace.get("experiments.podtune.dev", "queue")["status"].get("state") == "Complete")
 
     eventually(finished)
     assert most == 2

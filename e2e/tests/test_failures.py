@@ -8,13 +8,14 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.kubernetes import Kubernetes, eventually
+from e2e.kubernetes import Kubernetes, Object, eventually
 
 ONE = {"algorithm": "random", "maxTrials": 1}
 
 
-def trial_status(namespace: Kubernetes, name: str) -> dict:
-    return namespace.get("trials.podtune.dev", name).get("status", {})
+def trial_status(namespace: Kubernetes, name: str) -> Object:
+    status: Object = namespace.get("trials.podtune.dev", name).get("status", {})
+    return status
 
 
 def epochs_of_attempt(cluster: Cluster, checkpoint_uri: str) -> list[int]:
@@ -111,7 +112,7 @@ def test_a_bad_image_is_explained_and_given_up_after_the_deadline(namespace: Kub
     ids=["bucket missing", "credentials wrong", "secret missing"],
 )
 def test_an_unusable_store_is_said_in_one_sentence_and_ends_the_trial(
-    cluster: Cluster, namespace: Kubernetes, change: dict, reason: str, words: str
+    cluster: Cluster, namespace: Kubernetes, change: Object, reason: str, words: str
 ) -> None:
     from e2e.tests.conftest import store_secret
 
