@@ -138,12 +138,12 @@ class ExperimentMachine:
         self._mark(trial.name)
 
     def trial_gone(self, name: str) -> None:
-        """A Trial was deleted: it is as if it had never been, and a Trial with its number may be made again."""
+        """A Trial was deleted: it is as if it had never been. Unless the experiment has ended, it is made again."""
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._gone.add(trial.uid)
             self._dispatch.forget(name)
-            self._outdated = True
+            self._outdated = not self._overview.is_recorded
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""

@@ -75,6 +75,11 @@ class Overview:
         """Whether the experiment has come to its end and nothing of it goes on."""
         return self.ended is not None and self.is_settled
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
+        return _recorded_end(self._experiment.status) is not None
+
     def write(self, now: float, *, hindrance: str, debounce: float) -> None:
         """Asks for the status to be written, if it changed; the end is written at once.
 
@@ -84,10 +89,11 @@ class Overview:
             debounce: Seconds between two writes.
         """
         before = self._experiment.status
+        recorded = self.is_recorded
         status = experiment_status.project(
             before,
-            trials=experiment_status.counts(self.by_state, self._stopped_early),
-            best=self._best_trial(),
+            trials=before.trials if recorded else experiment_status.counts(self.by_state, self._stopped_early),
+            best=before.best if recorded else self._best_trial(),
             ended=self.ended,
             over=self.is_over,
             problem=self._experiment.problem,

@@ -171,6 +171,18 @@ def test_a_deleted_trial_is_made_again() -> None:
     assert len(simulation.actions(CreateTrial)) == 4
 
 
+def test_the_result_of_an_experiment_outlives_its_trials() -> None:
+    simulation = Simulation(spec(**THREE), Program()).run()
+    before = simulation.api.experiment.status
+    for name in list(simulation.api.trials):
+        simulation.delete_trial(name)
+    simulation.run(10.0)
+    simulation.restart()
+    simulation.run(10.0)
+    assert simulation.api.experiment.status == before
+    assert simulation.api.trials == {}
+
+
 def test_the_best_is_found_anew_when_its_trial_is_deleted() -> None:
     values = {0: 0.9, 1: 0.5, 2: 0.7}
     simulation = Simulation(spec(**THREE), Program(steps=5, metric=lambda trial, step: values[trial]))
