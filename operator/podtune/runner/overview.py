@@ -26,7 +26,7 @@ class Overview:
         self._counted: dict[str, tuple[TrialState, bool]] = {}
         self._stopped_early = 0
         self._best: tuple[float, TrialMachine] | None = None
-        self._next_write = -NEVER
+        self._next_look = -NEVER
         self._undurable: set[str] = set()
         self._start = parse_rfc3339(experiment.status.start_time)
         self.by_state: Counter[TrialState] = Counter()
@@ -86,8 +86,11 @@ class Overview:
         Args:
             now: The present time.
             hindrance: What keeps Trials from being made at present.
-            debounce: Seconds between two writes.
+            debounce: Seconds between two looks at it.
         """
+        if now < self._next_look and not self.is_over:
+            self._dispatch.alarms.set(EXPERIMENT, self._next_look)
+            return
         before = self._experiment.status
         recorded = self.is_recorded
         status = experiment_status.project(
@@ -101,12 +104,8 @@ class Overview:
             generation=self._experiment.generation,
             now=rfc3339(now),
         ).model_copy(update={"start_time": rfc3339(self.start(now))})
-        if status == before:
-            return
-        if not self.is_over and now < self._next_write:
-            self._dispatch.alarms.set(EXPERIMENT, self._next_write)
-        elif self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
-            self._next_write = now + debounce
+        if status == before or self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
+            self._next_look = now + debounce
 
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING

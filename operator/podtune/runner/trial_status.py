@@ -16,14 +16,16 @@ def explain_pod(trial: TrialMachine, pod: Pod, now: float) -> None:
             trial.touch(now)
     elif pod.training:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
-            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now))
+            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
             trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
             trial.touch(now)
     else:
         reason, message = _why_pending(pod)
+        before = trial.status.reason
         if trial.explain(TrialState.PENDING, reason, clip(message)):
             trial.set(attempt=trial.attempt)
-            trial.touch(now + trial.context.settings.pending_debounce)
+            settings = trial.context.settings
+            trial.touch(now + (settings.message_debounce if before == reason else settings.pending_debounce))
 
 
 def explain_queue(trial: TrialMachine, now: float) -> None:

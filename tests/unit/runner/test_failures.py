@@ -7,6 +7,7 @@ import pytest
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
+from podtune.runner.actions import CreatePod, FetchLogs, Outcome, Verdict
 from podtune.runner.failures import FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
@@ -164,8 +165,6 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
 
 
 def test_a_pod_that_admission_refuses_spends_no_failure() -> None:
-    from podtune.runner.actions import CreatePod, Outcome, Verdict
-
     simulation = Simulation(spec(**ONE, failures={"maxDisruptions": 1, "backoff": BACKOFF}))
     simulation.refuse = lambda action: (
         Outcome(Verdict.REFUSED, "hostPath is not allowed") if isinstance(action, CreatePod) else None
@@ -178,8 +177,6 @@ def test_a_pod_that_admission_refuses_spends_no_failure() -> None:
 
 
 def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
-    from podtune.runner.actions import FetchLogs, Outcome, Verdict
-
     simulation = Simulation(
         spec(**ONE, failures={"maxFailures": 0}),
         Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}),
@@ -195,8 +192,6 @@ def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
 
 
 def test_the_logs_of_a_pod_that_goes_away_meanwhile_are_not_taken_for_the_next_ones() -> None:
-    from podtune.runner.actions import FetchLogs
-
     simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.CRASH, 1), Mishap(Fate.CRASH, 2))}))
     simulation.run(until=lambda: bool(simulation.actions(FetchLogs)))
     simulation.pods["e-0-1"].delete()

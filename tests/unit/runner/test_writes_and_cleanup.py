@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
+from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
 from podtune.runner.actions import DeleteFinishedPods, DeletePod, EmitEvent, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.records import Pod, PodPhase, Trial
+from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
@@ -54,8 +55,6 @@ def test_a_pod_that_is_seen_only_when_it_has_ended_needs_one_status() -> None:
 
 
 def test_a_pod_that_waits_is_explained_after_a_while() -> None:
-    from podtune.runner.records import Waiting
-
     simulation = Simulation(spec(**ONE), Program(silent=True))
     simulation.run(until=lambda: "e-0-1" in simulation.pods)
     simulation.frozen = True
@@ -66,6 +65,10 @@ def test_a_pod_that_waits_is_explained_after_a_while() -> None:
     simulation.run(10.0)
     assert states(simulation) == [(TrialState.PENDING, TrialReason.UNSCHEDULABLE)]
     assert simulation.status().message == "Unschedulable: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    for nodes in range(3, 20):
+        simulation.api.update_pod("e-0-1", waiting=Waiting("Unschedulable", f"0/{nodes} nodes are available"))
+        simulation.run(2.0)
+    assert len(states(simulation)) == 2, "other words for the same reason can wait"
 
 
 def test_results_are_written_once_in_the_debounce_time() -> None:
@@ -184,9 +187,6 @@ def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
 
 def finished(count: int) -> ExperimentMachine:
     """A machine of so many finished trials and one that runs."""
-    from podtune.api.experiment import ExperimentStatus
-    from podtune.runner.records import Experiment
-
     made = spec(search={"algorithm": "random", "maxTrials": count + 1, "seed": 7}, maxConcurrentTrials=1)
     done = TrialStatus(
         state=TrialState.TERMINATED,
