@@ -63,7 +63,7 @@ class Lease:
     @property
     def is_held(self) -> bool:
         """Whether we lead at this moment: nobody else can have taken the Lease over yet."""
-        return self._held is not None and self._monotonic() < self._renewed + self._settings.give_up_after
+        return self._held is not None and self._time_left() > 0
 
     async def acquire(self) -> None:
         """Waits until the Lease is ours."""
@@ -83,7 +83,7 @@ class Lease:
             LeaseLost: It was not renewed in time, or someone else has it.
         """
         while True:
-            left = self._renewed + self._settings.give_up_after - self._monotonic()
+            left = self._time_left()
             if left <= 0:
                 raise LeaseLost(f"the lease was not renewed for {self._settings.give_up_after:g} s")
             try:
@@ -91,7 +91,7 @@ class Lease:
                     await self._renew()
             except (ApiError, TimeoutError) as error:
                 log.warning("lease not renewed", error=str(error) or "no answer in time")
-            await asyncio.sleep(self._settings.renew_every)
+            await asyncio.sleep(min(self._settings.renew_every, max(0.0, self._time_left())))
 
     async def release(self) -> None:
         """Gives the Lease back, so that the next leader need not wait for it to expire.
@@ -184,6 +184,10 @@ class Lease:
             self._held = None
             raise LeaseLost(f"the lease is held by {holder!r} now" if holder else "the lease was taken away")
         self._held = lease
+
+    def _time_left(self) -> float:
+        """Seconds for which the last renewal still holds."""
+        return self._renewed + self._settings.give_up_after - self._monotonic()
 
     @property
     def _path(self) -> str:

@@ -1,0 +1,312 @@
+"""Every action can be repeated, whatever the API server or somebody else does in between."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.cluster.events import Reporter
+from podtune.cluster.executor import ClusterAction, Executor
+from podtune.cluster.pods import AgentSettings
+from podtune.runner.actions import (
+    DONE,
+    CreatePod,
+    CreateTrial,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    FetchLogs,
+    Outcome,
+    Verdict,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
+from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
+from tests.unit.cluster.objects import (
+    EXPERIMENTS,
+    NAMESPACE,
+    PODS,
+    TRIALS,
+    experiment_body,
+    experiment_record,
+    pod_body,
+    trial_body,
+)
+
+SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
+CREATE_TRIAL = CreateTrial("digits-0", SPEC)
+CREATE_POD = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0)
+
+
+@dataclass
+class Seen:
+    """The observer; remembers names and versions."""
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def experiment(self, body: dict[str, Any]) -> None:
+        self.bodies.append(body)
+
+    trial = pod = experiment
+
+    @property
+    def names(self) -> list[str]:
+        return [body["metadata"]["name"] for body in self.bodies]
+
+
+class Bench:
+    """An executor at work on one experiment."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.seen = Seen()
+        reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda _, trial: f"uid-of-{trial}")
+        self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
+
+    async def do(self, action: ClusterAction) -> Outcome:
+        return await self.executor.execute(experiment_record(), action)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# Trials and pods are made once
+
+
+async def test_a_trial_belongs_to_its_experiment(bench: Bench) -> None:
+    assert await bench.do(CREATE_TRIAL) == DONE
+    made = bench.cluster.get(f"{TRIALS}/digits-0")
+    assert made is not None
+    assert made["metadata"]["labels"]["podtune.dev/experiment"] == "digits"
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Experiment", "e-1", True)
+    assert made["spec"] == {
+        "experiment": "digits",
+        "index": 0,
+        "parameters": {"lr": "0.01", "units": "32"},
+        "desiredState": "Running",
+    }
+    assert bench.seen.names == ["digits-0"]
+
+
+@pytest.mark.parametrize("action", [CREATE_TRIAL, CREATE_POD], ids=["trial", "pod"])
+async def test_what_was_made_by_a_request_whose_answer_was_lost_is_found(bench: Bench, action: ClusterAction) -> None:
+    bench.cluster.fail("POST", "", no_answer(), carried_out=True)
+    assert (await bench.do(action)).verdict is Verdict.FAILED
+    assert bench.seen.bodies == []
+    assert await bench.do(action) == DONE
+    assert len(bench.seen.bodies) == 1
+    assert len(bench.cluster.all("trials")) + len(bench.cluster.all("pods")) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "body"),
+    [
+        (CREATE_TRIAL, TRIALS, trial_body(owner="e-0")),
+        (CREATE_POD, PODS, pod_body(owner="t-0")),
+        (CREATE_POD, PODS, {"metadata": {"name": "digits-0-1"}}),
+    ],
+    ids=["trial of a namesake", "pod of a namesake", "somebody's pod"],
+)
+async def test_a_name_that_another_owner_has_is_waited_for(
+    bench: Bench, action: ClusterAction, path: str, body: dict[str, Any]
+) -> None:
+    bench.cluster.put(path, body)
+    outcome = await bench.do(action)
+    assert outcome.verdict is Verdict.FAILED
+    assert "another owner" in outcome.message
+    assert bench.seen.bodies == []
+
+
+async def test_an_object_of_ours_that_somebody_has_spoilt_is_named(bench: Bench) -> None:
+    spoilt = pod_body()
+    del spoilt["metadata"]["labels"]["podtune.dev/attempt"]
+    bench.cluster.put(PODS, spoilt)
+    outcome = await bench.do(CREATE_POD)
+    assert outcome.verdict is Verdict.FAILED  # DONE would have it tried again at once, and for ever
+    assert f"{NAMESPACE}/digits-0-1" in outcome.message
+
+
+async def test_an_object_that_goes_between_the_two_looks_is_tried_again(bench: Bench) -> None:
+    bench.cluster.fail("POST", "pods", refusal(409, "exists", "AlreadyExists"))
+    assert (await bench.do(CREATE_POD)).verdict is Verdict.FAILED
+    assert await bench.do(CREATE_POD) == DONE
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+        (403, 'admission webhook "policy" denied the request: no GPUs on Mondays'),
+        (400, 'admission webhook "policy" denied the request: who are you'),
+        (403, "maximum cpu usage per Container is 1, but limit is 2"),
+        (403, "failed quota: compute: must specify limits.cpu"),
+        (422, 'Pod "digits-0-1" is invalid: spec.containers[0].image: Required value'),
+        (413, "Request entity too large"),
+    ],
+)
+async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_words(
+    bench: Bench, status: int, message: str
+) -> None:
+    bench.cluster.fail("POST", "pods", refusal(status, message))
+    assert await bench.do(CREATE_POD) == Outcome(Verdict.REFUSED, message)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, 'pods "digits-0-1" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1'),
+        (403, "unable to create new content in namespace team because it is being terminated"),
+        (403, 'pods is forbidden: User "system:serviceaccount:x:podtune" cannot create resource "pods" in API group'),
+        (403, 'pods "digits-0-1" is forbidden: error looking up service account team/default: "default" not found'),
+        (401, "Unauthorized"),
+        (404, 'namespaces "team" not found'),
+        (409, "Operation cannot be fulfilled on resourcequotas: the object has been modified"),
+        (500, 'failed calling webhook "policy": connection refused'),
+        (429, "too many requests"),
+    ],
+)
+async def test_a_pod_that_may_be_taken_later_is_not_refused(bench: Bench, status: int, message: str) -> None:
+    bench.cluster.fail("POST", "pods", refusal(status, message))
+    assert await bench.do(CREATE_POD) == Outcome(Verdict.FAILED, message)
+
+
+async def test_no_answer_is_a_failure_that_says_so(bench: Bench) -> None:
+    bench.cluster.fail("POST", "pods", no_answer())
+    outcome = await bench.do(CREATE_POD)
+    assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "connection reset by peer")
+
+
+# Statuses are written onto the version that they were made from
+
+
+async def test_a_status_replaces_the_one_that_it_was_made_from(bench: Bench) -> None:
+    version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
+    status = TrialStatus(attempt=1, failures=0, last_result={"accuracy": "0.9"})
+    assert await bench.do(WriteTrialStatus("digits-0", version, status)) == DONE
+    assert bench.cluster.get(f"{TRIALS}/digits-0")["status"] == {  # type: ignore[index]
+        "attempt": 1,
+        "lastResult": {"accuracy": "0.9"},
+    }
+    assert bench.seen.names == ["digits-0"]
+
+
+async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: Bench) -> None:
+    version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
+    bench.cluster.change(f"{TRIALS}/digits-0", lambda body: body["spec"].update(desiredState="Stopped"))
+    outcome = await bench.do(WriteTrialStatus("digits-0", version, TrialStatus(attempt=1)))
+    assert outcome.verdict is Verdict.FAILED
+    assert bench.seen.bodies[0]["spec"]["desiredState"] == "Stopped"
+    assert bench.cluster.get(f"{TRIALS}/digits-0")["status"] == {}  # type: ignore[index]
+
+
+async def test_a_status_whose_answer_was_lost_comes_back_as_a_conflict(bench: Bench) -> None:
+    version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
+    write = WriteTrialStatus("digits-0", version, TrialStatus(attempt=1))
+    bench.cluster.fail("PATCH", "trials", no_answer(), carried_out=True)
+    assert (await bench.do(write)).verdict is Verdict.FAILED
+    assert (await bench.do(write)).verdict is Verdict.FAILED
+    assert bench.seen.bodies[0]["status"] == {"attempt": 1}
+
+
+async def test_a_status_of_what_is_gone_needs_no_writing(bench: Bench) -> None:
+    assert await bench.do(WriteTrialStatus("digits-0", 5, TrialStatus())) == DONE
+    assert await bench.do(WriteExperimentStatus(5, ExperimentStatus())) == DONE
+    assert bench.seen.bodies == []
+
+
+async def test_an_experiments_status_is_written_by_server_side_apply(bench: Bench) -> None:
+    version = int(bench.cluster.put(EXPERIMENTS, experiment_body())["metadata"]["resourceVersion"])
+    assert await bench.do(WriteExperimentStatus(version, ExperimentStatus(message="1 of 3 done"))) == DONE
+    call = bench.cluster.writes("experiments")[-1]
+    assert (call.method, call.path) == ("PATCH", f"{EXPERIMENTS}/digits/status")
+    assert call.params == {"fieldManager": "podtune", "force": "true"}
+    assert bench.cluster.get(f"{EXPERIMENTS}/digits")["status"]["message"] == "1 of 3 done"  # type: ignore[index]
+
+
+# Deletions
+
+
+async def test_only_the_pod_that_was_meant_is_deleted(bench: Bench) -> None:
+    bench.cluster.put(PODS, pod_body(uid="new"))
+    assert await bench.do(DeletePod("digits-0-1", "old")) == DONE
+    assert bench.cluster.get(f"{PODS}/digits-0-1") is not None
+    assert await bench.do(DeletePod("digits-0-1", "new")) == DONE
+    assert bench.cluster.get(f"{PODS}/digits-0-1") is None
+    assert await bench.do(DeletePod("digits-0-1", "new")) == DONE
+
+
+async def test_finished_pods_go_in_one_request(bench: Bench) -> None:
+    for index in range(3):
+        bench.cluster.put(PODS, pod_body(f"digits-{index}", uid=f"p-{index}", status={"phase": "Succeeded"}))
+    assert await bench.do(DeleteFinishedPods(("digits-0", "digits-2"))) == DONE
+    assert [pod["metadata"]["name"] for pod in bench.cluster.all("pods")] == ["digits-1-1"]
+    assert len(bench.cluster.writes("pods")) == 1
+
+
+# Logs
+
+
+async def test_the_programs_last_lines_and_the_agents_results_are_fetched(bench: Bench) -> None:
+    bench.cluster.put(PODS, pod_body())
+    bench.cluster.logs["digits-0-1/main"] = "".join(f"line {n}\n" for n in range(100))
+    bench.cluster.logs["digits-0-1/podtune-agent"] = "podtune-result {}\nother\n"
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=True))
+    assert outcome.logs is not None
+    assert outcome.logs.program_tail.splitlines() == [f"line {n}" for n in range(80, 100)]
+    assert outcome.logs.agent_lines == ("podtune-result {}", "other")
+
+
+async def test_a_line_without_end_is_not_kept_whole(bench: Bench) -> None:
+    bench.cluster.put(PODS, pod_body())
+    bench.cluster.logs["digits-0-1/main"] = "\r".join(f"{n}%" for n in range(100_000)) + " the end"
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
+    assert outcome.logs is not None
+    assert outcome.logs.program_tail.endswith("the end")
+    assert len(outcome.logs.program_tail) <= 4096
+    assert int(bench.cluster.calls[-1].params["limitBytes"]) < 1 << 24
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(404, "done"), (400, "done"), (403, "done"), (502, "failed")])
+async def test_logs_that_are_gone_are_not_waited_for(bench: Bench, status: int, verdict: str) -> None:
+    bench.cluster.fail("GET", "/log$", refusal(status, "container main is not available"))
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
+    assert outcome.verdict == verdict
+
+
+# Events
+
+
+async def event(bench: Bench, action: EmitEvent) -> dict[str, Any]:
+    assert await bench.do(action) == DONE
+    body = bench.cluster.calls[-1].body
+    assert body is not None
+    return body
+
+
+async def test_an_event_has_all_that_the_api_server_wants(bench: Bench) -> None:
+    body = await event(bench, EmitEvent("digits-0", "OOMKilled", "out of memory", warning=True))
+    assert body["metadata"]["namespace"] == body["regarding"]["namespace"] == NAMESPACE
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", body["eventTime"])
+    assert (body["reportingController"], body["reportingInstance"]) == ("podtune.dev/operator", "operator-1")
+    assert (body["type"], body["reason"], body["note"]) == ("Warning", "OOMKilled", "out of memory")
+    assert body["action"]
+
+
+async def test_describe_finds_events_of_both_kinds_by_their_uids(bench: Bench) -> None:
+    assert (await event(bench, EmitEvent("digits-0", "A", "a")))["regarding"]["uid"] == "uid-of-digits-0"
+    assert (await event(bench, EmitEvent("", "A", "a")))["regarding"]["uid"] == "e-1"
+
+
+@pytest.mark.parametrize("message", ["x" * 1024, "x" * 1025, "é" * 600, "x" * 1022 + "日本", "🧪" * 1000])
+async def test_a_note_fits_into_1024_bytes(bench: Bench, message: str) -> None:
+    note = (await event(bench, EmitEvent("", "A", message)))["note"]
+    assert len(note.encode()) <= 1024
+    assert note == message or (note.endswith("…") and message.startswith(note[:-1]) and len(note.encode()) > 1015)

@@ -1,0 +1,190 @@
+"""What a trial's pod looks like, whatever its template says."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtune.api.trial import Checkpoint, TrialSpec
+from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.runner.actions import CreatePod
+from tests.unit.cluster.objects import experiment_record
+
+Manifest = dict[str, Any]
+AGENT = AgentSettings("registry/agent:1", "IfNotPresent", "http://podtune-results:8080")
+STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}
+CHECKPOINTS = tuple(Checkpoint(step=n, uri=f"s3://podtune/{n}", digest="sha256:0") for n in (9, 8))
+
+
+def action(restore: tuple[Checkpoint, ...] = (), **parameters: str) -> CreatePod:
+    given_parameters = {"lr": "0.01", "units": "32"} | parameters
+    spec = TrialSpec(experiment="digits", index=3, parameters=given_parameters)
+    return CreatePod("digits-3", "t-3", 2, spec, restore=restore, iteration=7)
+
+
+def manifest(template: Manifest | None = None, create: CreatePod | None = None, **spec: Any) -> Manifest:
+    whole = {"containers": [{"name": "main", "image": "i"}]} | (template or {})
+    experiment = experiment_record(trialTemplate={"spec": whole}, **spec)
+    return pod_manifest(experiment, create or action(), AGENT)
+
+
+def container(pod: Manifest, name: str) -> Manifest:
+    return next(c for c in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]] if c["name"] == name)
+
+
+def env(of: Manifest) -> dict[str, str]:
+    """The variables as the kubelet sets them: each may refer to those before it."""
+    values: dict[str, str] = {}
+    for variable in of["env"]:
+        if "value" in variable:
+            values[variable["name"]] = expand(variable["value"], values)
+    return values
+
+
+def expand(text: str, values: dict[str, str]) -> str:
+    """$(NAME) as Kubernetes expands it; $$ is a dollar sign."""
+
+    def replaced(match: re.Match[str]) -> str:
+        return "$" if match[0] == "$$" else values.get(match[1], match[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", replaced, text)
+
+
+def test_the_pod_is_the_trials_and_is_found_by_its_labels() -> None:
+    metadata = manifest()["metadata"]
+    assert metadata["name"] == "digits-3-2"
+    assert metadata["labels"] == {
+        "podtune.dev/experiment": "digits",
+        "podtune.dev/trial": "digits-3",
+        "podtune.dev/attempt": "2",
+        "app.kubernetes.io/managed-by": "podtune",
+    }
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("Trial", "digits-3", "t-3", True)
+
+
+def test_no_template_can_take_the_operators_labels_or_annotations() -> None:
+    experiment = experiment_record(
+        trialTemplate={
+            "metadata": {"labels": {"team": "a"}, "annotations": {"kubectl.kubernetes.io/default-container": "other"}},
+            "spec": {"containers": [{"name": "main", "image": "i"}]},
+        }
+    )
+    metadata = pod_manifest(experiment, action(), AGENT)["metadata"]
+    assert metadata["labels"]["team"] == "a"
+    assert metadata["annotations"]["kubectl.kubernetes.io/default-container"] == "main"
+
+
+def test_the_program_runs_once_and_without_credentials() -> None:
+    pod = manifest()
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    main = container(pod, "main")
+    assert {mount["name"] for mount in main["volumeMounts"]} == {"podtune-shared", "podtune-parameters"}
+    assert not any("valueFrom" in variable for variable in main["env"])
+
+
+def test_parameters_come_by_file_in_their_own_types_and_in_the_manifests_order() -> None:
+    written = manifest()["metadata"]["annotations"]["podtune.dev/parameters"]
+    assert written == '{"lr": 0.01, "units": 32}'
+
+
+def test_parameters_come_by_variables_that_commands_and_own_variables_can_use() -> None:
+    template = {
+        "containers": [
+            {"name": "main", "image": "i", "env": [{"name": "OPTIONS", "value": "--lr=$(PODTUNE_PARAM_lr)"}]}
+        ]
+    }
+    variables = env(container(manifest(template), "main"))
+    assert variables["OPTIONS"] == "--lr=0.01"
+    assert variables["PODTUNE_PARAM_units"] == "32"
+    assert (variables["PODTUNE_TRIAL"], variables["PODTUNE_ATTEMPT"]) == ("digits-3", "2")
+
+
+@given(st.text(alphabet=st.sampled_from(list("$()ab {}PODTUNE_TRIAL")), max_size=30))
+def test_a_parameters_value_arrives_as_it_is_whatever_dollars_are_in_it(value: str) -> None:
+    variables = env(container(manifest(create=action(lr_name=value)), "main"))
+    assert variables["PODTUNE_PARAM_lr_name"] == value
+    assert expand("$(PODTUNE_PARAM_lr_name)", variables) == value
+
+
+def test_the_agent_starts_before_the_program_and_all_of_the_templates_own_init_containers() -> None:
+    own = [
+        {"name": "fetch", "image": "i"},
+        {"name": "proxy", "image": "i", "restartPolicy": "Always"},
+    ]
+    pod = manifest({"initContainers": own})
+    assert [c["name"] for c in pod["spec"]["initContainers"]] == ["podtune-agent", "fetch", "proxy"]
+    assert container(pod, "podtune-agent")["restartPolicy"] == "Always"
+    assert container(pod, "proxy")["restartPolicy"] == "Always"
+    for name in ("fetch", "proxy"):
+        assert env(container(pod, name))["PODTUNE_PARAM_lr"] == "0.01"
+
+
+def test_a_checkpoint_is_restored_before_the_agent_starts() -> None:
+    pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
+    assert [c["name"] for c in pod["spec"]["initContainers"]] == ["podtune-restore", "podtune-agent"]
+    restore = container(pod, "podtune-restore")
+    assert "restartPolicy" not in restore
+    assert [c["step"] for c in json.loads(env(restore)["PODTUNE_RESTORE_FROM"])] == [9, 8]
+
+
+@pytest.mark.parametrize(("restore", "store"), [((), STORE), (CHECKPOINTS, None)])
+def test_nothing_is_restored_where_there_is_nothing_or_nowhere(restore: tuple[Checkpoint, ...], store: Any) -> None:
+    pod = manifest(create=action(restore), checkpoints={"store": store} if store else {})
+    assert [c["name"] for c in pod["spec"]["initContainers"]] == ["podtune-agent"]
+
+
+def test_the_buckets_credentials_and_the_token_are_the_agents_alone() -> None:
+    pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
+    for name in ("podtune-agent", "podtune-restore"):
+        secrets = [v["valueFrom"]["secretKeyRef"] for v in container(pod, name)["env"] if v["name"].startswith("AWS")]
+        assert {secret["name"] for secret in secrets} == {"podtune-s3"}
+        assert [secret["optional"] for secret in secrets] == [False, False, True]
+    tokens = [c["name"] for c in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]] if _has_token(c)]
+    assert tokens == ["podtune-agent"]
+
+
+def _has_token(of: Manifest) -> bool:
+    return any(mount["name"] == "podtune-token" for mount in of["volumeMounts"])
+
+
+@pytest.mark.parametrize(
+    ("grace", "written", "drain"),
+    [(None, 60, "20"), (25, 25, "15"), (5, 5, "1"), (0, 0, "1"), (3600, 3600, "20"), ("soon", "soon", "1")],
+)
+def test_the_agent_drains_within_the_grace_period(grace: Any, written: Any, drain: str) -> None:
+    pod = manifest({"terminationGracePeriodSeconds": grace} if grace is not None else {})
+    assert pod["spec"]["terminationGracePeriodSeconds"] == written
+    assert env(container(pod, "podtune-agent"))["PODTUNE_DRAIN_SECONDS"] == drain
+
+
+def test_fields_that_are_null_are_as_good_as_absent() -> None:
+    template = {
+        "containers": [{"name": "main", "image": "i", "env": None, "volumeMounts": None}],
+        "initContainers": None,
+        "volumes": None,
+        "terminationGracePeriodSeconds": None,
+    }
+    pod = manifest(template)
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 60
+    assert env(container(pod, "main"))["PODTUNE_PARAM_lr"] == "0.01"
+
+
+def test_the_experiment_is_left_as_it_was() -> None:
+    experiment = experiment_record()
+    before = experiment.spec.model_dump_json() if experiment.spec else ""
+    pod_manifest(experiment, action(), AGENT)
+    assert experiment.spec is not None
+    assert experiment.spec.model_dump_json() == before
+
+
+def test_a_pattern_with_a_dollar_reaches_the_agent_as_it_is() -> None:
+    pattern = r"loss=(?P<loss>\S+)$"
+    pod = manifest(results={"stdout": {"pattern": pattern}})
+    assert env(container(pod, "podtune-agent"))["PODTUNE_STDOUT_PATTERN"] == pattern
