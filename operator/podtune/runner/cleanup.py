@@ -8,6 +8,7 @@ from podtune.runner.actions import DeleteFinishedPods, DeletePod
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import FailureClass
+from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial_machine import NEVER, TrialMachine
 
@@ -31,13 +32,16 @@ class Cleanup:
         self._retaining.pop(trial.name, None)
         if not trial.is_durable or trial.deleting:
             return
-        retained = [name for name in trial.leftovers if self._retains(trial, name)]
+        retained = {pod.uid for pod in trial.leftovers.values() if self._retains(trial, pod)}
         if retained:
             self._retaining[trial.name] = trial
         doomed = [
             pod
-            for name, pod in trial.leftovers.items()
-            if name not in retained and not pod.deleting and pod.uid not in trial.unseen.deletions
+            for pod in trial.leftovers.values()
+            if pod.uid not in retained
+            and not pod.deleting
+            and pod.uid not in trial.unseen.deletions
+            and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
         ]
         if trial.is_finished and not retained and doomed:
             self._gathered[trial.name] = trial
@@ -68,9 +72,9 @@ class Cleanup:
                 del self._gathered[trial.name]
             self._since = now
 
-    def _retains(self, trial: TrialMachine, pod_name: str) -> bool:
-        if self.retention == "All":
-            return True
+    def _retains(self, trial: TrialMachine, pod: Pod) -> bool:
+        if self.retention == "None" or not pod.is_over:
+            return False
         last = trial.status.last_attempt
         failed = last is not None and last.failure_class in (FailureClass.USER, FailureClass.FINAL)
-        return self.retention == "Failed" and failed and last is not None and pod_name == f"{trial.name}-{last.attempt}"
+        return self.retention == "All" or (failed and last is not None and pod.attempt == last.attempt)

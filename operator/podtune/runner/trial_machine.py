@@ -116,7 +116,7 @@ class TrialMachine:
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of one of the trial's pods."""
-        if pod.uid in self.unseen.gone:
+        if pod.uid in self.unseen.gone and not pod.gone:
             return
         if pod.gone:
             self.unseen.gone.add(pod.uid)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.actions import CreatePod, CreateTrial, DeletePod, Outcome, Verdict
+from podtune.runner.actions import CreatePod, CreateTrial, DeletePod, Outcome, Verdict, WriteTrialStatus
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
@@ -231,6 +233,30 @@ def test_a_status_that_somebody_else_wrote_is_not_overwritten() -> None:
     assert simulation.status().state is TrialState.TERMINATED
     writes = [action.status.iteration for action in simulation.writes_of("e-0") if action.version > trial.version]
     assert min(writes) >= 25
+
+
+def test_the_pod_of_a_later_attempt_that_somebody_else_made_is_left_alone() -> None:
+    simulation = Simulation(spec(**ONE), LONG)
+    simulation.run(10.0)
+    pod = simulation.api.pods["e-0-1"]
+    assert simulation.machine is not None
+    simulation.machine.pod_seen(replace(pod, name="e-0-3", uid="other", attempt=3, version=pod.version + 1000))
+    simulation.wake()
+    simulation.run(100.0)
+    assert simulation.actions(DeletePod) == []
+
+
+def test_what_was_not_recorded_of_a_vanished_pod_is_not_forgotten_when_a_machine_makes_itself_anew() -> None:
+    """The news that a pod is gone comes together with the news that another operator wrote a status."""
+    simulation = Simulation(spec(**ONE), LONG)
+    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
+    simulation.run(5.0)
+    trial = simulation.api.trials["e-0"]
+    simulation.api.remove_pod("e-0-1")
+    simulation.api.write_trial_status("e-0", trial.version, trial.status.model_copy(update={"message": "hello"}))
+    simulation.refuse = lambda action: None
+    simulation.run()
+    assert simulation.api.attempts["e-0"] == ["disruption", "complete"]
 
 
 # Experiments
