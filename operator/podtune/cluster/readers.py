@@ -143,8 +143,7 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
     program = (metadata.get("annotations") or {}).get(ANNOTATION_CONTAINER) or trial_container(spec)
     sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    ends = [c for c in containers if c["name"] not in sidecars and "terminated" in _state(c)]
-    program_end = next((_state(c)["terminated"] for c in ends if c["name"] == program), None)
+    ends = {c["name"]: end for c in containers if c["name"] not in sidecars and (end := _state(c).get("terminated"))}
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -153,13 +152,13 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         phase=PodPhase(status.get("phase") or "Pending"),
         version=version_of(body),
         deleting="deletionTimestamp" in metadata,
-        interrupted=_interrupted(metadata, program_end),
+        interrupted=_interrupted(metadata, ends.get(program)),
         gone=gone,
         node=spec.get("nodeName") or "",
         training=any(c["name"] == program and _started(c) for c in containers),
-        restoring=any(c["name"] == RESTORE_CONTAINER and "running" in _state(c) for c in containers),
-        waiting=_waiting(status, containers),
-        ends=tuple(_end(c["name"], _state(c)["terminated"]) for c in ends),
+        restoring=any(c["name"] == RESTORE_CONTAINER and _is_running(c) for c in containers),
+        waiting=_waiting(status, containers, sidecars),
+        ends=tuple(_end(name, end) for name, end in ends.items()),
         agent_message=_agent_message(containers),
         disruption=_disruption(status),
         reason=status.get("reason") or "",
@@ -199,9 +198,12 @@ def _state(container: Object) -> Object:
     return state
 
 
+def _is_running(container: Object) -> bool:
+    return _state(container).get("running") is not None
+
+
 def _started(container: Object) -> bool:
-    state = _state(container)
-    return "running" in state or bool((state.get("terminated") or {}).get("startedAt"))
+    return _is_running(container) or bool((_state(container).get("terminated") or {}).get("startedAt"))
 
 
 def _end(name: str, terminated: Object) -> ContainerEnd:
@@ -224,15 +226,28 @@ def _agent_message(containers: Collection[Object]) -> str:
     return ""
 
 
-def _waiting(status: Object, containers: Collection[Object]) -> Waiting | None:
+def _waiting(status: Object, containers: Collection[Object], sidecars: Collection[str]) -> Waiting | None:
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return Waiting(condition.get("reason") or "Unschedulable", condition.get("message") or "")
-    waits = [_state(c)["waiting"] for c in containers if "waiting" in _state(c)]
+    waits = [wait for c in containers if (wait := _state(c).get("waiting"))]
     hopeless = next((wait for wait in waits if wait.get("reason") in HOPELESS), None)
     if hopeless is not None:
         return Waiting(hopeless["reason"], hopeless.get("message") or "", hopeless=True)
+    if status.get("phase") == "Pending":
+        return next((_crash_loop(c) for c in containers if c["name"] in sidecars and _crashes(c)), None)
     return None
+
+
+def _crashes(sidecar: Object) -> bool:
+    """Whether a sidecar has ended again and again: between two starts the kubelet shows its last end, no waiting."""
+    return bool(_state(sidecar).get("terminated")) and (sidecar.get("restartCount") or 0) > 1
+
+
+def _crash_loop(sidecar: Object) -> Waiting:
+    end, name = _state(sidecar)["terminated"], sidecar["name"]
+    words = end.get("message") or end.get("reason") or "Error"
+    return Waiting("CrashLoopBackOff", f"container {name} ends with exit code {end.get('exitCode')}: {words}", True)
 
 
 def _disruption(status: Object) -> str:

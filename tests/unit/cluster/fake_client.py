@@ -253,9 +253,9 @@ class FakeCluster:
 
     def _selected(self, match: re.Match[str], params: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         for key, body in self._objects.items():
-            if key[1] == match["plural"] and match["namespace"] in (None, key[0]):
-                if _selects(params.get("labelSelector", ""), body["metadata"].get("labels") or {}):
-                    yield key
+            is_in = key[1] == match["plural"] and match["namespace"] in (None, key[0])
+            if is_in and _selects(params.get("labelSelector", ""), body["metadata"].get("labels") or {}):
+                yield key
 
     def _store(self, key: tuple[str, str, str], body: Manifest, event: EventType) -> Manifest:
         known = self._objects.get(key)

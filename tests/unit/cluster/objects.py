@@ -78,6 +78,7 @@ def trial_body(
 def pod_body(
     trial: str = "digits-0",
     attempt: int = 1,
+    *,
     uid: str = "p-1",
     version: int = 30,
     owner: str = "t-1",
