@@ -12,11 +12,13 @@ from pathlib import Path
 
 from e2e.cluster import Cluster
 from e2e.cluster.errors import ClusterError
+from e2e.kubernetes import Kubernetes, eventually
 
 ROOT = Path(__file__).parent.parent
 OPERATOR_NAMESPACE = "podtune-system"
 RELEASE = "podtune"
 CRDS_RELEASE = "podtune-crds"
+OPERATOR_PODS = "app.kubernetes.io/name=podtune"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,13 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
         "nodeSelector.podtune\\.dev/role": "system",
     }
     helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)
+    # A new pod is ready before it leads: what is measured or tested now must not meet the operator before it.
+    kubernetes = Kubernetes(cluster, OPERATOR_NAMESPACE)
+    eventually(
+        lambda: kubernetes.list("pods", OPERATOR_PODS),
+        lambda pods: len(pods) == 1 and pods[0]["metadata"]["labels"].get("podtune.dev/leader") == "true",
+        what="the new operator leads, and the one before it is gone",
+    )
 
 
 def helm(cluster: Cluster, release: str, chart: Path, settings: dict[str, str] | None = None) -> None:

@@ -13,11 +13,10 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.install import OPERATOR_NAMESPACE, RELEASE
+from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 
 DEPLOYMENT = f"deployment/{RELEASE}"
-OPERATOR_PODS = "app.kubernetes.io/name=podtune"
 
 
 def operator_pods(operator: Kubernetes) -> list[Object]:
