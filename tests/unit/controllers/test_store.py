@@ -1,0 +1,313 @@
+"""What is known does not depend on the way by which it was heard of, nor on the order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from podtune.controllers.store import Store
+from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.settings import RunnerSettings
+from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
+
+Manifest = dict[str, Any]
+RUNNING: Manifest = {
+    "phase": "Running",
+    "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2024-05-01T12:00:00Z"}}}],
+}
+
+
+class Known:
+    """A store, and whom it has called."""
+
+    def __init__(self, *, synced: bool = True) -> None:
+        self.changed: list[str] = []
+        self.store = Store(RunnerSettings(), self.changed.append)
+        if synced:
+            self.store.synced()
+
+    def machine(self, uid: str = "e-1") -> ExperimentMachine:
+        entry = self.store.entry(uid)
+        assert entry is not None
+        assert entry.machine is not None
+        return entry.machine
+
+    def pods(self, uid: str = "e-1") -> list[tuple[str, str]]:
+        """Trial and UID of all pods that the machine knows."""
+        machines = self.machine(uid)._trials.values()
+        return sorted((pod.trial, pod.uid) for trial in machines for pod in trial.pods)
+
+    def trials(self, uid: str = "e-1") -> list[str]:
+        return sorted(trial.uid for trial in self.machine(uid)._trials.values())
+
+
+@pytest.fixture
+def known() -> Known:
+    return Known()
+
+
+def gone(body: Manifest, version: int = 99) -> Manifest:
+    """The body that a deletion comes with."""
+    return body | {"metadata": body["metadata"] | {"resourceVersion": str(version)}}
+
+
+def test_there_are_no_machines_before_everything_has_been_seen() -> None:
+    known = Known(synced=False)
+    known.store.experiment(experiment_body())
+    entry = known.store.entry("e-1")
+    assert entry is not None
+    assert entry.machine is None
+    known.changed.clear()
+    known.store.synced()
+    assert known.changed == ["e-1"]
+    assert known.machine()
+
+
+def test_a_pod_that_comes_before_its_trial_is_kept_for_it(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.machine()
+    known.store.pod(pod_body())
+    assert known.pods() == []
+    known.store.trial(trial_body())
+    assert known.pods() == [("digits-0", "p-1")]
+
+
+def test_a_machine_is_made_of_all_that_came_before_it() -> None:
+    known = Known(synced=False)
+    known.store.experiment(experiment_body())
+    known.store.pod(pod_body())
+    known.store.trial(trial_body())
+    known.store.synced()
+    assert known.pods() == [("digits-0", "p-1")]
+
+
+def test_a_pod_of_a_namesake_is_not_taken_for_our_own(known: Known) -> None:
+    """An Experiment is deleted and made again; its pods still take their grace period."""
+    known.store.experiment(experiment_body(uid="e-0"))
+    known.store.trial(trial_body(uid="t-0", owner="e-0"))
+    known.store.pod(pod_body(uid="p-0", owner="t-0"))
+    known.store.experiment_gone(gone(experiment_body(uid="e-0")))
+    known.store.experiment(experiment_body(uid="e-1", version=50))
+    known.store.trial(trial_body(uid="t-1", version=51))
+    known.store.pod(pod_body(uid="p-0", owner="t-0", version=60, status=RUNNING))
+    assert known.pods() == []
+    known.store.pod(pod_body(uid="p-1", version=61))
+    assert known.pods() == [("digits-0", "p-1")]
+
+
+def test_a_pod_of_a_trial_that_was_deleted_and_made_again_is_not_taken_for_the_new_ones(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body(uid="t-0"))
+    known.store.pod(pod_body(uid="p-0", owner="t-0", status=RUNNING))
+    known.store.trial_gone(gone(trial_body(uid="t-0")))
+    known.store.trial(trial_body(uid="t-1", version=50))
+    known.store.pod(pod_body(uid="p-0", owner="t-0", version=60))
+    assert known.pods() == []
+    assert known.trials() == ["t-1"]
+
+
+def test_a_trial_made_again_may_be_seen_before_the_old_ones_deletion(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.machine()
+    known.store.trial(trial_body(uid="t-0"))
+    known.store.trial(trial_body(uid="t-1", version=50))
+    known.store.trial_gone(gone(trial_body(uid="t-0")))
+    known.store.trial(trial_body(uid="t-0", version=21))  # a late answer
+    known.machine().decide(0.0)
+    assert known.trials() == ["t-1"]
+
+
+@pytest.mark.parametrize("late", ["answer", "list"])
+def test_late_news_of_what_is_gone_does_not_bring_it_back(known: Known, late: str) -> None:
+    store = known.store
+    store.experiment(experiment_body())
+    store.trial(trial_body())
+    store.pod(pod_body())
+    store.pod_gone(gone(pod_body()))
+    store.pod(pod_body(version=40))
+    assert known.pods() == []
+    store.trial_gone(gone(trial_body()))
+    store.trial(trial_body(version=41))
+    assert known.trials() == []
+    store.experiment_gone(gone(experiment_body()))
+    store.experiment(experiment_body(version=42))
+    assert store.entry("e-1") is None
+    assert store.uids() == set()
+
+
+def test_what_an_ended_pod_left_behind_is_taken_in_although_it_was_never_seen_before(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    ended: Manifest = {"terminated": {"exitCode": 3, "startedAt": "2024-05-01T12:00:00Z"}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": ended}]}
+    known.machine()
+    known.store.pod_gone(pod_body(status=status))
+    plan = known.machine().decide(1000.0)
+    (write,) = [action for action in plan.actions if type(action).__name__ == "WriteTrialStatus"]
+    assert write.status.last_attempt.exit_code == 3  # type: ignore[union-attr]
+
+
+def test_nothing_is_left_of_an_experiment_that_is_gone(known: Known) -> None:
+    store = known.store
+    store.experiment(experiment_body())
+    for index in range(5):
+        store.trial(trial_body(index, uid=f"t-{index}"))
+        store.pod(pod_body(f"digits-{index}", uid=f"p-{index}", owner=f"t-{index}"))
+    store.experiment_gone(gone(experiment_body()))
+    for index in range(5):
+        store.trial_gone(gone(trial_body(index, uid=f"t-{index}")))
+        store.pod_gone(gone(pod_body(f"digits-{index}", uid=f"p-{index}", owner=f"t-{index}")))
+    assert store.uids() == set()
+    assert (store._pods, store._trials, store._by_name) == ({}, {}, {})
+
+
+def test_an_experiment_that_was_made_again_is_found_by_name_when_the_old_one_goes(known: Known) -> None:
+    known.store.experiment(experiment_body(uid="e-0"))
+    known.store.experiment(experiment_body(uid="e-1", version=50))
+    known.store.trial(trial_body())
+    known.store.experiment_gone(gone(experiment_body(uid="e-0")))
+    entry = known.store.entry_of_trial("team", "digits-0")
+    assert entry is not None
+    assert entry.experiment.uid == "e-1"
+
+
+def test_an_echo_of_our_own_write_costs_nothing(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = experiment_body(), trial_body(), pod_body()
+    known.store.experiment(bodies[0])
+    known.store.trial(bodies[1])
+    known.store.pod(bodies[2])
+    known.changed.clear()
+    for name in ("read_experiment", "read_trial", "read_pod"):
+        monkeypatch.setattr(f"podtune.cluster.readers.{name}", lambda *_, **__: pytest.fail("was read again"))
+    known.store.experiment(bodies[0])
+    known.store.trial(bodies[1])
+    known.store.pod(bodies[2])
+    assert known.changed == []
+
+
+# What can't be read
+
+
+def test_a_spec_that_can_not_be_used_is_a_problem_and_has_no_machine(known: Known) -> None:
+    known.store.experiment(experiment_body(parameters=[]))
+    entry = known.store.entry("e-1")
+    assert entry is not None
+    assert entry.machine is None
+    assert "spec.parameters" in entry.experiment.problem
+
+
+def test_a_spec_that_is_spoilt_later_leaves_the_one_before_in_force(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    before = known.machine().spec
+    spoilt = experiment_body(version=11, maxConcurrentTrials=0)
+    spoilt["metadata"]["generation"] = 2
+    known.store.experiment(spoilt)
+    entry = known.store.entry("e-1")
+    assert entry is not None
+    assert entry.experiment.problem
+    assert entry.served.spec is before
+
+
+def _no_labels(body: Manifest) -> None:
+    body["metadata"]["labels"] = {"podtune.dev/attempt": "first"}
+
+
+def _no_index(body: Manifest) -> None:
+    del body["spec"]["index"]
+
+
+def _no_phase(body: Manifest) -> None:
+    body["status"] = {"phase": "Sleeping"}
+
+
+@pytest.mark.parametrize("spoil", [_no_labels, _no_phase])
+def test_a_malformed_pod_is_told_of_once_and_harms_nothing(known: Known, spoil: Callable[[Manifest], None]) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    with capture_logs() as logs:
+        for version in range(40, 45):
+            body = pod_body(version=version)
+            spoil(body)
+            known.store.pod(body)
+        known.store.pod_gone(gone(body))
+    assert [entry["event"] for entry in logs] == ["object passed over"]
+    assert "team/digits-0-1" in logs[0]["error"]
+    assert known.pods() == []
+
+
+def test_a_malformed_trial_is_told_of_once_and_harms_nothing(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body(1, uid="t-2"))
+    with capture_logs() as logs:
+        for version in range(40, 45):
+            body = trial_body(version=version)
+            _no_index(body)
+            known.store.trial(body)
+    assert len(logs) == 1
+    assert known.trials() == ["t-2"]
+
+
+def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(
+    known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    first = known.machine()
+    monkeypatch.setattr(first, "pod_seen", lambda _: 1 / 0)
+    with capture_logs() as logs:
+        known.store.pod(pod_body())
+    assert "made anew" in logs[0]["event"]
+    assert known.machine() is not first
+    assert known.pods() == [("digits-0", "p-1")]
+
+
+# Any order
+
+
+FACTS: dict[str, Callable[[Store], None]] = {
+    "experiment": lambda store: store.experiment(experiment_body()),
+    "experiment later": lambda store: store.experiment(experiment_body(version=12)),
+    "trial": lambda store: store.trial(trial_body()),
+    "trial later": lambda store: store.trial(trial_body(version=22, state="RUNNING")),
+    "pod": lambda store: store.pod(pod_body()),
+    "pod later": lambda store: store.pod(pod_body(version=32, status=RUNNING)),
+    "namesake's pod": lambda store: store.pod(pod_body(uid="p-0", owner="t-0")),
+    "namesake's trial": lambda store: store.trial(trial_body(uid="t-0", owner="e-0")),
+}
+
+
+@settings(max_examples=100)
+@given(st.permutations(sorted(FACTS)), st.lists(st.sampled_from(sorted(FACTS)), max_size=6))
+def test_facts_in_any_order_and_number_lead_to_the_same_knowledge(order: list[str], again: list[str]) -> None:
+    known = Known()
+    known.store.experiment(experiment_body(version=5))  # Trials of an Experiment come after it
+    for name in itertools.chain(order, again):
+        FACTS[name](known.store)
+    machine = known.machine()
+    assert known.pods() == [("digits-0", "p-1")]
+    (trial,) = machine._trials.values()
+    assert trial.version == 22
+    assert trial.pod is not None
+    assert (trial.pod.version, trial.pod.training) == (32, True)
+
+
+@settings(max_examples=100)
+@given(st.permutations(["trial", "trial later", "pod", "pod later", "pod gone", "trial gone"]))
+def test_in_any_order_what_is_gone_is_gone(order: list[str]) -> None:
+    known = Known()
+    known.store.experiment(experiment_body())
+    known.machine()
+    facts = FACTS | {
+        "pod gone": lambda store: store.pod_gone(gone(pod_body())),
+        "trial gone": lambda store: store.trial_gone(gone(trial_body())),
+    }
+    for name in order:
+        facts[name](known.store)
+    assert known.trials() == []
+    assert known.store.uids() == {"e-1"}
