@@ -1,0 +1,405 @@
+"""An experiment from its manifest to its end, in a cluster in memory and in virtual time, whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from podtune.app.observer import EchoingObserver
+from podtune.cluster.events import Reporter
+from podtune.cluster.executor import Executor
+from podtune.cluster.pods import AgentSettings
+from podtune.controllers import proposing, reconciler
+from podtune.controllers.queue import WorkQueue
+from podtune.controllers.reconciler import Reconciler
+from podtune.controllers.store import Store
+from podtune.controllers.sweep import Sweep
+from podtune.controllers.watch_health import WatchHealth
+from podtune.protocol.messages import Reply, Report, Result
+from podtune.runner.experiment_machine import Unaccepted
+from podtune.runner.settings import RunnerSettings
+from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
+from tests.unit.cluster.objects import EXPERIMENTS, PODS, TRIALS, experiment_body, pod_body, trial_body
+from tests.unit.cluster.virtual_time import in_virtual_time, now
+
+Manifest = dict[str, Any]
+STARTED = {"startedAt": "2024-05-01T12:00:00Z"}
+
+
+@pytest.fixture(autouse=True)
+def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(work: Callable[[], Any]) -> Any:
+        return work()
+
+    monkeypatch.setattr(proposing, "_in_thread", at_once)
+
+
+class Operator:
+    """Everything between the watches and the API server."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.queue = WorkQueue(now)
+        self.store = Store(RunnerSettings(), self.queue.add)
+        self.health = WatchHealth(now)
+        reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
+        observer = EchoingObserver(self.store, self.health)
+        executor = Executor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
+        self.reconciler = Reconciler(self.store, self.queue, executor, now)
+        self.sweep = Sweep(cluster, self.store, (), random.Random(1))
+        self._take = {
+            "experiments": (self.store.experiment, self.store.experiment_gone),
+            "trials": (self.store.trial, self.store.trial_gone),
+            "pods": (self.store.pod, self.store.pod_gone),
+        }
+
+    def event(self, kind: str, plural: str, body: Manifest) -> None:
+        if plural in self._take:
+            self.health.saw(plural, body)
+            self._take[plural][kind == "DELETED"](body)
+
+
+class World:
+    """A cluster with kubelets that run each program for a few seconds, and an operator."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.cluster.watchers.append(self._event)
+        self.operator: Operator | None = None
+        self.exit_code = 0
+        self.runs: Counter[str] = Counter()
+        self._kubelets: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def operating(self) -> AsyncIterator[Operator]:
+        operator = Operator(self.cluster)
+        await operator.sweep.first()
+        self.operator = operator
+        task = asyncio.create_task(operator.reconciler.run())
+        try:
+            yield operator
+            assert not task.done(), task
+        finally:
+            self.operator = None
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def experiment(self, **spec: Any) -> None:
+        self.cluster.put(EXPERIMENTS, experiment_body(**spec))
+
+    def condition(self, type_: str) -> str:
+        body = self.cluster.get(f"{EXPERIMENTS}/digits")
+        assert body is not None
+        conditions = body.get("status", {}).get("conditions", [])
+        return next((c["status"] for c in conditions if c["type"] == type_), "")
+
+    async def until(self, type_: str, within: float = 300) -> None:
+        await self.until_it(lambda: self.condition(type_) == "True", within)
+
+    async def until_it(self, holds: Callable[[], bool], within: float = 300) -> None:
+        async with asyncio.timeout(within):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def states(self) -> Counter[str]:
+        return Counter(trial["status"].get("state", "") for trial in self.cluster.all("trials"))
+
+    def _event(self, kind: str, plural: str, body: Manifest) -> None:
+        self._changed.set()
+        if plural == "pods" and kind == "ADDED":
+            task = asyncio.create_task(self._kubelet(body["metadata"]["name"]))
+            self._kubelets.add(task)
+            task.add_done_callback(self._kubelets.discard)
+        if self.operator is not None:
+            asyncio.get_running_loop().call_later(0.05, self.operator.event, kind, plural, body)
+
+    async def _kubelet(self, name: str) -> None:
+        self.runs[name] += 1
+        await asyncio.sleep(1)
+        self._status(name, "Running", {"running": STARTED})
+        await asyncio.sleep(5)
+        end = STARTED | {"exitCode": self.exit_code, "finishedAt": "2024-05-01T12:00:05Z"}
+        self._status(name, "Failed" if self.exit_code else "Succeeded", {"terminated": end})
+
+    def _status(self, name: str, phase: str, state: Manifest) -> None:
+        path = f"{PODS}/{name}"
+        if self.cluster.get(path) is not None:
+            status = {"phase": phase, "containerStatuses": [{"name": "main", "state": state}]}
+            self.cluster.change(path, lambda body: body.update(status=status))
+
+
+@in_virtual_time
+async def test_an_experiment_comes_to_its_end() -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        await world.until("Complete")
+        assert operator.health.is_alive
+    assert len(world.cluster.all("trials")) == 3
+    assert sorted(world.runs) == ["digits-0-1", "digits-1-1", "digits-2-1"]
+    assert world.condition("Stalled") == "False"
+
+
+@in_virtual_time
+async def test_one_that_was_there_before_the_operator_does_too() -> None:
+    world = World()
+    world.experiment()
+    async with world.operating():
+        await world.until("Complete")
+
+
+@in_virtual_time
+async def test_an_operator_that_dies_at_any_moment_is_carried_on_from_by_the_next() -> None:
+    world = World()
+    world.experiment()
+    rng = random.Random(3)
+    for _ in range(40):
+        async with world.operating():
+            await asyncio.sleep(rng.random())
+    async with world.operating():
+        await world.until("Complete")
+    assert len(world.cluster.all("trials")) == 3
+    assert all(count == 1 for count in world.runs.values())
+
+
+@in_virtual_time
+async def test_an_api_server_in_bad_health_is_endured() -> None:
+    world = World()
+    rng = random.Random(5)
+
+    def now_and_then(call: Any) -> None:
+        if rng.random() < 0.3:
+            raise rng.choice([no_answer(), refusal(500, "etcd"), refusal(409, "conflict", "Conflict")])
+
+    async with world.operating():
+        world.experiment()
+        world.cluster.before = now_and_then
+        await world.until("Complete", within=3600)
+    assert len(world.cluster.all("trials")) == 3
+    assert all(count == 1 for count in world.runs.values())
+
+
+@in_virtual_time
+async def test_failures_are_tried_again_with_backoff_and_not_in_a_loop() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment()
+        world.cluster.fail("POST", "trials", refusal(403, "exceeded quota"), times=1000)
+        await asyncio.sleep(120)
+    posts = [call for call in world.cluster.writes("trials") if call.method == "POST"]
+    assert 2 * 5 <= len(posts) <= 2 * 12  # two places; 0.5 s, doubling, up to 60 s
+
+
+@in_virtual_time
+async def test_a_refused_pod_is_told_in_the_servers_words() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment(failures={"maxDisruptions": 1, "backoff": {"initial": "1s", "max": "1s"}})
+        world.cluster.fail("POST", "pods", refusal(403, "violates PodSecurity"), times=1000)
+        await world.until("Failed")
+    assert world.states() == {"ERROR": 3}
+    assert "violates PodSecurity" in world.cluster.all("trials")[0]["status"]["message"]
+
+
+@in_virtual_time
+async def test_experiments_do_not_get_in_each_others_way() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment()
+        world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2"))
+        await world.until("Complete")
+    assert Counter(trial["spec"]["experiment"] for trial in world.cluster.all("trials")) == {"digits": 3, "other": 3}
+
+
+# An Experiment that can't be used
+
+
+@in_virtual_time
+async def test_an_experiment_that_can_not_be_read_is_stalled_and_told_so_once() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment(parameters=[])
+        await world.until("Stalled")
+        await asyncio.sleep(600)
+    writes = Counter(call.path.rpartition("/")[2] for call in world.cluster.writes())
+    assert writes == {"status": 1, "events": 1}
+    (event,) = world.cluster.all("events")
+    assert (event["reason"], event["regarding"]["uid"]) == ("InvalidSpec", "e-1")
+    assert "spec.parameters" in event["note"]
+
+
+@in_virtual_time
+async def test_a_stalled_status_that_can_not_be_written_is_tried_again_with_backoff() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment(parameters=[])
+        world.cluster.fail("PATCH", "experiments", refusal(422, "invalid"), times=1000)
+        await asyncio.sleep(120)
+        assert 5 <= len(world.cluster.writes("experiments")) <= 12
+        assert world.cluster.all("events") == []
+        world.cluster.failures.clear()
+        await world.until("Stalled")
+
+
+@in_virtual_time
+async def test_a_stalled_experiment_that_is_mended_goes_on() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment(parameters=[])
+        await world.until("Stalled")
+        good = experiment_body()["spec"]
+        world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body.update(spec=good))
+        await world.until("Complete")
+    assert world.condition("Stalled") == "False"
+
+
+@in_virtual_time
+async def test_an_experiment_that_is_spoilt_on_its_way_goes_on_with_what_it_had() -> None:
+    world = World()
+    async with world.operating():
+        world.experiment(maxConcurrentTrials=1)
+        await asyncio.sleep(2)
+        world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(trialTemplate={}))
+        with capture_logs() as logs:
+            await world.until("Stalled")
+            world.exit_code = 1
+            await asyncio.sleep(10)
+        assert not [entry for entry in logs if entry["event"] in ("action failed", "reconcile failed")]
+        (trial,) = world.cluster.all("trials")
+        assert trial["status"]["lastAttempt"]["exitCode"] == 1  # its logs were fetched by the template from before
+        world.exit_code = 0
+        good = experiment_body()["spec"]
+        world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body.update(spec=good))
+        await world.until("Complete")
+
+
+# The operator's own errors
+
+
+@in_virtual_time
+async def test_an_error_in_a_decision_is_of_that_experiment_alone_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2"))
+        await asyncio.sleep(0.1)
+        with monkeypatch.context() as patch, capture_logs() as logs:
+            patch.setattr(operator.store.entry("e-2").machine, "decide", lambda _: 1 / 0)  # type: ignore[union-attr]
+            await world.until("Complete")
+        assert 1 <= [log["event"] for log in logs].count("reconcile failed") <= 8
+        await world.until_it(lambda: len(world.cluster.all("trials")) == 6)
+
+
+@in_virtual_time
+async def test_an_error_on_an_outcome_leaves_nothing_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        await asyncio.sleep(0.051)
+        monkeypatch.setattr(operator.store.entry("e-1").machine, "landed", lambda *_: 1 / 0)  # type: ignore[union-attr]
+        with capture_logs() as logs:
+            await world.until("Complete")
+    assert [log["event"] for log in logs if "anew" in log["event"]]
+    assert len(world.cluster.all("trials")) == 3
+
+
+@in_virtual_time
+async def test_no_more_requests_are_under_way_at_a_time_than_there_are_slots() -> None:
+    world = World()
+    most = current = 0
+    request: Callable[..., Awaitable[Any]] = world.cluster.request
+
+    async def slow(method: str, *args: Any, **kwargs: Any) -> Any:
+        nonlocal most, current
+        current += 1
+        most = max(most, current)
+        await asyncio.sleep(0.2)
+        current -= 1
+        return await request(method, *args, **kwargs)
+
+    async with world.operating():
+        world.cluster.request = slow  # type: ignore[method-assign]
+        world.experiment(search={"algorithm": "random", "maxTrials": 200, "seed": 7}, maxConcurrentTrials=200)
+        await asyncio.sleep(60)
+    assert most == reconciler.MAX_ACTIONS
+
+
+@in_virtual_time
+async def test_what_is_under_way_ends_with_the_operator() -> None:
+    world = World()
+    request = world.cluster.request
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(10)
+        return await request(*args, **kwargs)
+
+    async with world.operating():
+        world.cluster.request = slow  # type: ignore[method-assign]
+        world.experiment()
+        await asyncio.sleep(1)
+    world.cluster.calls.clear()
+    await asyncio.sleep(60)
+    assert world.cluster.calls == []
+
+
+# Results
+
+
+def report(uid: str, *values: float) -> Report:
+    results = (Result(seq, 0.0, {"accuracy": value}, seq) for seq, value in enumerate(values, start=1))
+    return Report(attempt=uid, results=tuple(results))
+
+
+@in_virtual_time
+async def test_results_are_taken_in_and_written_to_the_trial() -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        await asyncio.sleep(3)
+        pod = world.cluster.get(f"{PODS}/digits-0-1")
+        assert pod is not None
+        answer = operator.reconciler.report("team", "digits-0", "digits-0-1", report(pod["metadata"]["uid"], 0.5, 0.9))
+        assert isinstance(answer, Reply)
+        assert (answer.acked_seq, answer.durable_seq) == (2, 0)
+        await world.until("Complete")
+    assert world.cluster.get(f"{TRIALS}/digits-0")["status"]["best"]["accuracy"] == "0.9"  # type: ignore[index]
+    assert world.cluster.get(f"{EXPERIMENTS}/digits")["status"]["best"]["value"] == "0.9"  # type: ignore[index]
+
+
+@in_virtual_time
+async def test_results_of_what_is_not_known_yet_come_too_early() -> None:
+    world = World()
+    operator = Operator(world.cluster)
+    assert operator.reconciler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
+    operator.store.experiment(experiment_body())
+    operator.store.trial(trial_body())
+    operator.store.pod(pod_body())
+    assert operator.reconciler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
+    assert not operator.reconciler.is_leading
+
+
+@in_virtual_time
+async def test_who_has_lost_the_lease_decides_on_nothing() -> None:
+    world = World()
+    operator = Operator(world.cluster)
+    leads = True
+    decider = Reconciler(operator.store, operator.queue, None, now, lambda: leads)  # type: ignore[arg-type]
+    task = asyncio.create_task(decider.run())
+    await asyncio.sleep(1)
+    assert decider.is_leading
+    leads = False
+    assert not decider.is_leading
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    leads = True
+    assert not decider.is_leading
