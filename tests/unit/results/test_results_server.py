@@ -1,0 +1,301 @@
+"""The results server, as an agent meets it: over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from podtune.cluster.errors import ApiError
+from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, Result
+from podtune.results import server as server_module
+from podtune.results.authentication import Caller, Unauthenticated
+from podtune.results.server import ResultsServer
+from podtune.runner.experiment_machine import Unaccepted
+from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
+from tests.unit.cluster.objects import PODS, pod_body
+
+URL = "/v1/namespaces/team/trials/digits-0"
+REPORT = Report(attempt="p-1", results=(Result(1, 0.0, {"accuracy": 0.5}, 1),))
+RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+ENDED = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]}
+
+
+class Intake:
+    """Takes in reports."""
+
+    is_leading = True
+
+    def __init__(self) -> None:
+        self.answer: Reply | Unaccepted = Reply(acked_seq=1, durable_seq=0)
+        self.taken: list[tuple[str, str, str, Report]] = []
+        self.container: str | None = "main"
+
+    def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
+        self.taken.append((namespace, trial, pod, report))
+        return self.answer
+
+    def program_container(self, namespace: str, trial: str) -> str | None:
+        return self.container
+
+
+class Gate:
+    """Authenticates everybody as the same pod, or nobody."""
+
+    def __init__(self) -> None:
+        self.caller = Caller("team", "digits-0-1", "p-1")
+        self.error: Exception | None = None
+
+    async def authenticate(self, header: str) -> Caller:
+        if self.error is not None:
+            raise self.error
+        return self.caller
+
+
+class Site:
+    """A results server at work, and a client of it."""
+
+    def __init__(self, session: ClientSession, server: ResultsServer) -> None:
+        self.session = session
+        self.server = server
+
+    async def post(self, body: Report | bytes = REPORT, url: str = f"{URL}/results") -> tuple[int, str]:
+        data = io.BytesIO(body.to_json() if isinstance(body, Report) else body)
+        async with self.session.post(url, data=data) as response:
+            if response.status == 503:
+                assert response.headers["Retry-After"] == "1"
+            return response.status, await response.text()
+
+    async def log(self, query: str = "", url: str = f"{URL}/log") -> tuple[int, str]:
+        async with self.session.get(f"{url}{query}") as response:
+            return response.status, await response.text()
+
+
+@pytest.fixture
+def intake() -> Intake:
+    return Intake()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.put(PODS, pod_body(status=ENDED))
+    return cluster
+
+
+@pytest.fixture
+async def site(intake: Intake, gate: Gate, cluster: FakeCluster) -> AsyncIterator[Site]:
+    server = ResultsServer(intake, gate, cluster)  # type: ignore[arg-type]
+    async with (
+        TestServer(server.application()) as http,
+        # As `app.operator` serves it.
+        ClientSession(http.make_url("/"), timeout=aiohttp.ClientTimeout(total=10)) as session,
+    ):
+        yield Site(session, server)
+
+
+# Results
+
+
+async def test_a_report_is_taken_in_and_answered(site: Site, intake: Intake) -> None:
+    intake.answer = Reply(acked_seq=7, durable_seq=5, decision="PAUSE")
+    status, text = await site.post()
+    assert status == 200
+    assert json.loads(text) == json.loads(intake.answer.to_json())
+    assert intake.taken == [("team", "digits-0", "digits-0-1", REPORT)]
+
+
+async def test_results_that_are_no_numbers_are_taken_in(site: Site, intake: Intake) -> None:
+    values = {"loss": float("nan"), "worst": float("inf")}
+    status, _ = await site.post(Report(attempt="p-1", results=(Result(1, 0.0, values, 1),)))
+    assert status == 200
+    taken = intake.taken[0][3].results[0].metrics
+    assert str(taken["loss"]) == "nan"
+    assert taken["worst"] == float("inf")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"attempt": 1}', b"[" * 100_000])
+async def test_what_is_no_report_is_refused(site: Site, intake: Intake, body: bytes) -> None:
+    status, text = await site.post(body)
+    assert status == 400
+    assert text
+    assert intake.taken == []
+
+
+async def test_a_report_of_any_size_does_not_fill_the_memory(site: Site, intake: Intake) -> None:
+    status, _ = await site.post(b" " * (MAX_REPORT_BYTES + 1))
+    assert status == 413
+    assert intake.taken == []
+
+
+async def test_who_does_not_lead_takes_nothing_in(site: Site, intake: Intake) -> None:
+    intake.is_leading = False
+    assert (await site.post())[0] == 503
+    assert (await site.log())[0] == 503
+    assert intake.taken == []
+
+
+@pytest.mark.parametrize(("answer", "status"), [(Unaccepted.FENCED, 409), (Unaccepted.TOO_EARLY, 503)])
+async def test_what_is_not_accepted_is_told_as_the_protocol_says(
+    site: Site, intake: Intake, answer: Unaccepted, status: int
+) -> None:
+    intake.answer = answer
+    assert (await site.post())[0] == status
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Unauthenticated("expired"), 401), (no_answer(), 503), (refusal(403, "no rights"), 503)]
+)
+async def test_who_can_not_be_known_is_not_believed(
+    site: Site, gate: Gate, intake: Intake, error: Exception, status: int
+) -> None:
+    gate.error = error
+    assert (await site.post())[0] == status
+    assert (await site.log())[0] == status
+    assert intake.taken == []
+
+
+async def test_nobody_reports_for_others(site: Site, gate: Gate, intake: Intake) -> None:
+    gate.caller = Caller("other", "digits-0-1", "p-1")
+    assert (await site.post())[0] == 403
+    gate.caller = Caller("team", "digits-0-1", "p-2")
+    assert (await site.post())[0] == 403
+    assert intake.taken == []
+
+
+# Logs
+
+
+async def test_a_log_is_passed_on_until_the_program_has_ended(site: Site, cluster: FakeCluster) -> None:
+    cluster.streams["digits-0-1/main"] = [b"a\n", b"b\n"]
+    assert await site.log() == (200, "a\nb\n")
+    (call, _) = cluster.calls
+    assert call.path == f"{PODS}/digits-0-1/log"
+    assert call.params == {"container": "main", "follow": "true", "timestamps": "true"}
+
+
+async def test_a_log_goes_on_from_where_the_agent_was(site: Site, cluster: FakeCluster) -> None:
+    assert (await site.log("?since=2024-05-01T12:00:00.123456789Z"))[0] == 200
+    assert cluster.calls[0].params["sinceTime"] == "2024-05-01T12:00:00.123456789Z"
+
+
+async def test_a_time_that_is_none_is_refused_for_good(site: Site, cluster: FakeCluster) -> None:
+    status, text = await site.log("?since=yesterday")
+    assert status == 400
+    assert "yesterday" in text
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    "chunks", [[no_answer()], [b"a\n", no_answer()]], ids=["before anything came", "in the middle"]
+)
+async def test_a_log_that_broke_off_does_not_look_as_if_it_had_ended(
+    site: Site, cluster: FakeCluster, chunks: list[Any]
+) -> None:
+    cluster.streams["digits-0-1/main"] = chunks
+    with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
+        await site.log()
+
+
+async def test_a_log_that_ended_before_its_program_does_not_look_as_if_it_had_ended(
+    site: Site, cluster: FakeCluster
+) -> None:
+    cluster.streams["digits-0-1/main"] = [b"a\n"]
+    cluster.change(f"{PODS}/digits-0-1", lambda body: body.update(status=RUNNING))  # its kubelet was restarted
+    with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
+        await site.log()
+
+
+async def test_a_log_of_a_pod_that_is_gone_has_ended(site: Site, cluster: FakeCluster) -> None:
+    cluster.remove(f"{PODS}/digits-0-1")
+    assert await site.log() == (200, "")
+
+
+@pytest.mark.parametrize("error", [refusal(400, "container main is waiting to start"), no_answer()])
+async def test_a_log_that_can_not_be_had_yet_is_asked_for_again(
+    site: Site, cluster: FakeCluster, error: ApiError
+) -> None:
+    cluster.fail("GET", "/log$", error)
+    assert await site.log() == (503, getattr(error, "message", str(error)))
+
+
+async def test_nobody_reads_the_logs_of_others(site: Site, intake: Intake, cluster: FakeCluster) -> None:
+    assert (await site.log(url="/v1/namespaces/team/trials/digits-1/log"))[0] == 403
+    intake.container = None
+    assert (await site.log())[0] == 403
+    assert cluster.calls == []
+
+
+class Silent(FakeCluster):
+    """Logs in which nothing comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = 0
+        self.changed = asyncio.Event()
+
+    async def stream(self, path: str, *, params: Any = None) -> AsyncGenerator[bytes]:
+        self.open += 1
+        self.changed.set()
+        try:
+            yield b""
+            await asyncio.Event().wait()
+        finally:
+            self.open -= 1
+            self.changed.set()
+
+
+@pytest.fixture
+async def silent(intake: Intake, gate: Gate) -> AsyncIterator[tuple[Silent, ClientSession]]:
+    cluster = Silent()
+    application = ResultsServer(intake, gate, cluster).application()  # type: ignore[arg-type]
+    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    async with ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
+        yield cluster, session
+    await runner.cleanup()
+
+
+async def test_a_log_begins_at_once_even_if_nothing_comes(silent: tuple[Silent, ClientSession]) -> None:
+    _, session = silent
+    async with asyncio.timeout(5), session.get(f"{URL}/log") as response:
+        assert response.status == 200
+
+
+async def test_a_client_that_goes_away_leaves_no_stream_behind(silent: tuple[Silent, ClientSession]) -> None:
+    cluster, session = silent
+    async with session.get(f"{URL}/log"):
+        assert cluster.open == 1
+    async with asyncio.timeout(5):
+        while cluster.open:
+            cluster.changed.clear()
+            await cluster.changed.wait()
+
+
+async def test_no_more_logs_are_passed_on_than_there_is_room_for(
+    silent: tuple[Silent, ClientSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, session = silent
+    monkeypatch.setattr(server_module, "MAX_RELAYS", 1)
+    async with session.get(f"{URL}/log"), session.get(f"{URL}/log") as second:
+        assert second.status == 503
+    async with asyncio.timeout(5):
+        while cluster.open:
+            cluster.changed.clear()
+            await cluster.changed.wait()
+    async with session.get(f"{URL}/log") as third:
+        assert third.status == 200
