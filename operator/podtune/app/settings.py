@@ -86,6 +86,6 @@ def _list(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     written = environment.get(name, str(default))
-    if not written.isdigit() or not 0 < int(written) < 1 << 16:
+    if not written.isdecimal() or not 0 < int(written) < 1 << 16:
         raise SettingsError(f"{name} is {written!r}; use a port number from 1 to 65535")
     return int(written)

@@ -1,0 +1,46 @@
+"""What the chart writes is understood, and what it gets wrong is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtune.app.settings import SettingsError, read_settings
+
+MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
+
+
+def test_defaults_serve_all_namespaces() -> None:
+    settings = read_settings(MINIMAL)
+    assert (settings.namespaces, settings.service_accounts) == ((), ())
+    assert (settings.results_port, settings.probe_port) == (8080, 8081)
+    assert (settings.agent.image, settings.agent.pull_policy) == ("agent:1", "IfNotPresent")
+
+
+def test_a_pod_is_somebody_of_its_own_in_the_lease() -> None:
+    pod = {"PODTUNE_POD_NAME": "podtune-x", "PODTUNE_POD_UID": "u-1", "PODTUNE_POD_NAMESPACE": "system"}
+    settings = read_settings(MINIMAL | pod)
+    assert settings.identity == "podtune-x_u-1"
+    assert settings.pod_namespace == "system"
+    assert settings.agent.results_url == "http://podtune-results.system.svc:8080"
+
+
+def test_lists_are_taken_apart() -> None:
+    settings = read_settings(MINIMAL | {"PODTUNE_NAMESPACES": "a, b,,", "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": "trainer"})
+    assert settings.namespaces == ("a", "b")
+    assert settings.service_accounts == ("trainer",)
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({}, "PODTUNE_AGENT_IMAGE"),
+        (MINIMAL | {"PODTUNE_LOG_LEVEL": "loud"}, "PODTUNE_LOG_LEVEL"),
+        (MINIMAL | {"PODTUNE_LISTEN_PROBES": "tcp://10.0.0.1:8081"}, "PODTUNE_LISTEN_PROBES"),
+        (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "0"}, "PODTUNE_LISTEN_RESULTS"),
+        (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "65536"}, "PODTUNE_LISTEN_RESULTS"),
+        (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "²"}, "PODTUNE_LISTEN_RESULTS"),
+    ],
+)
+def test_a_mistake_names_the_variable(environment: dict[str, str], name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        read_settings(environment)
