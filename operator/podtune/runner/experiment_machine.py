@@ -308,8 +308,14 @@ class ExperimentMachine:
     # Bookkeeping
 
     def _rebuild(self) -> None:
-        """Makes everything anew of the objects as they were last seen."""
+        """Makes everything anew of the objects as they were last seen.
+
+        A status that is still being written was made by the machine as it was: when it is seen, it is somebody else's,
+        and everything is made anew once more.
+        """
         machines = list(self._trials.values())
+        for machine in machines:
+            machine.unseen.statuses.clear()
         pods = [*self._strays.values(), *(pod for machine in machines for pod in machine.pods)]
         self._build(
             [machine.record for machine in machines], pods, {machine.uid: machine.unseen for machine in machines}

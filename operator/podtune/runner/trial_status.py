@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtune.api.conditions import Condition, clip, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.protocol.messages import Restored
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -56,9 +57,8 @@ def progress_message(trial: TrialMachine) -> str:
     last = trial.status.last_attempt
     if last is not None:
         restored = trial.restored
-        start = f"resumed from iteration {restored.step}" if restored and restored.step else "started afresh"
         after = f"exit code {last.exit_code}" if last.exit_code else last.reason
-        parts.append(f"attempt {trial.attempt} {start} after {after}")
+        parts.append(f"attempt {trial.attempt}{_start(restored)} after {after}")
         if restored and restored.message:
             parts.append(restored.message)
     if trial.store_problem is not None:
@@ -66,6 +66,12 @@ def progress_message(trial: TrialMachine) -> str:
     if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
         parts.append("can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store, or stop it")
     return clip("; ".join(parts))
+
+
+def _start(restored: Restored | None) -> str:
+    if restored is None:
+        return ""  # not known yet
+    return f" resumed from iteration {restored.step}" if restored.step else " started afresh"
 
 
 def _last_result(trial: TrialMachine) -> str:

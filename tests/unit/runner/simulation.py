@@ -143,14 +143,19 @@ class Simulation:
         """About so long; exactly so long in fair weather."""
         return seconds if self.weather == FAIR else seconds * self.random.uniform(0.5, 1.5)
 
-    def run(self, seconds: float = 100_000.0, until: Callable[[], bool] = lambda: False) -> Simulation:
-        """Lets time pass until nothing is left to happen, or the condition holds."""
-        end = self.now + seconds
+    def run(self, seconds: float | None = None, until: Callable[[], bool] = lambda: False) -> Simulation:
+        """Lets so much time pass; without a time, until the experiment is over and nothing is left to happen.
+
+        Args:
+            seconds: How long.
+            until: Ends it earlier.
+        """
+        end = float("inf") if seconds is None else self.now + seconds
         for _ in range(200_000):
-            if until() or (self.is_over and self.is_quiet):
+            if until() or (seconds is None and self.is_over and self.is_quiet):
                 return self
             if not self._queue or self._queue[0][0] > end:
-                self.now = max(self.now, end) if seconds < 100_000.0 else self.now
+                self.now = max(self.now, end) if seconds is not None else self.now
                 return self
             self.now, _, what = heapq.heappop(self._queue)
             what()

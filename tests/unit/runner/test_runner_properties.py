@@ -59,7 +59,7 @@ moves = st.lists(
     max_size=8,
 ).map(sorted)
 
-bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def run(weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:

@@ -167,7 +167,7 @@ def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
     simulation.refuse = lambda action: (
         Outcome(Verdict.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
     )
-    simulation.run()
+    simulation.run(until=lambda: simulation.is_over)
     simulation.restart()
     simulation.refuse = lambda action: None
     simulation.run(30.0)
