@@ -40,7 +40,7 @@ def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{name}.", "namespace": experiment.namespace},
+        "metadata": {"generateName": f"{name}-", "namespace": experiment.namespace},
         "eventTime": reporter.now(),
         "reportingController": f"{GROUP}/operator",
         "reportingInstance": reporter.instance[:MAX_WORD],

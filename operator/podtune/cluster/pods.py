@@ -31,13 +31,14 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
 from podtune.trial import layout
 
-AGENT_UID = 65532
+AGENT_UID = 60532
+"""Of its own: 65532, which many images use, would let a program touch the agent's files."""
 SHARED_VOLUME = "podtune-shared"
 PARAMETERS_VOLUME = "podtune-parameters"
 TOKEN_VOLUME = "podtune-token"
 TOKEN_DIRECTORY = "/var/run/secrets/podtune.dev"
 TOKEN_SECONDS = 3600
-GRACE_SECONDS = 60
+GRACE_SECONDS = 30
 """Termination grace period where the template names none."""
 DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
@@ -197,7 +198,6 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         agent_env.NAMESPACE: experiment.namespace,
         agent_env.EXPERIMENT_UID: experiment.uid,
         agent_env.OBJECTIVE_METRIC: spec.objective.metric,
-        agent_env.START_ITERATION: str(action.iteration),
         agent_env.DRAIN_SECONDS: str(drain),
     }
     if spec.checkpoints.store is not None:
@@ -209,7 +209,7 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
     uid = {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-    return [*_env(values), uid]
+    return [*_env({agent_env.SETTINGS: json.dumps(values)}), uid]
 
 
 def _credentials(secret: str) -> list[Manifest]:

@@ -1,0 +1,271 @@
+"""What the client relies on is what a real API server does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from podtune.api.trial import Checkpoint, TrialSpec
+from podtune.cluster import paths
+from podtune.cluster.client import APPLY, KubernetesClient, list_pages
+from podtune.cluster.errors import ApiRefusal, NotLeading
+from podtune.cluster.events import Reporter, event_manifest
+from podtune.cluster.executor import Executor
+from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.readers import read_experiment, read_pod
+from podtune.runner.actions import DONE, CreatePod, DeletePod, EmitEvent, FetchLogs, Verdict
+from podtune.runner.records import Experiment
+from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
+from tests.unit.cluster.objects import experiment_body, experiment_record
+
+pytestmark = pytest.mark.cluster
+
+Manifest = dict[str, Any]
+AGENT = AgentSettings(IMAGE, "IfNotPresent", "http://podtune-results.nowhere.svc:8080")
+
+
+def config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+async def refused(client: KubernetesClient, *args: Any, **kwargs: Any) -> ApiRefusal:
+    with pytest.raises(ApiRefusal) as caught:
+        await client.request(*args, **kwargs)
+    return caught.value
+
+
+# Requests
+
+
+async def test_an_object_is_made_once_changed_on_its_version_and_deleted_once(
+    client: KubernetesClient, namespace: str
+) -> None:
+    path, body = config_maps(namespace), {"metadata": {"name": "one"}, "data": {"a": "1"}}
+    made = await client.request("POST", path, body=body)
+    assert (await refused(client, "POST", path, body=body)).is_already_there
+
+    version = made["metadata"]["resourceVersion"]
+    apply = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "one", "resourceVersion": version},
+        "data": {"a": "2"},
+    }
+    params = {"fieldManager": "podtune", "force": "true"}
+    changed = await client.request("PATCH", f"{path}/one", params=params, body=apply, content_type=APPLY)
+    assert changed["data"] == {"a": "2"}
+    again = await refused(client, "PATCH", f"{path}/one", params=params, body=apply, content_type=APPLY)
+    assert again.is_conflict
+
+    wrong = {"preconditions": {"uid": "another"}}
+    assert (await refused(client, "DELETE", f"{path}/one", body=wrong)).is_conflict
+    right = {"preconditions": {"uid": made["metadata"]["uid"]}}
+    await client.request("DELETE", f"{path}/one", body=right)
+    assert (await refused(client, "DELETE", f"{path}/one", body=right)).is_not_found
+
+
+async def test_a_long_list_comes_in_pages(
+    client: KubernetesClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtune.cluster.client.PAGE", 3)
+    for n in range(8):
+        body = {"metadata": {"name": f"page-{n}", "labels": {"pages": "yes"}}}
+        await client.request("POST", config_maps(namespace), body=body)
+    pages = [page["items"] async for page in list_pages(client, config_maps(namespace), {"labelSelector": "pages=yes"})]
+    assert [len(page) for page in pages] == [3, 3, 2]
+    assert len({item["metadata"]["name"] for page in pages for item in page}) == 8
+
+
+async def test_an_ending_namespace_says_so(client: KubernetesClient) -> None:
+    name = "podtune-component-ending"
+    finalized = {"metadata": {"name": "holds", "finalizers": ["podtune.dev/test"]}}
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    await client.request("POST", config_maps(name), body=finalized)
+    await client.request("DELETE", f"/api/v1/namespaces/{name}")
+    try:
+        refusal = await refused(client, "POST", config_maps(name), body={"metadata": {"name": "late"}})
+        assert refusal.is_namespace_ending
+    finally:
+        release = {"metadata": {"finalizers": None}}
+        path = f"{config_maps(name)}/holds"
+        await client.request("PATCH", path, body=release, content_type="application/merge-patch+json")
+
+
+async def test_a_quota_that_is_used_up_says_so(client: KubernetesClient, namespace: str) -> None:
+    quota = {"metadata": {"name": "full"}, "spec": {"hard": {"count/secrets": "0"}}}
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    await client.request("POST", path, body=quota)
+    await wait_for(client, f"{path}/full", lambda body: "hard" in body.get("status", {}))
+    secret = {"metadata": {"name": "one-too-many"}}
+    assert (await refused(client, "POST", f"/api/v1/namespaces/{namespace}/secrets", body=secret)).is_over_quota
+
+
+async def test_a_lack_of_rights_says_so(client: KubernetesClient, namespace: str) -> None:
+    class Stranger:
+        """The same connection, as a service account without rights."""
+
+        def __init__(self) -> None:
+            self._send = client._connection.send
+
+        async def send(self, *args: Any, headers: dict[str, str], **kwargs: Any) -> bytes:
+            user = f"system:serviceaccount:{namespace}:default"
+            return await self._send(*args, headers=headers | {"Impersonate-User": user}, **kwargs)
+
+    stranger = KubernetesClient(Stranger(), client._rng)  # type: ignore[arg-type]
+    refusal = await refused(stranger, "POST", paths.pods(namespace), body={"metadata": {"name": "no"}})
+    assert refusal.is_lack_of_rights, refusal
+
+
+async def test_who_does_not_lead_writes_nothing(client: KubernetesClient, namespace: str) -> None:
+    with pytest.raises(NotLeading):
+        await client.guarded(lambda: False).request(
+            "POST", config_maps(namespace), body={"metadata": {"name": "never"}}
+        )
+    assert (await refused(client, "GET", f"{config_maps(namespace)}/never")).is_not_found
+
+
+# Logs
+
+
+async def test_a_log_is_followed_until_its_container_ends(
+    client: KubernetesClient, namespace: str, pod: Callable[[str, str], Any]
+) -> None:
+    await pod("talks", "echo one; sleep 2; echo two")
+    params = {"container": "main", "follow": "true", "timestamps": "true"}
+    lines = b""
+    async with (
+        asyncio.timeout(30),
+        aclosing(client.stream(f"{paths.pods(namespace)}/talks/log", params=params)) as chunks,
+    ):
+        assert await anext(chunks) == b""
+        async for chunk in chunks:
+            lines += chunk
+    assert [line.split()[1] for line in lines.splitlines()] == [b"one", b"two"]
+
+
+async def test_last_lines_are_fetched_and_a_log_that_is_not_there_is_empty(
+    client: KubernetesClient, namespace: str, pod: Callable[[str, str], Any]
+) -> None:
+    await pod("counts", "for n in $(seq 100); do echo $n; done; sleep 100")
+    await asyncio.sleep(1)
+    executor, experiment = Executor(client, Ignores(), AGENT, reporter()), record(namespace)
+    outcome = await executor.execute(experiment, FetchLogs("digits-0", "counts", program=True, agent=True))
+    assert outcome.logs is not None
+    assert outcome.logs.program_tail.split() == [str(n) for n in range(81, 101)]
+    assert outcome.logs.agent_lines == ()
+    outcome = await executor.execute(experiment, FetchLogs("digits-0", "gone", program=True, agent=True))
+    assert outcome.verdict is Verdict.DONE
+
+
+# Trials' pods and Events
+
+
+class Ignores:
+    """An observer that looks away."""
+
+    def experiment(self, body: Manifest) -> None:
+        pass
+
+    trial = pod = experiment
+
+
+def reporter() -> Reporter:
+    return Reporter("component-test", lambda: "2024-05-01T12:00:00.000000Z", lambda *_: "t-1")
+
+
+def record(namespace: str, **spec: Any) -> Experiment:
+    body = experiment_body(**spec)
+    body["metadata"]["namespace"] = namespace
+    return read_experiment(body)
+
+
+STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}
+CHECKPOINT = Checkpoint(step=1, uri="s3://podtune/1", digest="sha256:0")
+SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
+CREATE = CreatePod("digits-0", "t-1", 1, SPEC, restore=(CHECKPOINT,), iteration=1)
+TEMPLATES: dict[str, Manifest] = {
+    "small": {"containers": [{"name": "main", "image": IMAGE, "securityContext": RESTRICTED}]},
+    "with everything": {
+        "terminationGracePeriodSeconds": 7,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000},
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "initContainers": [
+            {"name": "fetch", "image": IMAGE, "securityContext": RESTRICTED},
+            {"name": "proxy", "image": IMAGE, "restartPolicy": "Always", "securityContext": RESTRICTED},
+        ],
+        "containers": [
+            {
+                "name": "trial",
+                "image": IMAGE,
+                "args": ["--lr=$(PODTUNE_PARAM_lr)"],
+                "env": [{"name": "A", "value": "$(PODTUNE_PARAM_units)"}],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                "securityContext": RESTRICTED,
+            },
+            {"name": "other", "image": IMAGE, "securityContext": RESTRICTED},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+async def test_a_trials_pod_is_taken_where_pod_security_is_restricted(
+    client: KubernetesClient, namespace: str, name: str
+) -> None:
+    experiment = record(namespace, trialTemplate={"spec": TEMPLATES[name]}, checkpoints={"store": STORE})
+    body = pod_manifest(experiment, CREATE, AGENT)
+    params = {"dryRun": "All", "fieldValidation": "Strict"}
+    made = await client.request("POST", paths.pods(namespace), params=params, body=body)
+    pod = read_pod(made)
+    assert (pod.trial, pod.attempt, pod.training) == ("digits-0", 1, False)
+
+
+async def test_a_template_that_is_not_restricted_is_refused_with_the_reason(
+    client: KubernetesClient, namespace: str
+) -> None:
+    executor = Executor(client, Ignores(), AGENT, reporter())
+    outcome = await executor.execute(record(namespace), CREATE)
+    assert outcome.verdict is Verdict.REFUSED
+    assert "violates PodSecurity" in outcome.message
+    assert "podtune-agent" not in outcome.message  # what we add to it is restricted
+
+
+async def test_parameters_and_shared_files_reach_the_program(client: KubernetesClient, namespace: str) -> None:
+    command = "cat /podtune/parameters.json && echo $PODTUNE_PARAM_lr && touch /podtune/results.jsonl && sleep 100"
+    container = {"name": "main", "image": IMAGE, "command": ["sh", "-c", command], "securityContext": RESTRICTED}
+    experiment = record(namespace, trialTemplate={"spec": {"containers": [container]}})
+    body = pod_manifest(experiment, CREATE, AGENT)
+    agent = body["spec"]["initContainers"][0]
+    agent |= {"command": ["sleep", "1000"], "args": []}  # the image is not the agent's
+    del body["metadata"]["ownerReferences"]  # there is no such Trial
+    await client.request("POST", paths.pods(namespace), body=body)
+    path = f"{paths.pods(namespace)}/digits-0-1"
+    await wait_for(client, path, lambda body: body["status"]["phase"] == "Running")
+    log, params = b"", {"container": "main", "follow": "true"}
+    async with asyncio.timeout(20), aclosing(client.stream(f"{path}/log", params=params)) as chunks:
+        while not log.endswith(b"\n"):
+            log += await anext(chunks)
+    assert log == b'{"lr": 0.01, "units": 32}0.01\n'
+    uid = (await client.request("GET", path))["metadata"]["uid"]
+    executor = Executor(client, Ignores(), AGENT, reporter())
+    assert await executor.execute(experiment, DeletePod("digits-0-1", "another")) == DONE
+    assert "deletionTimestamp" not in (await client.request("GET", path))["metadata"]
+    assert await executor.execute(experiment, DeletePod("digits-0-1", uid)) == DONE
+
+
+@pytest.mark.parametrize("message", ["short", "é" * 2000])
+@pytest.mark.parametrize("trial", ["", "digits-0"])
+async def test_an_event_is_taken(client: KubernetesClient, namespace: str, trial: str, message: str) -> None:
+    experiment = record(namespace)
+    body = event_manifest(experiment, EmitEvent(trial, "Tested", message, warning=True), reporter())
+    made = await client.request("POST", paths.events(namespace), body=body)
+    assert made["note"][:5] == message[:5]
+    assert made["regarding"]["uid"] == ("t-1" if trial else "e-1")
+
+
+def test_the_experiment_of_these_tests_is_a_good_one() -> None:
+    assert experiment_record().spec is not None
