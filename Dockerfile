@@ -49,7 +49,7 @@ RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import boto3, podtune.agent.
 
 FROM runtime AS agent
 COPY --from=agent-build /opt/podtune /opt/podtune
-USER 65532:65532
+USER 60532:60532
 ENTRYPOINT ["podtune-agent"]
 
 # --- operator ---------------------------------------------------------------------------------------------------------

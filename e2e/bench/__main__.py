@@ -75,6 +75,11 @@ def _print(job: JobRun, experiment: ExperimentRun, parallelism: int) -> None:
     table.add_row("operator CPU a trial", f"{1000 * experiment.processor_seconds / experiment.trials:.1f} ms")
     table.add_row("operator memory at the end", f"{experiment.resident_bytes / 1e6:.0f} MB")
     Console().print(table)
+    shares = Table("CPU of the cluster's components, ms a pod", "bare Job", "Podtune")
+    for name in experiment.components | job.components:
+        figures = (run.components[name] / experiment.trials for run in (job, experiment))
+        shares.add_row(name, *(f"{figure:.1f}" for figure in figures))
+    Console().print(shares)
 
 
 if __name__ == "__main__":

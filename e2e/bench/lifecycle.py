@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from e2e.bench.audit import AuditLog
-from e2e.bench.processor_time import resident_bytes, seconds
+from e2e.bench.processor_time import components, resident_bytes, seconds
 from e2e.cluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -30,10 +30,15 @@ PLACEMENT: Object = {
 
 @dataclass(frozen=True)
 class JobRun:
-    """How a bare Job did."""
+    """How a bare Job did.
+
+    Attributes:
+        components: Processor time of the cluster's components, in milliseconds.
+    """
 
     pods: int
     seconds: float
+    components: Counter[str]
 
     @property
     def rate(self) -> float:
@@ -50,12 +55,14 @@ class ExperimentRun:
         writes: The operator's writes by verb and resource.
         processor_seconds: What the operator used.
         resident_bytes: The operator's memory at the end.
+        components: Processor time of the cluster's components, in milliseconds.
     """
 
     trials: int
     seconds: float
     processor_seconds: float
     resident_bytes: int
+    components: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -73,17 +80,19 @@ def run_job(kubernetes: Kubernetes, pods: int, parallelism: int) -> JobRun:
         "metadata": {"name": "bare"},
         "spec": {"completions": pods, "parallelism": parallelism, "template": {"spec": spec}},
     }
+    before = components()
     kubernetes.apply(job)
     kubernetes.wait_for_condition("job", "bare", "Complete", deadline=DEADLINE)
     status = kubernetes.get("job", "bare")["status"]
-    return JobRun(pods, _moment(status["completionTime"]) - _moment(status["startTime"]))
+    used = components() - before
+    return JobRun(pods, _moment(status["completionTime"]) - _moment(status["startTime"]), used)
 
 
 def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parallelism: int) -> ExperimentRun:
     """Runs an Experiment of as many no-op trials."""
     container = _operator_container(Kubernetes(cluster, OPERATOR_NAMESPACE))
     audit = AuditLog(cluster.audit_log)
-    before = seconds(container)
+    before, components_before = seconds(container), components()
     kubernetes.apply(_experiment(trials, parallelism))
     status = eventually(
         lambda: kubernetes.get("experiments.podtune.dev", "bare").get("status", {}),
@@ -99,6 +108,7 @@ def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parall
         seconds=_moment(status["completionTime"]) - _moment(created),
         processor_seconds=used,
         resident_bytes=resident_bytes(container),
+        components=components() - components_before,
         writes=audit.writes(OPERATOR_USER, kubernetes.namespace),
     )
 

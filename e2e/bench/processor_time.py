@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+COMPONENTS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet", "containerd")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -22,11 +24,23 @@ def processes(container: str) -> list[Path]:
 
 def seconds(container: str) -> float:
     """Processor seconds that the container's processes have used so far."""
-    total = 0
-    for process in processes(container):
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+    return sum(_used(process) for process in processes(container))
+
+
+def components() -> Counter[str]:
+    """Processor time that each component of the cluster has used so far, by its program's name; in milliseconds."""
+    used: Counter[str] = Counter()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name = (process / "cmdline").read_bytes().split(b"\0")[0].decode().rpartition("/")[2]
+            if name in COMPONENTS:
+                used[name] += round(_used(process) * 1000)
+    return used
+
+
+def _used(process: Path) -> float:
+    fields = (process / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def resident_bytes(container: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Settings:
         Raises:
             SettingsError: One is missing or wrong.
         """
+        environ = {**_bundle(environ), **environ}
         trial = _required(environ, layout.ENV_TRIAL)
         return cls(
             directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
@@ -75,6 +77,18 @@ class Settings:
             drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
+
+
+def _bundle(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that came as one."""
+    text = environ.get(env.SETTINGS, "{}")
+    try:
+        bundle = json.loads(text)
+    except ValueError:
+        bundle = None
+    if not isinstance(bundle, dict) or not all(isinstance(value, str) for value in bundle.values()):
+        raise SettingsError(f"{env.SETTINGS} is {text!r}, not a JSON object of texts; the operator sets it")
+    return bundle
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

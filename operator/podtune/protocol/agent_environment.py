@@ -6,6 +6,9 @@ attempt that has something to restore); the agent reads them. Credentials come a
 
 from __future__ import annotations
 
+SETTINGS = "PODTUNE_AGENT"
+"""JSON object of all the variables below but POD_UID: one variable makes for a smaller pod than a dozen, and every
+write to a pod, watch event and list pays for its size. A variable of its own counts more than its entry here."""
 RESULTS_URL = "PODTUNE_RESULTS_URL"
 """Base URL of the operator's results server, such as http://podtune-results.podtune-system.svc:8080."""
 TOKEN_FILE = "PODTUNE_TOKEN_FILE"
@@ -15,8 +18,6 @@ POD_UID = "PODTUNE_POD_UID"
 """The attempt's id."""
 EXPERIMENT_UID = "PODTUNE_EXPERIMENT_UID"
 OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
-START_ITERATION = "PODTUNE_START_ITERATION"
-"""Iterations of the trial so far: where `training_iteration` goes on when nothing is restored is 0."""
 STORE = "PODTUNE_STORE"
 """JSON: {"bucket": …, "prefix": …, "endpoint": …|null, "region": …}; unset where there is no store."""
 RESTORE_FROM = "PODTUNE_RESTORE_FROM"

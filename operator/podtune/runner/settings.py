@@ -14,7 +14,8 @@ class RunnerSettings:
     Attributes:
         result_debounce: A result that nothing depends on is written to the status within this.
         checkpoint_debounce: A committed checkpoint is written to the status within this.
-        pending_debounce: A pod that does not start is explained in the status after this.
+        pending_debounce: A pod that is kept from starting is explained in the status after this.
+        starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
@@ -30,6 +31,7 @@ class RunnerSettings:
     result_debounce: float = 3.0
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
+    starting_debounce: float = 5.0
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
     checkpoint_wait: float = 60.0

@@ -26,14 +26,16 @@ def explain_pod(trial: TrialMachine, pod: Pod, now: float) -> None:
         if trial.explain(TrialState.PENDING, reason, clip(message)):
             trial.set(attempt=trial.attempt)
             settings = trial.context.settings
-            trial.touch(now + (settings.message_debounce if before == reason else settings.pending_debounce))
+            kept_from_starting = reason != TrialReason.STARTING
+            patience = settings.pending_debounce if kept_from_starting else settings.starting_debounce
+            trial.touch(now + (settings.message_debounce if before == reason else patience))
 
 
 def explain_queue(trial: TrialMachine, now: float) -> None:
     """Says in the status that a trial without a pod waits for its turn."""
     if trial.status.state is None:
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials places")
-        trial.touch(now + trial.context.settings.pending_debounce)
+        trial.touch(now + trial.context.settings.starting_debounce)
 
 
 def note_generation(trial: TrialMachine, now: float) -> None:
@@ -97,9 +99,9 @@ def _why_pending(pod: Pod) -> tuple[str, str]:
     words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting.message else pod.waiting.reason
     if pod.waiting.reason in ("Unschedulable", "SchedulingGated"):
         return TrialReason.UNSCHEDULABLE, words
-    if pod.waiting.hopeless:
-        return TrialReason.CANNOT_START, words
-    return TrialReason.PULLING_IMAGE if pod.waiting.reason == "PullingImage" else TrialReason.STARTING, words
+    if "Image" in pod.waiting.reason:
+        return TrialReason.PULLING_IMAGE, words
+    return TrialReason.CANNOT_START if pod.waiting.hopeless else TrialReason.STARTING, words
 
 
 def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
@@ -114,8 +116,8 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     put(ConditionType.RUNNING, status.state is TrialState.RUNNING, status.reason, "")
     if status.state is not None and status.state.is_finished:
         good = status.state is TrialState.TERMINATED
-        put(ConditionType.COMPLETE, good, status.reason, status.message)
-        put(ConditionType.FAILED, not good, status.reason, status.message)
+        put(ConditionType.COMPLETE, good, status.reason, status.message if good else "")
+        put(ConditionType.FAILED, not good, status.reason, "" if good else status.message)
     if trial.store_problem is not None:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:

@@ -19,7 +19,7 @@ from podtune.storage.memory_store import MemoryStore
 from podtune.storage.syncer import Taken, upload_checkpoint
 from podtune.trial.sessions import PodSession
 
-PROGRAM, AGENT = 10001, 65532
+PROGRAM, AGENT = 10001, 60532
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two users"),

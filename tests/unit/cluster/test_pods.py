@@ -43,7 +43,7 @@ def env(of: Manifest) -> dict[str, str]:
     for variable in of["env"]:
         if "value" in variable:
             values[variable["name"]] = expand(variable["value"], values)
-    return values
+    return {**json.loads(values.get("PODTUNE_AGENT", "{}")), **values}
 
 
 def expand(text: str, values: dict[str, str]) -> str:
@@ -156,7 +156,7 @@ def _has_token(of: Manifest) -> bool:
 
 @pytest.mark.parametrize(
     ("grace", "written", "drain"),
-    [(None, 60, "20"), (25, 25, "15"), (5, 5, "1"), (0, 0, "1"), (3600, 3600, "20"), ("soon", "soon", "1")],
+    [(None, 30, "20"), (25, 25, "15"), (5, 5, "1"), (0, 0, "1"), (3600, 3600, "20"), ("soon", "soon", "1")],
 )
 def test_the_agent_drains_within_the_grace_period(grace: Any, written: Any, drain: str) -> None:
     pod = manifest({"terminationGracePeriodSeconds": grace} if grace is not None else {})
@@ -172,7 +172,7 @@ def test_fields_that_are_null_are_as_good_as_absent() -> None:
         "terminationGracePeriodSeconds": None,
     }
     pod = manifest(template)
-    assert pod["spec"]["terminationGracePeriodSeconds"] == 60
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 30
     assert env(container(pod, "main"))["PODTUNE_PARAM_lr"] == "0.01"
 
 

@@ -153,7 +153,7 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     program = Program(mishaps={0: (Mishap(Fate.STUCK),)})
     simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program)
     simulation.run(100.0)
-    assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.CANNOT_START)
+    assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.PULLING_IMAGE)
     assert simulation.status().message == 'ImagePullBackOff: Back-off pulling image "nowhere"'
     simulation.run()
     status = simulation.status()
