@@ -16,7 +16,7 @@ from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.readers import read_experiment, read_pod
+from podtune.cluster.readers import read_experiment
 from podtune.runner.actions import DONE, CreatePod, DeletePod, EmitEvent, FetchLogs, Verdict
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
@@ -220,8 +220,8 @@ async def test_a_trials_pod_is_taken_where_pod_security_is_restricted(
     body = pod_manifest(experiment, CREATE, AGENT)
     params = {"dryRun": "All", "fieldValidation": "Strict"}
     made = await client.request("POST", paths.pods(namespace), params=params, body=body)
-    pod = read_pod(made)
-    assert (pod.trial, pod.attempt, pod.training) == ("digits-0", 1, False)
+    names = [container["name"] for container in made["spec"]["initContainers"]]
+    assert names[:2] == ["podtune-restore", "podtune-agent"]
 
 
 async def test_a_template_that_is_not_restricted_is_refused_with_the_reason(
