@@ -178,14 +178,15 @@ async def test_a_standby_is_ready_and_takes_in_nothing_until_it_leads(
 ) -> None:
     monkeypatch.setattr(operator_module, "LeaseSettings", _fast)
     first, second = Process(cluster, "a"), Process(cluster, "b")
-    async with first.running(), second.running():
+    async with first.running():
         await until(cluster, lambda: cluster.leaders() == ["a"])
-        await until(cluster, lambda: any(call.path == f"{OPERATORS}/b" for call in cluster.calls))
-        assert (await second.get("/readyz"))[0] == 200
-        assert await second.get("/healthz") == (200, "ok")
-        assert await second.post_results() == 503
-        first.stop.set()
-        await until(cluster, lambda: cluster.leaders() == ["b"])
+        async with second.running():
+            await until(cluster, lambda: any(call.path == f"{OPERATORS}/b" for call in cluster.calls))
+            assert (await second.get("/readyz"))[0] == 200
+            assert await second.get("/healthz") == (200, "ok")
+            assert await second.post_results() == 503
+            first.stop.set()
+            await until(cluster, lambda: cluster.leaders() == ["b"])
 
 
 async def test_a_standby_that_is_stopped_leaves_everything_as_it_is(cluster: Cluster, kopf: Kopf) -> None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import Checkpoint, TrialSpec
@@ -106,6 +106,7 @@ def test_parameters_come_by_variables_that_commands_and_own_variables_can_use() 
     assert (variables["PODTUNE_TRIAL"], variables["PODTUNE_ATTEMPT"]) == ("digits-3", "2")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("$()ab {}PODTUNE_TRIAL")), max_size=30))
 def test_a_parameters_value_arrives_as_it_is_whatever_dollars_are_in_it(value: str) -> None:
     variables = env(container(manifest(create=action(lr_name=value)), "main"))

@@ -256,7 +256,7 @@ def parts_of(draw: st.DrawFn, whole: Any) -> Any:
     return whole
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(parts_of(_FULL), st.booleans(), st.booleans())
 def test_any_part_of_a_status_can_be_read(status: Manifest, deleting: bool, gone: bool) -> None:
     metadata = {"deletionTimestamp": "2024-05-01T12:00:35Z", "deletionGracePeriodSeconds": 30} if deleting else {}
@@ -266,7 +266,7 @@ def test_any_part_of_a_status_can_be_read(status: Manifest, deleting: bool, gone
     assert pod.interrupted <= pod.deleting
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(st.sampled_from(["metadata", "spec", "status"]), _JSON)
 def test_anything_else_is_unreadable_and_nothing_worse(part: str, value: Any) -> None:
     for body, reader in ((pod_body(), read_pod), (trial_body(), read_trial), (experiment_body(), read_experiment)):
@@ -289,7 +289,7 @@ def test_an_experiment_is_read() -> None:
     assert (experiment.problem, experiment.deleting) == ("", False)
 
 
-@settings(max_examples=100)
+@settings(deadline=None, max_examples=100)
 @given(_JSON)
 def test_a_template_of_any_form_is_a_problem_told_and_no_crash(template: Any) -> None:
     experiment = read_experiment(experiment_body(trialTemplate={"spec": {"containers": template}}))

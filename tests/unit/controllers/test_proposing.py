@@ -110,9 +110,10 @@ async def test_one_that_thinks_too_long_is_given_up_and_can_spoil_nothing_later(
     proposer: Proposer, made: list[Recorder], monkeypatch: pytest.MonkeyPatch, blocked: threading.Event
 ) -> None:
     known = tells(2)
+    await proposer.propose(ask(known, 0))
     with monkeypatch.context() as patch:
         patch.setattr(proposing, "DEADLINE", 0.01)
-        patch.setattr(proposing, "make_searcher", lambda _: Recorder(made, act=lambda: _wait(blocked)))
+        patch.setattr(made[0], "_act", lambda: _wait(blocked))
         outcome = await proposer.propose(ask(known, 1))
     assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "no proposal within 0.01 s")
     assert (await proposer.propose(ask(known, 1))).verdict is Verdict.DONE

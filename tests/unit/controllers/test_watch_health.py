@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.controllers.watch_health import PATIENCE, WatchHealth
@@ -62,6 +62,11 @@ def test_a_status_that_changed_nothing_has_no_echo_and_needs_none() -> None:
     assert after(("wrote", 5), ("saw", 5), ("wrote", 5))
 
 
+def test_the_echo_of_one_write_is_not_that_of_the_next() -> None:
+    assert not after(("wrote", 5), ("wrote", 9), ("saw", 5))
+    assert after(("wrote", 5), ("wrote", 9), ("saw", 5), ("saw", 9))
+
+
 def test_later_writes_do_not_put_the_minute_off() -> None:
     clock = Clock()
     health = WatchHealth(clock)
@@ -85,6 +90,7 @@ def test_one_dead_watch_is_noticed_among_others_that_live() -> None:
     assert health.is_alive
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 50))
 def test_a_watch_that_lags_by_less_than_a_minute_is_alive_for_ever(writes: list[bool], lag: int) -> None:
     clock = Clock()

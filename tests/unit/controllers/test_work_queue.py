@@ -15,6 +15,7 @@ async def drain(queue: WorkQueue) -> list[str]:
     return [await queue.get() for _ in range(len(queue))]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd")))
 def test_keys_come_out_once_in_the_order_in_which_they_first_came_in(keys: list[str]) -> None:
     async def test() -> None:
@@ -75,7 +76,7 @@ async def test_a_key_that_is_forgotten_comes_no_more() -> None:
 MOMENTS = st.sampled_from([0.0, 1.0, 2.0, 5.0, float("inf")])
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from("abc"), MOMENTS), max_size=12))
 def test_of_a_keys_times_the_one_that_was_set_last_counts(calls: list[tuple[str, float]]) -> None:
     async def test() -> None:
