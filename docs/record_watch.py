@@ -16,7 +16,7 @@ from podtune.cli.api_client import HttpApi
 from podtune.cli.kubeconfig import connect
 from podtune.cli.progress import follow
 
-WIDTH = 110
+WIDTH = 120
 DONE = 0.5
 """Share of the trials that are done when the picture is taken."""
 RUNNING = 3

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from podtune.cli.progress import Progress
 from podtune.cli.resources import ExperimentView, TrialView, age, short
+from podtune.trial.layout import ITERATION
 
 STATE_STYLES = {
     "PENDING": "yellow",
@@ -25,7 +26,7 @@ STATE_STYLES = {
     "Failed": "red",
     "Stalled": "red",
 }
-MAX_METRICS = 4
+MAX_METRICS = 3
 """Results besides the objective that a row shows."""
 BAR_WIDTH = 40
 
@@ -132,9 +133,12 @@ def _best(view: ExperimentView) -> Text:
 def _running(trials: list[TrialView], experiment: ExperimentView) -> Table:
     parameters, metric = experiment.parameters, experiment.metric
     reported = dict.fromkeys(name for trial in trials for name in trial.last_result)
-    metrics = [name for name in reported if name != metric][:MAX_METRICS]
+    own = [name for name in reported if name not in (metric, ITERATION)]
+    metrics = own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("TRIAL", "DOING", *parameters, *metrics, metric, "BEST", "NODE"):
+    # Where it gets narrow, a trial keeps its name, and what is told of it is cut.
+    table.add_column("TRIAL", no_wrap=True, min_width=max((len(trial.name) for trial in trials), default=0))
+    for name in ("DOING", *parameters, *metrics, metric, "BEST", "NODE"):
         table.add_column(name, overflow="ellipsis", no_wrap=True)
     for trial in trials:
         cells = [trial.parameters.get(name, "") for name in parameters]
