@@ -90,7 +90,7 @@ def test_a_pod_that_no_node_can_take_waits_with_the_schedulers_words(namespace: 
 
 def test_a_bad_image_is_explained_and_given_up_after_the_deadline(namespace: Kubernetes) -> None:
     container = counter(image="localhost/no-such-image:1", imagePullPolicy="Never")
-    failures = {"maxFailures": 3, "startDeadline": "8s"}
+    failures = {"maxFailures": 3, "startDeadline": "25s"}
     namespace.apply(experiment("imageless", container, search=ONE, failures=failures))
     status = eventually(
         lambda: trial_status(namespace, "imageless-0"), lambda s: s.get("reason") == "PullingImage", deadline=60
