@@ -53,6 +53,8 @@ NEVER_RAN_REASONS = frozenset(
     {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
 )
 """Reasons of a whole pod that say that the kubelet did not admit it."""
+LOST_CONTAINER = "ContainerStatusUnknown"
+"""The kubelet's placeholder for the end of a container that it lost, as after a node's restart; its code says nothing."""
 
 
 def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retriable: Collection[int]) -> AttemptOutcome:
@@ -105,7 +107,13 @@ def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retria
 
 def _taken_away(pod: Pod) -> bool:
     """Whether something other than the program and ourselves ended the pod."""
-    return bool(pod.disruption) or pod.interrupted or pod.gone_unfinished or pod.reason in NODE_REASONS
+    return (
+        bool(pod.disruption)
+        or pod.interrupted
+        or pod.gone_unfinished
+        or pod.reason in NODE_REASONS
+        or any(end.reason == LOST_CONTAINER for end in pod.ends)
+    )
 
 
 def _disruption(pod: Pod) -> AttemptOutcome:
@@ -115,6 +123,8 @@ def _disruption(pod: Pod) -> AttemptOutcome:
         return AttemptOutcome(FailureClass.DISRUPTION, pod.reason, pod.message or f"node {pod.node} took the pod away")
     if pod.interrupted:
         return AttemptOutcome(FailureClass.DISRUPTION, "PodDeleted", f"pod {pod.name} was deleted by someone else")
+    if not pod.gone_unfinished:
+        return AttemptOutcome(FailureClass.DISRUPTION, LOST_CONTAINER, f"node {pod.node} lost the container")
     return AttemptOutcome(FailureClass.DISRUPTION, "PodVanished", f"pod {pod.name} vanished from node {pod.node}")
 
 

@@ -25,7 +25,7 @@ class Judge:
         self.stopper = stopper
         self._ticket = 0
         self._unsaved: dict[str, list[tuple[int, Record]]] = {}
-        self.waiting: set[str] = set()
+        self.waiting: dict[str, None] = {}
         """Trials whose decision waits for records to become durable."""
 
     def judge(self, trial: TrialMachine, result: Result, now: float) -> None:

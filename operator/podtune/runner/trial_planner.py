@@ -119,7 +119,8 @@ class TrialPlanner:
     # The end of an attempt
 
     def _end_attempt(self, trial: TrialMachine, pod: Pod, now: float) -> None:
-        if ("fetch-logs", trial.name) in self._dispatch:
+        """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
+        if ("fetch-logs", trial.name) in self._dispatch or ("create-pod", trial.name) in self._dispatch:
             return
         needed = attempt_end.logs_needed(trial, pod)
         if needed is not None:
@@ -170,7 +171,7 @@ class TrialPlanner:
         if trial.waits_for_checkpoint(now):
             self._dispatch.alarms.set(trial.name, trial.act_by)
         elif not self._judge.may_act(trial):
-            self._judge.waiting.add(trial.name)
+            self._judge.waiting[trial.name] = None
         else:
             self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
 

@@ -45,6 +45,8 @@ class ApiServer:
     attempts: dict[str, list[str]] = field(default_factory=dict)
     max_alive: int = 0
     allowed_alive: int | None = None
+    unanswered: set[str] = field(default_factory=set)
+    """Pods that were asked for without an answer: asked for again, they may be made again if they are gone by then."""
     _version: int = 100
     _recorded: set[str] = field(default_factory=set)
     """Pods that a status has named. One that came and went while no operator looked may be made again."""
@@ -90,7 +92,7 @@ class ApiServer:
     def create_pod(self, pod: Pod) -> Pod:
         if pod.name in self.pods:
             raise AlreadyExists(pod.name)
-        assert pod.name not in self._recorded, f"{pod.name} was made twice"
+        assert pod.name not in self._recorded - self.unanswered, f"{pod.name} was made twice"
         self.writes["create-pod"] += 1
         self.pods[pod.name] = pod
         alive = sum(not known.phase.is_finished for known in self.pods.values())

@@ -171,6 +171,13 @@ class Simulation:
         """Whether nothing is under way between the operator and the API server."""
         return self.machine is not None and not self._flying and not self._pending and self._decide_at == float("inf")
 
+    @property
+    def ends_are_noted(self) -> bool:
+        """Whether the end of every pod that has ended is recorded."""
+        recorded = {name: trial.status.last_attempt for name, trial in self.api.trials.items()}
+        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished)
+        return all((last := recorded.get(pod.trial)) is not None and last.attempt >= pod.attempt for pod in ended)
+
     # The operator
 
     def boot(self) -> None:
@@ -231,6 +238,8 @@ class Simulation:
             outcome = self._carry_out(action, seen)
             if self.random.random() < self.weather.loses_reply or self.loses_reply(action):
                 seen, outcome = [], Outcome(Verdict.FAILED, "no answer")
+                if isinstance(action, CreatePod):
+                    self.api.unanswered.add(action.name)
         self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
 
     def _land(self, life: int, action: Action, seen: list[Thing], outcome: Outcome) -> None:
