@@ -54,7 +54,7 @@ NEVER_RAN_REASONS = frozenset(
 )
 """Reasons of a whole pod that say that the kubelet did not admit it."""
 LOST_CONTAINER = "ContainerStatusUnknown"
-"""The kubelet's placeholder for the end of a container that it lost, as after a node's restart; its code says nothing."""
+"""The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
 
 
 def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retriable: Collection[int]) -> AttemptOutcome:
@@ -112,7 +112,7 @@ def _taken_away(pod: Pod) -> bool:
         or pod.interrupted
         or pod.gone_unfinished
         or pod.reason in NODE_REASONS
-        or any(end.reason == LOST_CONTAINER for end in pod.ends)
+        or (pod.reason != "Evicted" and any(end.reason == LOST_CONTAINER for end in pod.ends))
     )
 
 

@@ -37,6 +37,8 @@ DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRAST
         (pod(disruption="PreemptionByScheduler: preempted", ends=exited(137)), DISRUPTION),
         (pod(disruption="TerminationTarget: preempted by Kueue", ends=exited(1)), DISRUPTION),
         (pod(reason="NodeLost"), DISRUPTION),
+        (pod(ends=exited(137, "ContainerStatusUnknown")), DISRUPTION),
+        (pod(reason="Evicted", ends=exited(137, "ContainerStatusUnknown")), USER),
         (pod(reason="Terminated", message="Pod was terminated in response to imminent node shutdown"), DISRUPTION),
         (pod(deleting=True, interrupted=True, ends=exited(143)), DISRUPTION),
         (pod(PodPhase.RUNNING, gone=True), DISRUPTION),
