@@ -130,8 +130,8 @@ class TrialMachine:
 
     def _attempt_seen(self, pod: Pod) -> None:
         known = self.pod
-        if known is not None and known.uid == pod.uid and pod.version < known.version:
-            if not pod.gone:
+        if known is not None and pod.version < known.version:
+            if pod.uid != known.uid or not pod.gone:
                 return
             pod = replace(known, gone=True)
         if known is not None and known.uid != pod.uid and pod.gone:

@@ -90,6 +90,15 @@ def test_reports_of_an_attempt_that_is_over_are_fenced() -> None:
     assert isinstance(post(simulation, result(1), pod="e-0-2"), Reply)
 
 
+def test_late_news_of_a_pod_that_was_made_twice_does_not_bring_the_first_one_back() -> None:
+    """Its creation got no answer, it vanished, and the request that was sent again made another."""
+    simulation = running()
+    assert simulation.machine is not None
+    second = simulation.api.pods["e-0-1"]
+    simulation.machine.pod_seen(replace(second, uid="the-first", version=second.version - 3))
+    assert isinstance(post(simulation, result(1)), Reply)
+
+
 def test_reports_of_a_pod_of_the_same_name_but_another_uid_are_fenced() -> None:
     simulation = running()
     assert simulation.machine is not None
