@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
@@ -13,13 +14,30 @@ from podtune.api.names import DesiredState, TrialState
 ShortText = Annotated[str, Field(max_length=256)]
 
 
+MAX_RANGES = 65_536
+"""Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """Writes indexes as ranges, such as 3,7-12: a hundred of them as a list would double a Trial's size."""
+    ranges: list[tuple[int, int]] = []
+    for index in sorted(indexes):
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], index)
+        else:
+            ranges.append((index, index))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
 class Proposal(ApiModel):
     """What the configuration was proposed from, so that the same facts lead to the same proposal again."""
 
     number: int = Field(ge=0, description="The proposal's number; with the experiment's seed it seeds the draws.")
     told: int = Field(default=0, ge=0, description="How many finished trials the searcher had been told of.")
-    running: list[int] = Field(
-        default_factory=list, max_length=1024, description="Indexes of the trials that were unfinished then."
+    running: str = Field(
+        default="",
+        max_length=MAX_RANGES,
+        description="Indexes of the trials that were unfinished then, such as 3,7-12.",
     )
 
 

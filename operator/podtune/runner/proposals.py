@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from podtune.api.search_space import format_value
-from podtune.api.trial import Proposal, TrialSpec
+from podtune.api.trial import Proposal, TrialSpec, format_indexes
 from podtune.runner.actions import Propose
 from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
 
@@ -91,7 +91,7 @@ class Proposals:
                     experiment=self._experiment,
                     index=number,
                     parameters={name: format_value(value) for name, value in configuration.items()},
-                    proposal=Proposal(number=number, told=request.told, running=list(running)),
+                    proposal=Proposal(number=number, told=request.told, running=format_indexes(running)),
                 )
             running.append(number)
             answers += 1
