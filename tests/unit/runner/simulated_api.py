@@ -47,6 +47,7 @@ class ApiServer:
     allowed_alive: int | None = None
     unanswered: set[str] = field(default_factory=set)
     """Pods that were asked for without an answer: asked for again, they may be made again if they are gone by then."""
+    deleted_trials: set[str] = field(default_factory=set)
     _version: int = 100
     _recorded: set[str] = field(default_factory=set)
     """Pods that a status has named. One that came and went while no operator looked may be made again."""
@@ -128,6 +129,7 @@ class ApiServer:
 
     def remove_trial(self, name: str) -> None:
         del self.trials[name]
+        self.deleted_trials.add(name)
         self._recorded = {pod for pod in self._recorded if pod.rpartition("-")[0] != name}
 
     def _put_trial(self, trial: Trial) -> Trial:

@@ -314,7 +314,9 @@ class Simulation:
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
-        status = self.api.trials[pod.trial].status if pod.trial in self.api.trials else TrialStatus()
+        if pod.trial in self.api.deleted_trials:
+            return  # it may be one of an earlier Trial of that name
+        status = self.api.trials[pod.trial].status
         ended = status.last_attempt is not None and status.last_attempt.attempt >= pod.attempt
         decided = status.decision is not None and status.decision.attempt == pod.attempt
         finished = status.state is not None and status.state.is_finished
