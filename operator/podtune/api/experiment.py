@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -11,12 +10,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from podtune.api.conditions import Condition
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
+from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
+from podtune.api.scheduler import FifoSettings, Scheduler
+from podtune.api.search import Search
 from podtune.api.search_space import MAX_TEXT, Parameter
+from podtune.api.stop import Stop
 
-MetricName = Annotated[
-    str, Field(max_length=128), Form(r"[^\s=]+", "can't name a metric; leave out spaces and =, and leave it not empty")
-]
 LabelValue = Annotated[
     str,
     Field(max_length=63),
@@ -32,119 +32,6 @@ MAX_NAME = 52
 
 SERVICE_ACCOUNTS = "service_accounts"
 """Key in the validation's context: names of the service accounts that an admin lets trials use."""
-
-
-class Objective(ApiModel):
-    """What to optimise."""
-
-    metric: MetricName = Field(description="Name of the metric in the results that trials report.")
-    mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
-
-    def is_better(self, value: float, than: float | None) -> bool:
-        """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""
-        if math.isnan(value):
-            return False
-        if than is None or math.isnan(than):
-            return True
-        return value > than if self.mode == "max" else value < than
-
-
-class GridSettings(ApiModel):
-    """Settings of the grid search."""
-
-    points: int = Field(
-        default=5,
-        ge=2,
-        le=1000,
-        description="How many evenly spaced points stand for a float parameter without a step.",
-    )
-
-
-class TpeSettings(ApiModel):
-    """Settings of the tree-structured Parzen estimator."""
-
-    startup_trials: int = Field(
-        default=10, ge=0, le=10000, description="How many finished trials are sampled at random first."
-    )
-    multivariate: bool = Field(default=True, description="Whether parameters are modelled jointly.")
-
-
-class Search(ApiModel):
-    """How configurations are proposed."""
-
-    algorithm: Literal["random", "grid", "tpe"] = Field(default="tpe", description="The search algorithm.")
-    max_trials: int = Field(ge=1, le=100_000, description="How many trials are made at most.")
-    seed: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="Seed of all random draws; the same seed proposes the same."
-    )
-    grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
-    tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name in ("grid", "tpe"):
-            if getattr(self, name) is not None and self.algorithm != name:
-                problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
-                raise FieldError(name, problem)
-        return self
-
-
-class FifoSettings(ApiModel):
-    """First in, first out: every trial runs to its own end."""
-
-
-class AshaSettings(ApiModel):
-    """Asynchronous successive halving, stopping variant (Li et al., 2020, https://arxiv.org/abs/1810.05934)."""
-
-    time_attribute: MetricName = Field(
-        default="training_iteration",
-        description="The result that counts a trial's progress, such as epoch; it must never fall.",
-    )
-    max_time: int = Field(ge=1, description="A trial is stopped when its time attribute reaches this.")
-    grace_period: int = Field(default=1, ge=1, description="No trial is stopped before this; the first rung.")
-    reduction_factor: int = Field(
-        default=4, ge=2, le=100, description="Of the trials at a rung, about one in this many goes on."
-    )
-    brackets: int = Field(default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.max_time < self.grace_period:
-            raise FieldError(
-                "maxTime",
-                f"maxTime {self.max_time} is below gracePeriod {self.grace_period}; raise maxTime or lower gracePeriod",
-            )
-        return self
-
-
-class Scheduler(ApiModel):
-    """Which trials go on: exactly one scheduler; fifo when none is given."""
-
-    fifo: FifoSettings | None = Field(default=None, description="Every trial runs to its own end.")
-    asha: AshaSettings | None = Field(default=None, description="Asynchronous successive halving, stopping variant.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.fifo is not None and self.asha is not None:
-            raise ValueError("scheduler needs exactly one of fifo, asha; found fifo and asha; remove one of the two")
-        return self
-
-
-class Stop(ApiModel):
-    """When a trial, or the whole experiment, has had enough."""
-
-    metrics: dict[MetricName, float] = Field(
-        default_factory=dict,
-        max_length=16,
-        description=(
-            "A trial is stopped when one of these metrics reaches its value: at least the value, or, for the "
-            "objective's own metric with mode min, at most the value."
-        ),
-    )
-    total_time: Duration | None = Field(
-        default=None,
-        description="The experiment ends after this time, such as 2h: running trials are stopped, no more are made.",
-    )
 
 
 class Backoff(ApiModel):

@@ -10,16 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.experiment import (
-    MAX_NAME,
-    AshaSettings,
-    Checkpoints,
-    CheckpointStore,
-    ExperimentSpec,
-    Scheduler,
-    Search,
-)
+from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
+from podtune.api.scheduler import AshaSettings, Scheduler
+from podtune.api.search import Search
 from podtune.api.search_space import FloatDomain, IntDomain, Parameter
 from podtune.api.trial import TrialSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from podtune.api.experiment import Objective
+from podtune.api.objective import Objective
 from podtune.api.trial import TrialStatus
 from podtune.protocol.messages import Result, Value
 

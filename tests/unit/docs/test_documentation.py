@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from podtune.api.experiment import AshaSettings, ExperimentSpec, Objective
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.objective import Objective
+from podtune.api.scheduler import AshaSettings
 from podtune.api.validation import parse_experiment
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Action

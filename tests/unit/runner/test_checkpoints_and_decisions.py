@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from podtune.api.experiment import Keep, Objective
+from podtune.api.experiment import Keep
 from podtune.api.names import TrialReason, TrialState
+from podtune.api.objective import Objective
 from podtune.api.trial import Checkpoint
 from podtune.protocol.messages import CheckpointCommit, Reply, Report, Result, StoreProblem
 from podtune.runner import checkpoints

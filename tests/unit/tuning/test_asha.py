@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.experiment import AshaSettings, Objective
+from podtune.api.objective import Objective
+from podtune.api.scheduler import AshaSettings
 from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
 from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
 from tests.unit.tuning.scheduler_conformance import SchedulerConformance

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.experiment import AshaSettings, Objective
+from podtune.api.objective import Objective
+from podtune.api.scheduler import AshaSettings
 from podtune.tuning.schedulers.asha import Asha
 from tests.replay import golden
 

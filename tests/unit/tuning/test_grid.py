@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from podtune.api.experiment import GridSettings
+from podtune.api.search import GridSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.base import Configuration, Searcher
 from podtune.tuning.searchers.grid import GridSearcher

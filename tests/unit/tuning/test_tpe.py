@@ -10,7 +10,8 @@ import pytest
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
 
-from podtune.api.experiment import Objective, TpeSettings
+from podtune.api.objective import Objective
+from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished

@@ -25,7 +25,8 @@ from typing import Literal
 
 from typing_extensions import override
 
-from podtune.api.experiment import AshaSettings, Objective
+from podtune.api.objective import Objective
+from podtune.api.scheduler import AshaSettings
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (

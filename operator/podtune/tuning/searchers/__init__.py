@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from podtune.api.experiment import ExperimentSpec, GridSettings, TpeSettings
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.search import GridSettings, TpeSettings
 from podtune.tuning.searchers.base import Searcher
 
 __all__ = ["make_searcher"]

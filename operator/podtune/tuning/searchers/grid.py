@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from podtune.api.experiment import GridSettings
+from podtune.api.search import GridSettings
 from podtune.api.search_space import Parameter, Scalar
 from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.domains import grid_points

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from optuna.samplers import TPESampler
 from typing_extensions import override
 
-from podtune.api.experiment import Objective, TpeSettings
+from podtune.api.objective import Objective
+from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished

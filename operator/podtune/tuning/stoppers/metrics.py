@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
-from podtune.api.experiment import Objective
+from podtune.api.objective import Objective
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Verdict
 from podtune.tuning.stoppers.base import TrialStopper
