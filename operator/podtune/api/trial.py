@@ -39,6 +39,9 @@ class Proposal(ApiModel):
         max_length=MAX_RANGES,
         description="Indexes of the trials that were unfinished then, such as 3,7-12.",
     )
+    attributes: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=16, description="What the searcher has to know again of this proposal."
+    )
 
 
 class TrialSpec(ApiModel):

@@ -11,7 +11,7 @@ from typing import TypeVar
 from podtune.api.experiment import ExperimentSpec
 from podtune.runner.actions import Outcome, Propose, Verdict
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 
 DEADLINE = 120.0
 """Seconds that a searcher may think about a request."""
@@ -48,7 +48,7 @@ class Proposer:
         self._informed = informed
         return Outcome(Verdict.DONE, proposals=configurations)
 
-    def _ask(self, informed: _Informed | None, request: Propose) -> tuple[_Informed, tuple[Configuration, ...]]:
+    def _ask(self, informed: _Informed | None, request: Propose) -> tuple[_Informed, tuple[Proposed, ...]]:
         """Tells and asks; touches nothing but its arguments, since nobody may be waiting for it any more."""
         if informed is None or informed.tells is not request.tells or informed.told > request.told:
             informed = _Informed(make_searcher(self._spec), request.tells)
@@ -56,13 +56,13 @@ class Proposer:
             informed.searcher.tell(tell)
         informed.told = request.told
         unfinished = list(request.unfinished)
-        proposals: list[Configuration] = []
+        proposals: list[Proposed] = []
         for number in range(request.first, request.first + request.count):
-            configuration = informed.searcher.ask(number, unfinished)
-            if configuration is None:
+            proposed = informed.searcher.ask(number, unfinished)
+            if proposed is None:
                 break
-            proposals.append(configuration)
-            unfinished.append(Unfinished(number, configuration))
+            proposals.append(proposed)
+            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
         return informed, tuple(proposals)
 
 

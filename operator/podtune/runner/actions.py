@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
 Key = tuple[str, str]
 
@@ -210,13 +210,13 @@ class Outcome:
 
     Attributes:
         message: Why it was refused or failed.
-        proposals: Of a Propose: the configurations; fewer than asked for where the space is exhausted.
+        proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
     """
 
     verdict: Verdict
     message: str = ""
-    proposals: tuple[Configuration, ...] = ()
+    proposals: tuple[Proposed, ...] = ()
     logs: Logs | None = None
 
 

@@ -325,9 +325,9 @@ class ExperimentMachine:
         machine = TrialMachine(trial, self._context, unseen)
         self._trials[trial.name] = machine
         if trial.status.scheduler:
-            self._judge.scheduler.restore(machine.index, trial.status.scheduler)
+            self._judge.scheduler.restore(machine.index, trial.status.scheduler, machine.configuration)
         else:
-            self._judge.scheduler.on_trial_add(machine.index)
+            self._judge.scheduler.on_trial_add(machine.index, machine.configuration)
         for pod in pods:
             if machine.owns(pod):
                 machine.pod_seen(pod)

@@ -66,7 +66,7 @@ class Places:
             chosen = self._scheduler.choose(list(by_index))
             if chosen is None:
                 return
-            self._start(by_index.pop(chosen), now)
+            self._start(by_index.pop(chosen.trial), now)
 
     def _may_start(self, trial: TrialMachine, now: float) -> bool:
         at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from podtune.api.search_space import format_value
 from podtune.api.trial import Proposal, TrialSpec, format_indexes
 from podtune.runner.actions import Propose
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
 MAX_RUNNING = 1024
 """So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
@@ -81,22 +81,27 @@ class Proposals:
             unfinished=tuple(sorted(unfinished, key=lambda trial: trial.number))[wanted - MAX_RUNNING :],
         )
 
-    def answered(self, request: Propose, configurations: Iterable[Configuration]) -> None:
-        """Takes in the searcher's answer; fewer configurations than asked for mean that there are no more."""
+    def answered(self, request: Propose, answers: Iterable[Proposed]) -> None:
+        """Takes in the searcher's answer; fewer than asked for mean that there are no more."""
         running = [trial.number for trial in request.unfinished]
-        answers = 0
-        for number, configuration in enumerate(configurations, start=request.first):
+        count = 0
+        for number, proposed in enumerate(answers, start=request.first):
             if number not in self._taken:
                 self.waiting[number] = TrialSpec(
                     experiment=self._experiment,
                     index=number,
-                    parameters={name: format_value(value) for name, value in configuration.items()},
-                    proposal=Proposal(number=number, told=request.told, running=format_indexes(running)),
+                    parameters={name: format_value(value) for name, value in proposed.configuration.items()},
+                    proposal=Proposal(
+                        number=number,
+                        told=request.told,
+                        running=format_indexes(running),
+                        attributes=dict(proposed.attributes),
+                    ),
                 )
             running.append(number)
-            answers += 1
-        self._reached(request.first + answers)
-        if answers < request.count:
+            count += 1
+        self._reached(request.first + count)
+        if count < request.count:
             self.exhausted = True
             self._missing.clear()
 

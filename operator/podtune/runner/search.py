@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import TrialState
-from podtune.api.search_space import parse_value
 from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.proposals import Proposals, Tells
 from podtune.runner.results import metrics_of, number
 from podtune.runner.trial_machine import TrialMachine
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Tell, Unfinished
 
 
 class Search:
@@ -86,7 +85,7 @@ class Search:
             return
         if not self._dispatch.ready(("propose", ""), now):
             return
-        under_way = (Unfinished(trial.index, self._configuration(trial)) for trial in unfinished)
+        under_way = (Unfinished(trial.index, trial.configuration, trial.attributes) for trial in unfinished)
         self._dispatch.ask(self._proposals.request(count, self._tells, under_way), now)
 
     def create_trials(self, now: float) -> None:
@@ -108,15 +107,12 @@ class Search:
         if outcome.verdict is not Verdict.DONE and action.spec.index in self._proposals.waiting:
             self._not_made[action.name] = f"a Trial can't be made: {outcome.message}"
 
-    def _configuration(self, trial: TrialMachine) -> Configuration:
-        written = trial.spec.parameters
-        return {p.name: parse_value(p, written[p.name]) for p in self.spec.parameters if p.name in written}
-
     def _tell(self, trial: TrialMachine) -> Tell:
         failed = trial.saved.state is TrialState.ERROR
         return Tell(
             number=trial.index,
-            configuration=self._configuration(trial),
+            configuration=trial.configuration,
             value=None if failed else number(metrics_of(trial.saved.last_result), self.spec.objective.metric),
             step=trial.saved.iteration,
+            attributes=trial.attributes,
         )

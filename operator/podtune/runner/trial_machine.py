@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from podtune.api.conditions import clip, find_condition
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.api.search_space import parse_value
 from podtune.api.trial import Checkpoint, Decision, PodRef
 from podtune.protocol.messages import (
     CheckpointCommit,
@@ -34,6 +35,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.unseen import Unseen
 from podtune.trial.layout import ITERATION
+from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
 
@@ -86,6 +88,17 @@ class TrialMachine:
     def record(self) -> Trial:
         """The Trial as it was last seen."""
         return Trial(self.name, self.uid, self.version, self.generation, self.spec, self.saved, self.deleting)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The values of its parameters, in the manifest's order."""
+        written = self.spec.parameters
+        return {p.name: parse_value(p, written[p.name]) for p in self.context.spec.parameters if p.name in written}
+
+    @property
+    def attributes(self) -> Attributes:
+        """What its searcher has to know again of the proposal."""
+        return self.spec.proposal.attributes if self.spec.proposal is not None else {}
 
     @property
     def pods(self) -> tuple[Pod, ...]:

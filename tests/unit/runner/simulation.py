@@ -35,7 +35,7 @@ from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Configuration, Searcher, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
 from tests.unit.tuning.manifests import experiment as make_spec
@@ -322,7 +322,7 @@ class Simulation:
         finished = status.state is not None and status.state.is_finished
         assert ended or decided or finished, f"{pod.name} deleted too early"
 
-    def _propose(self, action: Propose) -> tuple[Configuration, ...]:
+    def _propose(self, action: Propose) -> tuple[Proposed, ...]:
         spec = self.api.experiment.spec
         assert spec is not None
         if self._searcher is None or self._tells is not action.tells:
@@ -331,13 +331,13 @@ class Simulation:
             self._searcher.tell(tell)
         self._told = max(self._told, action.told)
         unfinished = list(action.unfinished)
-        answers: list[Configuration] = []
+        answers: list[Proposed] = []
         for number in range(action.first, action.first + action.count):
             answer = self._searcher.ask(number, unfinished)
             if answer is None:
                 break
             answers.append(answer)
-            unfinished.append(Unfinished(number, answer))
+            unfinished.append(Unfinished(number, answer.configuration, answer.attributes))
         return tuple(answers)
 
     # What the operator sees

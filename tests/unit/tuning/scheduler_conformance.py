@@ -109,12 +109,13 @@ class SchedulerConformance:
     def test_the_next_trial_is_one_of_those_that_wait(self, waiting: Sequence[int]) -> None:
         scheduler = self.make()
         for trial in waiting:
-            scheduler.on_trial_add(trial)
-        assert scheduler.choose(waiting) in [*waiting, None]
+            scheduler.on_trial_add(trial, {})
+        chosen = scheduler.choose(waiting)
+        assert chosen is None or chosen.trial in waiting
 
     def test_a_trial_that_ends_without_a_result_is_no_trouble(self) -> None:
         scheduler = self.make()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert scheduler.on_trial_complete(0, {}) is False
 
 
@@ -129,7 +130,7 @@ class Run:
     def add(self, trial: int) -> None:
         if trial not in self.added:
             self.added.add(trial)
-            self.scheduler.on_trial_add(trial)
+            self.scheduler.on_trial_add(trial, {})
 
     def take(self, step: Step) -> Verdict | None:
         """Has a trial report; None where it had ended before."""
@@ -151,7 +152,7 @@ def restored(scheduler: Scheduler, run: Run, order: random.Random) -> Scheduler:
     for trial in order.sample(sorted(run.added), len(run.added)):
         record = {key: dict(values) for key, values in run.scheduler.record(trial).items()}
         assert all(type(text) is str for values in record.values() for text in values.values())
-        scheduler.restore(trial, record)
+        scheduler.restore(trial, record, {})
     return scheduler
 
 

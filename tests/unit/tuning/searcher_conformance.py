@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar, format_value, parse_value
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from tests.unit.tuning.manifests import every_kind, search_spaces
 
 INHERITED = [HealthCheck.differing_executors]
@@ -26,7 +26,7 @@ class Asked:
 
     number: int
     unfinished: tuple[Unfinished, ...]
-    proposed: Configuration | None
+    proposed: Proposed | None
 
 
 class SearcherConformance:
@@ -44,10 +44,10 @@ class SearcherConformance:
         for asked in (*range(5), number):
             proposed = searcher.ask(asked, [])
             if proposed is not None:
-                assert list(proposed) == [parameter.name for parameter in parameters]
+                assert list(proposed.configuration) == [parameter.name for parameter in parameters]
                 for parameter in parameters:
-                    assert holds(parameter, proposed[parameter.name]), (parameter, proposed)
-                searcher.tell(Tell(asked, proposed, float(asked), step=1))
+                    assert holds(parameter, proposed.configuration[parameter.name]), (parameter, proposed)
+                searcher.tell(Tell(asked, proposed.configuration, float(asked), step=1, attributes=proposed.attributes))
 
     def test_a_rebuilt_searcher_goes_on_as_the_uncut_one(self) -> None:
         """At every proposal of runs with failures and several trials at a time."""
@@ -76,7 +76,9 @@ class SearcherConformance:
 
     def test_what_it_is_given_stays_as_it_was(self) -> None:
         searcher = self.make(every_kind())
-        configuration = dict(searcher.ask(0, []) or {})
+        first = searcher.ask(0, [])
+        assert first is not None
+        configuration = dict(first.configuration)
         before = dict(configuration)
         searcher.tell(Tell(0, configuration, 0.5, 3))
         searcher.ask(1, [Unfinished(1, configuration)])
@@ -87,7 +89,7 @@ class SearcherConformance:
         for number in range(15):
             proposed = searcher.ask(number, [])
             assert proposed is not None
-            searcher.tell(Tell(number, proposed, None if number % 2 else math.nan, 0))
+            searcher.tell(Tell(number, proposed.configuration, None if number % 2 else math.nan, 0))
         assert searcher.ask(15, []) is not None
 
 
@@ -100,11 +102,11 @@ def recorded_run(searcher: Searcher, seed: int = 0, *, trials: int = 30, concurr
         proposed = searcher.ask(number, tuple(unfinished))
         run.append(Asked(number, tuple(unfinished), proposed))
         if proposed is not None:
-            unfinished.append(Unfinished(number, proposed))
+            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
         while len(unfinished) >= concurrent or (unfinished and draw.random() < 0.3):
             ended = unfinished.pop(draw.randrange(len(unfinished)))
             value = None if draw.random() < 0.15 else draw.random()
-            tell = Tell(ended.number, ended.configuration, value, step=draw.randrange(1, 9))
+            tell = Tell(ended.number, ended.configuration, value, draw.randrange(1, 9), attributes=ended.attributes)
             run.append(tell)
             searcher.tell(tell)
     return run
@@ -116,7 +118,7 @@ def reread(tell: Tell) -> Tell:
     configuration = {
         name: parse_value(by_name[name], format_value(value)) for name, value in tell.configuration.items()
     }
-    return Tell(tell.number, configuration, tell.value, tell.step)
+    return replace(tell, configuration=configuration)
 
 
 def holds(parameter: Parameter, value: Scalar) -> bool:

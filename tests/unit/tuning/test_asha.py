@@ -29,9 +29,9 @@ def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> Verdic
 def fill(scheduler: Asha, epoch: float, *values: float) -> int:
     """Has as many new trials report at an epoch; returns the next free index."""
     for trial, value in enumerate(values):
-        scheduler.on_trial_add(trial)
+        scheduler.on_trial_add(trial, {})
         report(scheduler, trial, epoch, value)
-    scheduler.on_trial_add(len(values))
+    scheduler.on_trial_add(len(values), {})
     return len(values)
 
 
@@ -64,19 +64,19 @@ class TestCutoff:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.0, 1.0)
         assert report(scheduler, trial, 1, 0.74).action is Action.STOP
-        scheduler.on_trial_add(9)
+        scheduler.on_trial_add(9, {})
         assert report(scheduler, 9, 1, 0.869).action is Action.STOP  # 0.87 is half-way from 0.74 to 1.0
 
     def test_the_first_at_a_rung_goes_on_however_bad(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert report(scheduler, 0, 1, -1e300).action is Action.CONTINUE
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = asha(mode="min")
         trial = fill(scheduler, 1, 0.1, 0.1, 0.1)
         assert report(scheduler, trial, 1, 0.11).action is Action.STOP
-        scheduler.on_trial_add(9)
+        scheduler.on_trial_add(9, {})
         assert report(scheduler, 9, 1, 0.09).action is Action.CONTINUE
         assert scheduler.record(9) == {"rungs": {"1": "0.09"}}
 
@@ -87,7 +87,7 @@ class TestCutoff:
         assert verdict.action is Action.CONTINUE
         assert verdict.recorded
         assert scheduler.record(trial) == {"rungs": {"1": "nan"}}
-        scheduler.on_trial_add(9)
+        scheduler.on_trial_add(9, {})
         assert report(scheduler, 9, 1, 0.5).action is Action.CONTINUE
 
 
@@ -104,7 +104,7 @@ class TestRungs:
     )
     def test_milestones(self, grace_period: int, max_time: int, reduction_factor: int, milestones: list[str]) -> None:
         scheduler = asha(grace_period=grace_period, max_time=max_time, reduction_factor=reduction_factor)
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         for epoch in range(1, max_time + 1):
             report(scheduler, 0, epoch, 0.5)
         while scheduler.on_trial_complete(0, {"epoch": max_time, "accuracy": 0.5}):
@@ -113,19 +113,19 @@ class TestRungs:
 
     def test_before_the_grace_period_nothing_is_recorded(self) -> None:
         scheduler = asha(grace_period=3)
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert report(scheduler, 0, 2.99, 0.5) == CONTINUE
         assert scheduler.record(0) == {}
 
     def test_between_rungs_nothing_is_decided(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         report(scheduler, 0, 1, 0.5)
         assert report(scheduler, 0, 2, 0.0) == CONTINUE
 
     def test_only_the_highest_rung_reached_is_recorded_and_later_results_fill_the_lower_ones(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         report(scheduler, 0, 10, 0.5)
         assert scheduler.record(0) == {"rungs": {"9": "0.5"}}
         report(scheduler, 0, 11, 0.6)
@@ -141,7 +141,7 @@ class TestRungs:
 
     def test_at_max_time_a_trial_stops_unrecorded(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         verdict = report(scheduler, 0, 27, 1.0)
         assert verdict.action is Action.STOP
         assert verdict.full
@@ -150,7 +150,7 @@ class TestRungs:
 
     def test_the_end_of_a_trial_is_recorded_like_a_result_also_after_a_stop(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         report(scheduler, 0, 27, 1.0)
         assert scheduler.on_trial_complete(0, {"epoch": 27, "accuracy": 1.0}) is True
         assert scheduler.record(0) == {"rungs": {"27": "1.0"}}
@@ -158,7 +158,7 @@ class TestRungs:
     @pytest.mark.parametrize("metrics", [{}, {"epoch": 3}, {"accuracy": 0.5}, {"epoch": "three", "accuracy": 0.5}])
     def test_an_end_without_the_metrics_is_passed_over(self, metrics: dict[str, Any]) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert scheduler.on_trial_complete(0, metrics) is False
 
 
@@ -173,7 +173,7 @@ class TestBrackets:
         scheduler = asha(brackets=3)
         lowest: dict[str, set[str]] = {}
         for trial in range(60):
-            scheduler.on_trial_add(trial)
+            scheduler.on_trial_add(trial, {})
             for epoch in range(1, 27):
                 report(scheduler, trial, epoch, 0.5)
             record = scheduler.record(trial)
@@ -183,7 +183,7 @@ class TestBrackets:
     def test_a_bracket_that_starts_above_max_time_has_no_rungs_and_stops_nothing(self) -> None:
         scheduler = asha(max_time=2, brackets=10)
         for trial in range(200):
-            scheduler.on_trial_add(trial)
+            scheduler.on_trial_add(trial, {})
             if scheduler.record(trial)["bracket"]["index"] == "9":
                 assert report(scheduler, trial, 1, 0.0) == CONTINUE
                 break
@@ -194,7 +194,7 @@ class TestBrackets:
         scheduler = asha(brackets=2)
         best_of: dict[str, float] = {}
         for trial in range(40):
-            scheduler.on_trial_add(trial)
+            scheduler.on_trial_add(trial, {})
             bracket = scheduler.record(trial)["bracket"]["index"]
             value = 0.9 if bracket == "0" else 0.1
             best_of[bracket] = value
@@ -203,7 +203,7 @@ class TestBrackets:
 
     def test_one_bracket_is_not_worth_recording(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert scheduler.record(0) == {}
 
 
@@ -238,24 +238,24 @@ class TestSentences:
 
     def test_first_at_a_rung(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert report(scheduler, 0, 1, 0.71).message == "went on at rung 1: accuracy 0.71 is the first there"
 
     def test_nan(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert report(scheduler, 0, 1, math.nan).message == ("went on at rung 1: accuracy is NaN, which stops no trial")
 
     def test_max_time(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         assert report(scheduler, 0, 28, 0.5).message == "stopped at epoch 28: maxTime 27 is reached"
 
 
 class TestMissingMetrics:
     def test_the_message_names_the_metric_those_seen_and_the_remedy(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         with pytest.raises(MetricMissing) as caught:
             scheduler.on_result(0, {"epoch": 3, "acc": 0.5})
         assert caught.value.name == "accuracy"
@@ -267,13 +267,13 @@ class TestMissingMetrics:
 
     def test_the_time_attribute_is_named_by_its_own_field(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         with pytest.raises(MetricMissing, match=r"'epoch' \(scheduler\.asha\.timeAttribute\) is not in the result"):
             scheduler.on_result(0, {"accuracy": 0.5})
 
     def test_text_is_no_number(self) -> None:
         scheduler = asha()
-        scheduler.on_trial_add(0)
+        scheduler.on_trial_add(0, {})
         with pytest.raises(MetricMissing, match="is 'high', which is not a number"):
             scheduler.on_result(0, {"epoch": 1, "accuracy": "high"})
 
@@ -281,22 +281,22 @@ class TestMissingMetrics:
 class TestRestore:
     def test_a_record_of_other_rungs_is_refused_by_name(self) -> None:
         with pytest.raises(RecordError, match=r"trial 4: .*names rung '5', but the experiment's are 1, 3, 9, 27"):
-            asha().restore(4, {"rungs": {"5": "0.1"}})
+            asha().restore(4, {"rungs": {"5": "0.1"}}, {})
 
     def test_a_value_that_is_no_number_is_refused_by_name(self) -> None:
         with pytest.raises(RecordError, match=r"trial 4: .*\['3'\] is 'high', which is not a number"):
-            asha().restore(4, {"rungs": {"3": "high"}})
+            asha().restore(4, {"rungs": {"3": "high"}}, {})
 
     @pytest.mark.parametrize("index", ["2", "-1", "first", ""])
     def test_a_bracket_that_there_is_not_is_refused(self, index: str) -> None:
         with pytest.raises(RecordError, match=r"index is '.*', but scheduler\.asha\.brackets is 2"):
-            asha(brackets=2).restore(4, {"bracket": {"index": index}})
+            asha(brackets=2).restore(4, {"bracket": {"index": index}}, {})
 
     def test_a_trial_without_a_result_has_its_bracket_from_the_seed(self) -> None:
         added, restored = asha(brackets=3), asha(brackets=3)
         for trial in range(20):
-            added.on_trial_add(trial)
-            restored.restore(trial, {})
+            added.on_trial_add(trial, {})
+            restored.restore(trial, {}, {})
             assert restored.record(trial) == added.record(trial)
 
 
@@ -333,7 +333,7 @@ def run_all(scheduler: Asha, curves: list[list[float]], order: Any) -> dict[int,
     running = dict.fromkeys(range(len(curves)), 0)
     stopped_at: dict[int, int] = {}
     for trial in running:
-        scheduler.on_trial_add(trial)
+        scheduler.on_trial_add(trial, {})
     while running:
         trial = order.choice(sorted(running))
         running[trial] += 1

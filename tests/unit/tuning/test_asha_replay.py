@@ -33,7 +33,7 @@ def answers(asha: Asha, events: list[list[Any]]) -> Iterator[str | int | None]:
         metrics = dict(zip(("t", "m"), result, strict=False))
         match kind:
             case "add":
-                asha.on_trial_add(trial)
+                asha.on_trial_add(trial, {})
                 yield int(asha.record(trial).get("bracket", {}).get("index", 0))
             case "result":
                 yield asha.on_result(trial, metrics).action.value

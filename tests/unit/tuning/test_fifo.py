@@ -14,7 +14,7 @@ class TestFifo(SchedulerConformance):
 
 def test_a_trial_goes_on_whatever_it_reports() -> None:
     fifo = Fifo()
-    fifo.on_trial_add(0)
+    fifo.on_trial_add(0, {})
     assert fifo.on_result(0, {"training_iteration": 10**6, "accuracy": -1.0}) == CONTINUE
     assert fifo.on_result(0, {}) == CONTINUE
     assert fifo.record(0) == {}

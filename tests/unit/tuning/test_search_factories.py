@@ -52,7 +52,7 @@ def test_asha_compares_by_the_manifests_objective_and_time() -> None:
         )
     )
     for trial, loss in enumerate([0.1, 0.2, 0.3]):
-        scheduler.on_trial_add(trial)
+        scheduler.on_trial_add(trial, {})
         scheduler.on_result(trial, {"epoch": 1, "loss": loss})
     assert scheduler.time_attribute == "epoch"
     assert scheduler.record(2) == {"rungs": {"1": "0.3"}}

@@ -37,9 +37,11 @@ from podtune.tuning.schedulers.base import (
     Record,
     RecordError,
     Scheduler,
+    Start,
     Verdict,
 )
 from podtune.tuning.schedulers.rungs import Bracket, Rung
+from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.asha.timeAttribute"
 
@@ -77,13 +79,13 @@ class Asha(Scheduler):
         return self._settings.time_attribute
 
     @override
-    def on_trial_add(self, trial: int) -> None:
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """Draws the trial's bracket."""
         rungs = [len(bracket.rungs) for bracket in self._brackets]
         self._bracket_of[trial] = draw_bracket(rungs, bracket_generator(self._seed, trial))
 
     @override
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
         """Compares the trial at the highest rung that it has reached and is not recorded at.
 
         Raises:
@@ -127,9 +129,9 @@ class Asha(Scheduler):
             rung.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> int | None:
+    def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks the first in the queue."""
-        return waiting[0]
+        return Start(waiting[0])
 
     @override
     def record(self, trial: int) -> Record:
@@ -147,13 +149,13 @@ class Asha(Scheduler):
         return record
 
     @override
-    def restore(self, trial: int, record: Record) -> None:
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
         """Takes in a trial's record after a restart.
 
         Raises:
             RecordError: A bracket or a rung isn't one of this experiment's, or a value is not a number.
         """
-        self.on_trial_add(trial)
+        self.on_trial_add(trial, configuration)
         if "bracket" in record:
             self._bracket_of[trial] = self._parse_bracket(trial, record["bracket"].get("index", ""))
         rungs = {str(rung.milestone): rung for rung in self._bracket(trial).rungs}

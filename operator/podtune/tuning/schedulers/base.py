@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from podtune.tuning.searchers.base import Configuration
+
 Metrics = Mapping[str, float | int | str | bool]
 Record = Mapping[str, Mapping[str, str]]
 """What a scheduler remembers of one trial, as it stands in `Trial.status.scheduler`."""
@@ -21,6 +23,19 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Exploit:
+    """A trial goes on from another one's checkpoint, with another configuration.
+
+    Attributes:
+        donor: The trial whose latest committed checkpoint is cloned.
+        configuration: What it goes on with; complete, in the manifest's order.
+    """
+
+    donor: int
+    configuration: Configuration
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A scheduler's or stopper's answer to a result, with the numbers behind it.
 
@@ -30,6 +45,11 @@ class Verdict:
         because: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
+        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a place.
+            Where the donor has no checkpoint yet, the trial goes on as if nothing had been said.
+        wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
+        milestone: The value of the time attribute at which the result counts, where it counts at one. A searcher that
+            learns from unfinished trials (BOHB) is told of these results.
     """
 
     action: Action
@@ -37,9 +57,46 @@ class Verdict:
     because: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
     full: bool = False
+    exploit: Exploit | None = None
+    wants_checkpoint: bool = False
+    milestone: int | None = None
 
 
 CONTINUE = Verdict(Action.CONTINUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The trial that runs next.
+
+    Attributes:
+        trial: The trial.
+        message: Why it, in a sentence that holds the numbers; empty for the next in the queue.
+        because: The numbers.
+        recorded: Whether the trial's record changed: it has to be durable before the trial starts.
+        exploit: What it goes on from instead of its own checkpoint.
+    """
+
+    trial: int
+    message: str = ""
+    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    recorded: bool = False
+    exploit: Exploit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """A paused trial that will never run again: it is stopped where it is.
+
+    Attributes:
+        trial: The trial.
+        message: Why, in a sentence that holds the numbers.
+        because: The numbers.
+    """
+
+    trial: int
+    message: str
+    because: Mapping[str, float | int | str] = field(default_factory=dict)
 
 
 class MetricMissing(ValueError):
@@ -77,16 +134,25 @@ class Scheduler(ABC):
 
     Trials are known by their index. What a scheduler must not forget it keeps in a record a trial: `restore` of all
     the records, in any order, makes a scheduler that decides as the one that they came from. It does no I/O and knows
-    no clock; randomness comes from the experiment's seed and the trial's index alone.
+    no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
+
+    A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
+    that `choose` picks from, until it is started again or dismissed. What `choose` and `dismissed` answer follows from
+    what the scheduler knows: whoever asks twice, or after a restart, hears the same.
     """
 
     @abstractmethod
-    def on_trial_add(self, trial: int) -> None:
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """A trial was made. Called once a trial, unless it is restored."""
 
     @abstractmethod
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
         """A running trial reported a result whose time attribute is above all its earlier ones.
+
+        Args:
+            trial: The trial.
+            metrics: The result.
+            waiting: How many trials could run now if there were a place for them.
 
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric, and they are needed.
@@ -115,24 +181,39 @@ class Scheduler(ABC):
         After a restart it couldn't be otherwise. A trial that isn't known is forgotten already.
         """
 
+    def on_configuration(self, trial: int, configuration: Configuration) -> None:  # noqa: B027 - most don't care
+        """A trial goes on with another configuration: its exploit was carried out, or a user asked for it."""
+
+    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
+        """No trial will be added any more. Called once, after a restart again."""
+
     @abstractmethod
-    def choose(self, waiting: Sequence[int]) -> int | None:
+    def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks the next trial to run.
 
         Args:
-            waiting: Trials that could start now, first in the queue first; not empty.
+            waiting: Trials that could start now, new ones and those that the scheduler has paused, first in the queue
+                first; not empty.
 
         Returns:
             One of them, or None to let none start yet.
         """
+
+    def dismissed(self) -> Sequence[Dismissal]:
+        """The paused trials that will never run again, until `on_trial_remove` is called for them."""
+        return ()
+
+    def rungs_passed(self, trial: int) -> int:  # noqa: ARG002 - a scheduler with rungs looks
+        """How many rungs a trial has passed: it is what `scheduler.resources` goes by."""
+        return 0
 
     @abstractmethod
     def record(self, trial: int) -> Record:
         """What has to be remembered of a trial; empty where nothing has."""
 
     @abstractmethod
-    def restore(self, trial: int, record: Record) -> None:
-        """Takes in a trial's record after a restart.
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
+        """Takes in a trial after a restart: its record, and the configuration that it runs with now.
 
         Raises:
             RecordError: The record is not one that this scheduler, with its present settings, could have written.

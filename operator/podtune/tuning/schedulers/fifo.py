@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from podtune.trial.layout import ITERATION
-from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, Scheduler, Verdict
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, Scheduler, Start, Verdict
+from podtune.tuning.searchers.base import Configuration
 
 
 class Fifo(Scheduler):
     """Stops nothing, remembers nothing, and starts trials in the order in which they were made."""
 
     @override
-    def on_trial_add(self, trial: int) -> None:
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """Does nothing."""
 
     @override
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
         """Lets the trial go on; no metric is needed for that."""
         return CONTINUE
 
@@ -40,9 +41,9 @@ class Fifo(Scheduler):
         """Does nothing."""
 
     @override
-    def choose(self, waiting: Sequence[int]) -> int | None:
+    def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks the first in the queue."""
-        return waiting[0]
+        return Start(waiting[0])
 
     @override
     def record(self, trial: int) -> Record:
@@ -50,7 +51,7 @@ class Fifo(Scheduler):
         return {}
 
     @override
-    def restore(self, trial: int, record: Record) -> None:
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
         """Does nothing."""
 
     @property

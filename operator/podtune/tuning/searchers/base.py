@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podtune.api.search_space import Scalar
 
@@ -12,21 +12,44 @@ Configuration = Mapping[str, Scalar]
 """Values by parameter name, in the manifest's order."""
 
 
+Attributes = Mapping[str, str]
+"""What a searcher has to know again of one of its proposals; it is recorded with the Trial, so keep it small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A searcher's answer.
+
+    Attributes:
+        configuration: What to try.
+        attributes: What the searcher wants to be told with the trial that comes of it.
+    """
+
+    configuration: Configuration
+    attributes: Attributes = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """A finished trial, as a searcher is told of it.
+    """A finished trial, or the value of one at a rung, as a searcher is told of it.
 
     Attributes:
         number: The number of the proposal that the trial came from.
         configuration: What was proposed.
         value: The objective's value, None where the trial failed.
         step: Iterations after which the value was reached; a trial stopped early has fewer than a whole one.
+        others: Values of the objective's further metrics, in the manifest's order, where it has some.
+        attributes: What came with the proposal.
+        final: Whether the trial has finished; else it is its value at a rung, and more may come of it.
     """
 
     number: int
     configuration: Configuration
     value: float | None
     step: int
+    others: tuple[float, ...] = ()
+    attributes: Attributes = field(default_factory=dict)
+    final: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +58,11 @@ class Unfinished:
 
     number: int
     configuration: Configuration
+    attributes: Attributes = field(default_factory=dict)
+
+
+class NoConfiguration(ValueError):
+    """No configuration can be proposed: constraints refuse all, say. The message says what to change."""
 
 
 class Searcher(ABC):
@@ -52,7 +80,7 @@ class Searcher(ABC):
         """Takes in a finished trial. Each is told once, in the order that the trials record."""
 
     @abstractmethod
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
         """Proposes the configuration with this number.
 
         Args:
@@ -61,4 +89,7 @@ class Searcher(ABC):
 
         Returns:
             A configuration, or None where the finite space is exhausted.
+
+        Raises:
+            NoConfiguration: There is none that could be proposed.
         """

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from podtune.api.search import GridSettings
 from podtune.api.search_space import Parameter, Scalar
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.domains import grid_points
 
 
@@ -39,7 +39,7 @@ class GridSearcher(Searcher):
         """Learns nothing."""
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
         """The configuration at this position of the grid; None after the last."""
         if number >= self.size:
             return None
@@ -47,4 +47,4 @@ class GridSearcher(Searcher):
         for name, axis in reversed(self._axes.items()):
             number, position = divmod(number, axis.count)
             reverse[name] = axis.value(position)
-        return dict(reversed(reverse.items()))
+        return Proposed(dict(reversed(reverse.items())))

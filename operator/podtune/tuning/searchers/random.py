@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar
 from podtune.tuning.randomness import generator
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.domains import Domain, linear_points
 
 
@@ -40,10 +40,10 @@ class RandomSearcher(Searcher):
         """Learns nothing."""
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
         """Draws a configuration from a generator seeded by the experiment's seed and the number."""
         random = generator(self._seed, "proposal", number)
-        return {name: _draw(domain, random) for name, domain in self._domains.items()}
+        return Proposed({name: _draw(domain, random) for name, domain in self._domains.items()})
 
 
 def _draw(domain: Domain, random: Random) -> Scalar:

@@ -11,7 +11,7 @@ from podtune.api.objective import Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.history import History
 from podtune.tuning.searchers.space import OptunaSpace
 
@@ -44,7 +44,7 @@ class TpeSearcher(Searcher):
         self._history.add(tell)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
         sampler = TPESampler(
             n_startup_trials=self._settings.startup_trials,
@@ -52,4 +52,4 @@ class TpeSearcher(Searcher):
             constant_liar=True,
             seed=derived_seed(self._seed, "proposal", number, bits=32),
         )
-        return self._history.propose(sampler, unfinished, jointly=self._settings.multivariate)
+        return Proposed(self._history.propose(sampler, unfinished, jointly=self._settings.multivariate))
