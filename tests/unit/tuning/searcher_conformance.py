@@ -93,6 +93,13 @@ class SearcherConformance:
         assert searcher.ask(15, []) is not None
 
 
+def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> dict[str, Scalar]:
+    """The configuration that a searcher proposes, which is to have one."""
+    proposed = searcher.ask(number, unfinished)
+    assert proposed is not None
+    return dict(proposed.configuration)
+
+
 def recorded_run(searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4) -> list[Asked | Tell]:
     """Tunes something made up: several trials at a time, some of which fail."""
     draw = random.Random(seed)

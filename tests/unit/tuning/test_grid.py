@@ -10,7 +10,7 @@ from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.base import Configuration, Searcher
 from podtune.tuning.searchers.grid import GridSearcher
 from tests.unit.tuning.manifests import parameters
-from tests.unit.tuning.searcher_conformance import SearcherConformance
+from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 
 class TestGridSearcher(SearcherConformance):
@@ -20,7 +20,7 @@ class TestGridSearcher(SearcherConformance):
 
 def whole_grid(*manifests: dict[str, Any], points: int = 5) -> list[Configuration]:
     searcher = GridSearcher(parameters(*manifests), GridSettings(points=points))
-    return [searcher.ask(number, []) or {} for number in range(searcher.size)]
+    return [proposal(searcher, number) for number in range(searcher.size)]
 
 
 def values(domain: dict[str, Any], points: int = 5) -> list[Any]:
@@ -45,7 +45,7 @@ def test_the_last_parameter_changes_fastest() -> None:
 
 def test_after_the_last_configuration_there_is_none() -> None:
     searcher = GridSearcher(parameters({"name": "x", "int": {"min": 1, "max": 3}}), GridSettings())
-    assert searcher.ask(2, []) == {"x": 3}
+    assert proposal(searcher, 2) == {"x": 3}
     assert searcher.ask(3, []) is None
     assert searcher.ask(1000, []) is None
 
@@ -75,4 +75,4 @@ def test_a_grid_of_billions_takes_no_memory() -> None:
     wide = {"int": {"min": 1, "max": 10**9}}
     searcher = GridSearcher(parameters({"name": "x", **wide}, {"name": "y", **wide}), GridSettings())
     assert searcher.size == 10**18
-    assert searcher.ask(10**18 - 1, []) == {"x": 10**9, "y": 10**9}
+    assert proposal(searcher, 10**18 - 1) == {"x": 10**9, "y": 10**9}

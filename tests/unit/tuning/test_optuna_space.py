@@ -11,6 +11,7 @@ from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters, search_spaces
+from tests.unit.tuning.searcher_conformance import proposal
 
 
 @pytest.mark.parametrize(
@@ -47,8 +48,7 @@ def test_a_single_value_is_left_out_of_the_models(domain: dict[str, Any]) -> Non
 
 @given(space=search_spaces(), number=st.integers(0, 1000))
 def test_every_configuration_comes_back_exactly(space: list[Parameter], number: int) -> None:
-    configuration = RandomSearcher(space, seed=0).ask(number, [])
-    assert configuration is not None
+    configuration = proposal(RandomSearcher(space, seed=0), number)
     there = OptunaSpace(space).encode(configuration)
     back = OptunaSpace(space).decode(there)
     assert list(back.items()) == list(configuration.items())

@@ -14,6 +14,7 @@ from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import experiment
+from tests.unit.tuning.searcher_conformance import proposal
 
 UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 
@@ -27,7 +28,7 @@ def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searc
 
 def test_the_manifests_seed_and_settings_count() -> None:
     def first(search: dict[str, Any]) -> Any:
-        return make_searcher(experiment(parameters=UNIT, search={"maxTrials": 5, **search})).ask(1, [])
+        return proposal(make_searcher(experiment(parameters=UNIT, search={"maxTrials": 5, **search})), 1)
 
     assert first({"algorithm": "random", "seed": 1}) == first({"algorithm": "random", "seed": 1})
     assert first({"algorithm": "random", "seed": 1}) != first({"algorithm": "random", "seed": 2})

@@ -14,11 +14,11 @@ from podtune.api.objective import Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Searcher, Tell, Unfinished
 from podtune.tuning.searchers.space import OptunaSpace
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import every_kind, parameters
-from tests.unit.tuning.searcher_conformance import SearcherConformance
+from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
 
@@ -37,12 +37,6 @@ class TestTpeSearcher(SearcherConformance):
 class TestUnivariateTpeSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return tpe(parameters, seed=seed, mode=mode, multivariate=False, startup_trials=3)
-
-
-def ask(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> Configuration:
-    proposed = searcher.ask(number, unfinished)
-    assert proposed is not None
-    return proposed
 
 
 class FixedSpaceTpe(TPESampler):
@@ -70,7 +64,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
             space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
         )
         trial = study.ask(dict(space.distributions))
-        proposed = ask(searcher, number)
+        proposed = proposal(searcher, number)
         assert proposed == space.decode(trial.params)
 
         value = None if number % 7 == 3 else float(proposed["momentum"]) ** 2 + float(proposed["dropout"])
@@ -87,7 +81,7 @@ def test_it_learns_where_the_objective_is_better(mode: Literal["max", "min"], si
     for number in range(30):
         x = number / 29
         searcher.tell(Tell(number, {"x": x}, -sign * (x - 0.8) ** 2, step=1))
-    proposals = [float(ask(searcher, number)["x"]) for number in range(30, 60)]
+    proposals = [float(proposal(searcher, number)["x"]) for number in range(30, 60)]
     assert sum(abs(x - 0.8) < 0.15 for x in proposals) > 25
 
 
@@ -98,7 +92,7 @@ def test_trials_under_way_are_kept_clear_of() -> None:
         searcher.tell(Tell(number, {"x": x}, -min(abs(x - 0.2), abs(x - 0.8)), step=1))
 
     def near(place: float, unfinished: Sequence[Unfinished]) -> int:
-        return sum(abs(float(ask(searcher, number, unfinished)["x"]) - place) < 0.1 for number in range(100, 160))
+        return sum(abs(float(proposal(searcher, number, unfinished)["x"]) - place) < 0.1 for number in range(100, 160))
 
     crowd = [Unfinished(number, {"x": 0.8}) for number in range(30, 50)]
     assert near(0.8, crowd) < near(0.8, []) / 2
@@ -116,9 +110,9 @@ def test_a_space_without_a_choice_is_proposed_as_it_is() -> None:
     searcher = tpe(
         parameters({"name": "x", "choice": {"values": ["only"]}}, {"name": "y", "int": {"min": 3, "max": 3}})
     )
-    assert ask(searcher, 0) == {"x": "only", "y": 3}
+    assert proposal(searcher, 0) == {"x": "only", "y": 3}
     searcher.tell(Tell(0, {"x": "only", "y": 3}, 1.0, step=1))
-    assert ask(searcher, 1, [Unfinished(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
+    assert proposal(searcher, 1, [Unfinished(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
 
 
 def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
@@ -127,7 +121,7 @@ def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
         "import optuna; from tests.unit.tuning.test_tpe import UNIT, Tell, tpe;"
         "optuna.logging.set_verbosity(optuna.logging.INFO);"
         "s = tpe(UNIT, startup_trials=1);"
-        "[s.tell(Tell(n, s.ask(n, []), 1.0, 1)) for n in range(3)];"
+        "[s.tell(Tell(n, s.ask(n, []).configuration, 1.0, 1)) for n in range(3)];"
         "print(optuna.logging.get_verbosity() == optuna.logging.INFO)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths())
