@@ -24,3 +24,16 @@ def derived_seed(*path: int | str, bits: int = 64) -> int:
 def generator(*path: int | str) -> random.Random:
     """A generator (Mersenne Twister) seeded by `derived_seed(*path)`."""
     return random.Random(derived_seed(*path))
+
+
+def proposal_seed(seed: int, number: int, attempt: int = 0, bits: int = 64) -> int:
+    """The seed of a searcher's draws for one proposal.
+
+    Args:
+        seed: The experiment's seed.
+        number: The proposal's number.
+        attempt: How many answers with this number could not be used.
+        bits: How many bits the seed has.
+    """
+    again = ("attempt", attempt) if attempt else ()
+    return derived_seed(seed, "proposal", number, *again, bits=bits)

@@ -69,10 +69,13 @@ class Searcher(ABC):
     """Proposes configurations, one at a time (ask), and learns from finished trials (tell).
 
     A searcher is deterministic: from the same space, settings and seed, the same tells in the same order, and the
-    same number and unfinished trials, `ask` proposes the same. It is all that makes a restarted operator go on as if
+    same number, unfinished trials and attempt, `ask` proposes the same. It is all that makes a restarted operator go on as if
     it had never stopped: nothing of a searcher is ever stored. `ask` changes nothing that a later call depends on.
 
     Not safe for concurrent use: one thread at a time calls it.
+
+    A searcher is made with the parameters that are sampled, and proposes a value for each. Conditions, constraints,
+    fixed and computed values and known configurations are the business of `DrawingSearcher`, which is laid around it.
     """
 
     @abstractmethod
@@ -80,12 +83,14 @@ class Searcher(ABC):
         """Takes in a finished trial. Each is told once, in the order that the trials record."""
 
     @abstractmethod
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Proposes the configuration with this number.
 
         Args:
-            number: The proposal's number, from 0; it seeds all random draws.
+            number: The proposal's number, from 0; it seeds all random draws, by `proposal_seed`.
             unfinished: The trials that are under way, ordered by number.
+            attempt: How many answers with this number could not be used, since a constraint refuses them or they have
+                been tried before. It seeds the draws too, or the same would be proposed again.
 
         Returns:
             A configuration, or None where the finite space is exhausted.

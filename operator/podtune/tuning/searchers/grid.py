@@ -39,7 +39,7 @@ class GridSearcher(Searcher):
         """Learns nothing."""
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """The configuration at this position of the grid; None after the last."""
         if number >= self.size:
             return None

@@ -9,7 +9,7 @@ from random import Random
 from typing_extensions import override
 
 from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar
-from podtune.tuning.randomness import generator
+from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.domains import Domain, linear_points
 
@@ -40,9 +40,9 @@ class RandomSearcher(Searcher):
         """Learns nothing."""
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Draws a configuration from a generator seeded by the experiment's seed and the number."""
-        random = generator(self._seed, "proposal", number)
+        random = Random(proposal_seed(self._seed, number, attempt))
         return Proposed({name: _draw(domain, random) for name, domain in self._domains.items()})
 
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
-from podtune.tuning.randomness import derived_seed
+from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.history import History
 from podtune.tuning.searchers.space import OptunaSpace
@@ -44,12 +44,12 @@ class TpeSearcher(Searcher):
         self._history.add(tell)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
         sampler = TPESampler(
             n_startup_trials=self._settings.startup_trials,
             multivariate=self._settings.multivariate,
             constant_liar=True,
-            seed=derived_seed(self._seed, "proposal", number, bits=32),
+            seed=proposal_seed(self._seed, number, attempt, bits=32),
         )
         return Proposed(self._history.propose(sampler, unfinished, jointly=self._settings.multivariate))
