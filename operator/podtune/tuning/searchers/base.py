@@ -69,8 +69,9 @@ class Searcher(ABC):
     """Proposes configurations, one at a time (ask), and learns from finished trials (tell).
 
     A searcher is deterministic: from the same space, settings and seed, the same tells in the same order, and the
-    same number, unfinished trials and attempt, `ask` proposes the same. It is all that makes a restarted operator go on as if
-    it had never stopped: nothing of a searcher is ever stored. `ask` changes nothing that a later call depends on.
+    same number, unfinished trials and attempt, `ask` proposes the same. It is all that makes a restarted operator go on
+    as if it had never stopped: nothing of a searcher is ever stored. `ask` changes nothing that a later call depends
+    on.
 
     Not safe for concurrent use: one thread at a time calls it.
 
