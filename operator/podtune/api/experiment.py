@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from podtune.api.conditions import Condition
+from podtune.api.gpus import requested_gpus
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
@@ -230,6 +231,13 @@ class ExperimentSpec(ApiModel):
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
             check_secret_references(self.trial_template.spec, store.credentials_secret)
+        budget = self.stop.counts_gpus
+        if budget and not requested_gpus(self.trial_template.spec):
+            raise FieldError(
+                budget,
+                "counts GPUs, and the trial's pod asks for none; give its container a limit such as nvidia.com/gpu, or "
+                "use cost with perPodHour, or time",
+            )
         return self
 
 

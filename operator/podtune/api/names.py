@@ -74,6 +74,8 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
     STALLED = "Stalled"
     RUNNING = "Running"
+    SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
+    FAILURE_TARGET = "FailureTarget"
     CHECKPOINTS_STORED = "CheckpointsStored"
     RESULTS_COMPLETE = "ResultsComplete"
 
@@ -89,6 +91,11 @@ class ExperimentReason(StrEnum):
     TIME_LIMIT = "TimeLimitReached"
     ALL_TRIALS_FAILED = "AllTrialsFailed"
     FAIL_FAST = "FailFast"
+    TARGET_REACHED = "TargetReached"
+    PLATEAU_REACHED = "PlateauReached"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    FAILURE_BUDGET_EXCEEDED = "FailureBudgetExceeded"
+    CRITERIA_MET = "CriteriaMet"
     SEARCH_FAILED = "SearchFailed"
     IN_PROGRESS = "InProgress"
 

@@ -19,6 +19,13 @@ class Objective(ApiModel):
 
     metric: MetricName = Field(description="Name of the metric in the results that trials report.")
     mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
+    missing: Literal["strict", "lenient"] = Field(
+        default="strict",
+        description=(
+            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR and "
+            "names the metrics that were seen; lenient passes the result over and counts it."
+        ),
+    )
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""

@@ -15,6 +15,15 @@ from podtune.api.model import ApiModel
 from podtune.api.scheduler import AshaSettings, Scheduler
 from podtune.api.search import Search
 from podtune.api.search_space import FloatDomain, IntDomain, Parameter
+from podtune.api.stop import (
+    CostBudget,
+    ExperimentCriterion,
+    ExperimentRule,
+    FailureBudget,
+    Stop,
+    TrialCriterion,
+    TrialRule,
+)
 from podtune.api.trial import TrialSpec
 
 
@@ -103,6 +112,24 @@ def _settings_of(algorithm: str) -> Rule:
     )
 
 
+def _exactly_one(model: type[ApiModel]) -> Rule:
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+    found = " + ".join(f"(has(self.{field}) ? ' {field}' : '')" for field in fields)
+    return Rule(
+        rule=f"[{', '.join(f'has(self.{field})' for field in fields)}].exists_one(given, given)",
+        message=f"an entry needs exactly one of {', '.join(fields)}; start a new one, with a dash, for each",
+        expression=f"'needs exactly one of {', '.join(fields)}; found:' + {found} + '; start an entry for each'",
+    )
+
+
+def _some_time(field: str) -> Rule:
+    return Rule(
+        rule=f"!has(self.{field}) || duration(self.{field}) > duration('0s')",
+        message=f"{field} is over before it begins; give at least 1s",
+        field=f".{field}",
+    )
+
+
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
     IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
@@ -138,10 +165,34 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     Search: (
         _settings_of("grid"),
         _settings_of("tpe"),
+        _settings_of("cmaes"),
         _fixed("algorithm"),
         _fixed("seed"),
         _fixed_optional("grid"),
         _fixed_optional("tpe"),
+        _fixed_optional("cmaes"),
+    ),
+    Stop: (_some_time("totalTime"),),
+    TrialCriterion: (_exactly_one(TrialCriterion), _some_time("time")),
+    TrialRule: (_exactly_one(TrialRule), _some_time("time")),
+    ExperimentCriterion: (_exactly_one(ExperimentCriterion), _some_time("time")),
+    ExperimentRule: (_exactly_one(ExperimentRule), _some_time("time")),
+    FailureBudget: (
+        Rule(
+            rule="has(self.count) != has(self.share)",
+            message="failures needs exactly one of count, share; give one",
+        ),
+        Rule(
+            rule="!has(self.after) || has(self.share)",
+            message="after goes with share, not with count; remove it",
+            field=".after",
+        ),
+    ),
+    CostBudget: (
+        Rule(
+            rule="has(self.perGpuHour) || has(self.perPodHour)",
+            message="cost needs perGpuHour, perPodHour or both; without a price nothing is ever spent",
+        ),
     ),
     CheckpointStore: (_fixed("bucket"), _fixed_optional("prefix"), _fixed_optional("endpoint")),
     Checkpoints: (

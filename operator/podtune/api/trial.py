@@ -12,6 +12,7 @@ from podtune.api.model import ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
 
 ShortText = Annotated[str, Field(max_length=256)]
+Remembered = Annotated[str, Field(max_length=2048)]
 
 
 MAX_RANGES = 65_536
@@ -98,6 +99,20 @@ class AttemptEnd(StatusModel):
     log_tail: str = Field(default="", max_length=1024, description="The last lines of the program's log.")
 
 
+class Consumption(StatusModel):
+    """Time that budgets count, in whole seconds."""
+
+    training_seconds: int = Field(ge=0, description="How long the program ran.")
+    pod_seconds: int = Field(ge=0, description="How long a pod was on a node.")
+    gpu_seconds: int = Field(ge=0, description="The same for each GPU that the pod held, added up.")
+
+
+class Usage(Consumption):
+    """What a trial has used over all its attempts, up to the time at which this was written."""
+
+    attempt: Consumption | None = Field(default=None, description="The current attempt's part of it.")
+
+
 class TrialStatus(StatusModel):
     """What the operator has seen and decided: all that a scheduler must not forget."""
 
@@ -132,6 +147,13 @@ class TrialStatus(StatusModel):
     scheduler: dict[str, Annotated[dict[str, ShortText], Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=16, description="What the scheduler remembers of the trial, such as rungs."
     )
+    stopper: dict[Annotated[str, Field(max_length=16)], Annotated[dict[str, Remembered], Field(max_length=64)]] = Field(
+        default_factory=dict, max_length=4, description="What the rules of spec.stop.trial remember of the results."
+    )
+    missing_metrics: int = Field(
+        default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."
+    )
+    usage: Usage | None = Field(default=None, description="What it has used, as budgets count it.")
     decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
