@@ -1,0 +1,48 @@
+"""How many GPUs a pod asks for, as budgets and simulations count them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_WHOLE = re.compile(r"(nvidia\.com/gpu(\.shared)?|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi)")
+_MIG = re.compile(r"nvidia\.com/mig-(?P<slices>[1-7])g\..+")
+MIG_SLICES = 7
+"""Compute slices of a GPU that NVIDIA's Multi-Instance GPU divides (A100 and later; only the A30 has 4)."""
+
+
+def requested_gpus(pod_spec: Mapping[str, Any]) -> float:
+    """How many GPUs a pod holds while it is on a node: those of its containers and sidecars together.
+
+    A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that merely go with one (GPU memory
+    of a vGPU, say) and devices of dynamic resource allocation count nothing.
+
+    Args:
+        pod_spec: The pod's spec; its form is the API server's business, what is no number counts nothing.
+    """
+    return sum(_gpus(name) * _amount(written) for name, written in _limits(pod_spec))
+
+
+def _limits(pod_spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """All limits; what a device plugin hands out is never requested without one."""
+    for kind in ("initContainers", "containers"):
+        for container in pod_spec.get(kind) or ():
+            resources = container.get("resources")
+            limits = resources.get("limits") if isinstance(resources, Mapping) else None
+            if isinstance(limits, Mapping):
+                yield from limits.items()
+
+
+def _gpus(resource: str) -> float:
+    if _WHOLE.fullmatch(resource):
+        return 1.0
+    mig = _MIG.fullmatch(resource)
+    return int(mig["slices"]) / MIG_SLICES if mig else 0.0
+
+
+def _amount(written: Any) -> float:
+    try:
+        return max(0.0, float(written))
+    except (TypeError, ValueError):
+        return 0.0
