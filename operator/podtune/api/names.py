@@ -114,6 +114,7 @@ class TrialReason(StrEnum):
     BACKING_OFF = "BackingOff"
     COMPLETED = "Completed"
     STOPPED_BY_SCHEDULER = "StoppedByScheduler"
+    NOT_PROMOTED = "NotPromoted"
     MAX_TIME_REACHED = "MaxTimeReached"
     STOPPED_BY_CRITERION = "StoppedByCriterion"
     STOPPED_BY_USER = "StoppedByUser"

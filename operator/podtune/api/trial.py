@@ -75,6 +75,11 @@ class Checkpoint(StatusModel):
     uri: str = Field(max_length=1024, description="Where it is, such as s3://bucket/prefix/…/step.")
     digest: str = Field(max_length=80, description="sha256:… of its manifest.")
     metric: str = Field(default="", max_length=64, description="Value of the objective's metric with it.")
+    configuration: str = Field(
+        default="",
+        max_length=16,
+        description="Which parameters it was taken with: their fingerprint, empty for those of the spec.",
+    )
 
 
 class Decision(StatusModel):
@@ -85,6 +90,41 @@ class Decision(StatusModel):
     message: str = Field(default="", max_length=512, description="Why, with its numbers.")
     attempt: int = Field(ge=0, description="The attempt that it was taken on.")
     step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
+
+
+class Clone(StatusModel):
+    """What the trial goes on from instead of its own checkpoints, until it has one that was taken after."""
+
+    donor: str = Field(max_length=63, description="The trial that it was taken from.")
+    checkpoint: Checkpoint = Field(description="The donor's checkpoint; it stays in the bucket for as long.")
+    attempt: int = Field(default=0, ge=0, description="The first attempt that has restored it; 0 before that.")
+    before: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict,
+        max_length=64,
+        description="The parameters that hold again if it can't be restored; empty for those of the spec.",
+    )
+
+
+class RungTell(StatusModel):
+    """A value that the searcher is told of before the trial has ended."""
+
+    place: int = Field(ge=0, description="Place in the order in which the searcher was told.")
+    step: int = Field(ge=0, description="The milestone that the value counts at.")
+    value: str = Field(max_length=64, description="Value of the objective's metric.")
+
+
+class LedgerEntry(StatusModel):
+    """A decision on the trial, with what it was made from."""
+
+    number: int = Field(ge=1, description="Position among the trial's decisions, from 1.")
+    time: str = Field(max_length=32, description="When it was taken (RFC 3339).")
+    attempt: int = Field(default=0, ge=0, description="The attempt that it was taken on.")
+    step: int = Field(default=0, ge=0, description="The iteration that it was taken on.")
+    action: str = Field(max_length=16, description="CONTINUE, PAUSE, STOP, PROMOTE, EXPLOIT, RETRY, …")
+    message: str = Field(default="", max_length=256, description="The decision and its reason in a sentence.")
+    because: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=64)]] = Field(
+        default_factory=dict, max_length=16, description="The numbers that it was made from."
+    )
 
 
 class AttemptEnd(StatusModel):
@@ -155,6 +195,21 @@ class TrialStatus(StatusModel):
     )
     usage: Usage | None = Field(default=None, description="What it has used, as budgets count it.")
     decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
+    parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=64, description="What it runs with, where that is not spec.parameters any more."
+    )
+    best_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."
+    )
+    clone: Clone | None = Field(default=None, description="Another trial's checkpoint that it goes on from.")
+    rung_tells: list[RungTell] = Field(
+        default_factory=list, max_length=32, description="Values at rungs that the searcher was told of."
+    )
+    ledger: list[LedgerEntry] = Field(
+        default_factory=list,
+        max_length=16,
+        description="The latest decisions on the trial, oldest first; all are in the bucket, as ledger.jsonl.",
+    )
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
     told: int | None = Field(default=None, ge=0, description="Place in the order in which the searcher was told.")

@@ -139,6 +139,10 @@ class Scheduler(ABC):
     A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
     that `choose` picks from, until it is started again or dismissed. What `choose` and `dismissed` answer follows from
     what the scheduler knows: whoever asks twice, or after a restart, hears the same.
+
+    Between a PAUSE and the trial's next start none of its results are shown; it goes on at the first checkpoint from
+    that result on, so what it then reports may overshoot a milestone. Its attempt may fail meanwhile: the pause stands.
+    When a search is over, nothing runs or could run, and `choose` picks none of the paused trials, these are ended.
     """
 
     @abstractmethod
@@ -149,10 +153,13 @@ class Scheduler(ABC):
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
         """A running trial reported a result whose time attribute is above all its earlier ones.
 
+        A clone goes on with its donor's time: of its own, only the results since `on_configuration` count as earlier.
+
         Args:
             trial: The trial.
             metrics: The result.
-            waiting: How many trials could run now if there were a place for them.
+            waiting: How many trials could run now if there were a place for them: new ones, those that are still to be
+                proposed included, retries, and paused ones.
 
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric, and they are needed.
@@ -168,11 +175,15 @@ class Scheduler(ABC):
 
     @abstractmethod
     def on_trial_error(self, trial: int) -> None:
-        """An attempt failed; the trial may be retried."""
+        """An attempt failed; the trial is retried, unless `on_trial_remove` is called for it next."""
 
     @abstractmethod
     def on_trial_remove(self, trial: int) -> None:
-        """A trial that was waiting or paused was stopped, and will never run again; its record stays."""
+        """A trial that was waiting or paused was stopped, or one has failed for good: it will never run again.
+
+        Its record stays, and needs not say so: after a restart this is called again for each such trial, when all are
+        restored.
+        """
 
     @abstractmethod
     def forget(self, trial: int) -> None:
@@ -191,9 +202,13 @@ class Scheduler(ABC):
     def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks the next trial to run.
 
+        Places are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
+        new proposals.
+
         Args:
-            waiting: Trials that could start now, new ones and those that the scheduler has paused, first in the queue
-                first; not empty.
+            waiting: Trials that could start now, new ones, retries and those that the scheduler has paused, first in
+                the queue first; not empty. A trial that was picked before and could not be started is among them again.
+                It may be large, and knows fast whether it holds a trial (`in`).
 
         Returns:
             One of them, or None to let none start yet.
