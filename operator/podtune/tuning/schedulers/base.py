@@ -73,7 +73,8 @@ class Start:
         trial: The trial.
         message: Why it, in a sentence that holds the numbers; empty for the next in the queue.
         because: The numbers.
-        recorded: Whether the trial's record changed: it has to be durable before the trial starts.
+        recorded: Whether the trial's record changed: it has to be durable before the trial starts, or any that is
+            chosen after it.
         exploit: What it goes on from instead of its own checkpoint.
     """
 
@@ -193,7 +194,10 @@ class Scheduler(ABC):
         """
 
     def on_configuration(self, trial: int, configuration: Configuration) -> None:  # noqa: B027 - most don't care
-        """A trial goes on with another configuration: its exploit was carried out, or a user asked for it."""
+        """A trial goes on with another configuration: its exploit was carried out, or a user asked for it.
+
+        Its record may change with that. It is made durable together with the configuration, in one write.
+        """
 
     def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
         """No trial will be added any more. Called once, after a restart again."""
@@ -233,6 +237,16 @@ class Scheduler(ABC):
         Raises:
             RecordError: The record is not one that this scheduler, with its present settings, could have written.
         """
+
+    @property
+    def records_every_result(self) -> bool:
+        """Whether a trial's record changes with every result, as a curve does.
+
+        To write it each time would be a write a result. It need not be written at once then, but before anything that
+        rests on it happens: before a STOP or PAUSE of any trial that was decided later is acted on, before the result
+        is acknowledged as durable, and with what is written when the trial pauses or ends.
+        """
+        return False
 
     @property
     @abstractmethod
