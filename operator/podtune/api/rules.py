@@ -12,7 +12,7 @@ from typing import Any
 
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
-from podtune.api.scheduler import AshaSettings, Scheduler
+from podtune.api.scheduler import SCHEDULERS, AshaSettings, Scheduler
 from podtune.api.search import Search
 from podtune.api.search_space import FloatDomain, IntDomain, Parameter
 from podtune.api.stop import (
@@ -158,16 +158,28 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     Scheduler: (
         Rule(
-            rule="!(has(self.fifo) && has(self.asha))",
-            message="scheduler needs exactly one of fifo, asha; found fifo and asha; remove one of the two",
+            rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
+            message=f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; keep one of them",
         ),
     ),
     Search: (
         _settings_of("grid"),
         _settings_of("tpe"),
         _settings_of("cmaes"),
+        Rule(
+            rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
+            message="maxTrials must be a multiple of repeats; change one of the two",
+            expression=(
+                "string(self.maxTrials) + ' trials can\\'t be shared out to configurations of '"
+                " + string(self.repeats) + ' each (repeats); make maxTrials a multiple of repeats'"
+            ),
+            field=".maxTrials",
+        ),
         _fixed("algorithm"),
         _fixed("seed"),
+        _fixed("repeats"),
+        _fixed_optional("initial"),
+        _fixed_optional("warmStart"),
         _fixed_optional("grid"),
         _fixed_optional("tpe"),
         _fixed_optional("cmaes"),

@@ -46,6 +46,13 @@ class Scheduler(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.fifo is not None and self.asha is not None:
-            raise ValueError("scheduler needs exactly one of fifo, asha; found fifo and asha; remove one of the two")
+        given = [name for name, field in SCHEDULERS.items() if getattr(self, field) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; found {' and '.join(given)}; keep one of them"
+            )
         return self
+
+
+SCHEDULERS = {field.alias or name: name for name, field in Scheduler.model_fields.items()}
+"""All schedulers, as a manifest spells them, and their fields in the model."""
