@@ -12,6 +12,7 @@ OPTIONS = ["--quiet", "--upgrade", "--generate-hashes", "--python-version", "3.1
 OPTIONS += ["--no-emit-index-url", "--no-annotate"]
 FILES: dict[str, list[str]] = {
     "operator.txt": ["--extra", "operator", "pyproject.toml"],
+    "operator-gp.txt": ["--extra", "operator", "--extra", "gp", "pyproject.toml"],
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],

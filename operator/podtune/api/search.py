@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from podtune.api.model import ApiModel, FieldError
+from podtune.api.search_settings import CmaEsSettings
 
 
 class GridSettings(ApiModel):
@@ -32,17 +33,20 @@ class TpeSettings(ApiModel):
 class Search(ApiModel):
     """How configurations are proposed."""
 
-    algorithm: Literal["random", "grid", "tpe"] = Field(default="tpe", description="The search algorithm.")
+    algorithm: Literal["random", "grid", "tpe", "cmaes"] = Field(default="tpe", description="The search algorithm.")
     max_trials: int = Field(ge=1, le=100_000, description="How many trials are made at most.")
     seed: int = Field(
         default=0, ge=0, le=2**32 - 1, description="Seed of all random draws; the same seed proposes the same."
     )
     grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
     tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
+    cmaes: CmaEsSettings | None = Field(
+        default=None, description="Only with algorithm cmaes, which models numbers alone: it draws choices at random."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("grid", "tpe"):
+        for name in ("grid", "tpe", "cmaes"):
             if getattr(self, name) is not None and self.algorithm != name:
                 problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
                 raise FieldError(name, problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.search import GridSettings, TpeSettings
+from podtune.api.search_settings import CmaEsSettings
 from podtune.tuning.searchers.base import Searcher
 
 __all__ = ["make_searcher"]
@@ -28,3 +29,7 @@ def make_searcher(spec: ExperimentSpec) -> Searcher:
             from podtune.tuning.searchers.tpe import TpeSearcher  # noqa: PLC0415
 
             return TpeSearcher(spec.parameters, spec.objective, search.tpe or TpeSettings(), search.seed)
+        case "cmaes":
+            from podtune.tuning.searchers.cmaes import CmaEsSearcher  # noqa: PLC0415
+
+            return CmaEsSearcher(spec.parameters, spec.objective, search.cmaes or CmaEsSettings(), search.seed)
