@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from podtune.api.model import ApiModel, Form
+from podtune.api.model import ApiModel, FieldError, Form
 
 MetricName = Annotated[
     str, Field(max_length=128), Form(r"[^\s=]+", "can't name a metric; leave out spaces and =, and leave it not empty")
 ]
 
 
-class Objective(ApiModel):
-    """What to optimise."""
+class Criterion(ApiModel):
+    """A metric, and which of its values are better."""
 
     metric: MetricName = Field(description="Name of the metric in the results that trials report.")
     mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
-    missing: Literal["strict", "lenient"] = Field(
-        default="strict",
-        description=(
-            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR and "
-            "names the metrics that were seen; lenient passes the result over and counts it."
-        ),
-    )
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""
@@ -34,3 +27,37 @@ class Objective(ApiModel):
         if than is None or math.isnan(than):
             return True
         return value > than if self.mode == "max" else value < than
+
+
+class Objective(Criterion):
+    """What to optimise: a metric, or several that are traded off against each other."""
+
+    others: list[Criterion] = Field(
+        default_factory=list,
+        max_length=7,
+        description=(
+            "Further metrics to optimise at the same time: there is no single best trial then, but a Pareto front, "
+            "which the status shows. The first metric still names the best trial."
+        ),
+    )
+    missing: Literal["strict", "lenient"] = Field(
+        default="strict",
+        description=(
+            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR and "
+            "names the metrics that were seen; lenient passes the result over and counts it."
+        ),
+    )
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """All that is optimised, in the manifest's order."""
+        return (self, *self.others)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [criterion.metric for criterion in self.criteria]
+        for position, name in enumerate(names[1:]):
+            if name in names[: position + 1]:
+                problem = f"{name!r} is optimised already; name another metric, or remove it"
+                raise FieldError(f"others[{position}].metric", problem)
+        return self

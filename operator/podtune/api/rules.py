@@ -12,6 +12,7 @@ from typing import Any
 
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
+from podtune.api.objective import Objective
 from podtune.api.scheduler import SCHEDULERS, AshaSettings, Scheduler
 from podtune.api.search import Search
 from podtune.api.search_space import FloatDomain, IntDomain, Parameter
@@ -160,6 +161,18 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         Rule(
             rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
             message=f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; keep one of them",
+        ),
+    ),
+    Objective: (
+        Rule(
+            rule="!has(self.others) || self.others.all(o, o.metric != self.metric)",
+            message="a metric of others is the objective's own already; name another one, or remove it",
+            field=".others",
+        ),
+        Rule(
+            rule="!has(self.others) || self.others.all(o, self.others.exists_one(p, p.metric == o.metric))",
+            message="a metric of others stands there twice; remove one of the two",
+            field=".others",
         ),
     ),
     Search: (
