@@ -102,8 +102,41 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A decision on the trial, as it stands in the Trial's status.
+
+    Attributes:
+        number: Position among the trial's decisions, from 1.
+        time: When it was taken (RFC 3339).
+        attempt: Number of the attempt that it was taken on.
+        step: The iteration that it was taken on.
+        action: What was decided: CONTINUE, PAUSE, STOP, …
+        message: Why, in a sentence.
+        because: The numbers behind it.
+    """
+
+    number: int
+    time: str
+    attempt: int
+    step: int
+    action: str
+    message: str = ""
+    because: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent posts: results, commits of checkpoints, and how it is."""
+    """What an agent posts: results, commits of checkpoints, and how it is.
+
+    Attributes:
+        attempt: The attempt's id.
+        phase: Training, or Draining once the program has ended.
+        results: Results from the first unacknowledged one on.
+        checkpoints: Commits that are not acknowledged yet.
+        restored: What the attempt started from, once it is known.
+        store_problem: Why checkpoints can't be stored at present.
+        ledger: Number of the last decision that the agent has heard of.
+    """
 
     attempt: str
     phase: Phase = "Training"
@@ -111,6 +144,7 @@ class Report:
     checkpoints: tuple[CheckpointCommit, ...] = ()
     restored: Restored | None = None
     store_problem: StoreProblem | None = None
+    ledger: int = 0
 
     def to_json(self) -> bytes:
         """Encodes the report."""
@@ -127,8 +161,9 @@ class Reply:
         acked_checkpoints: `uri`s of the commits that are recorded in the trial's status.
         decision: CONTINUE, or what will end the attempt soon.
         should_checkpoint: Whether a checkpoint is wanted as soon as possible.
-        kept: `uri`s of all the trial's recorded checkpoints; others, older than the newest of them, may be deleted
-            from the bucket. None: not known at present, delete nothing.
+        kept: `uri`s of all the trial's checkpoints that it or another trial still needs; others, older than the newest
+            of them, may be deleted from the bucket. None: not known at present, delete nothing.
+        ledger: Decisions on the trial that the agent has not heard of, oldest first, for the bucket.
     """
 
     acked_seq: int
@@ -137,6 +172,7 @@ class Reply:
     decision: Literal["CONTINUE", "PAUSE", "STOP"] = "CONTINUE"
     should_checkpoint: bool = False
     kept: tuple[str, ...] | None = None
+    ledger: tuple[LedgerEntry, ...] = ()
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
@@ -205,6 +241,7 @@ def parse_report(data: bytes) -> Report:
         checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints", MAX_COMMITS_A_REPORT)),
         restored=_parse_restored(body.get("restored")),
         store_problem=_parse_problem(body.get("store_problem")),
+        ledger=_count(body, "ledger") if "ledger" in body else 0,
     )
 
 
@@ -225,6 +262,7 @@ def parse_reply(data: bytes) -> Reply:
         decision=decision,
         should_checkpoint=bool(body.get("should_checkpoint", False)),
         kept=None if body.get("kept") is None else _texts(body, "kept"),
+        ledger=tuple(_parse_entry(item) for item in _list(body, "ledger")),
     )
 
 
@@ -401,6 +439,22 @@ def _parse_commit(item: object) -> CheckpointCommit:
         seq=_count(body, "seq"),
         uri=_text(body, "uri"),
         digest=_text(body, "digest", 80),
+    )
+
+
+def _parse_entry(item: object) -> LedgerEntry:
+    body = _object(item, "ledger entry")
+    because = _object(body.get("because", {}), "because")
+    if not all(isinstance(number, str) for number in because.values()):
+        raise ProtocolError("because does not hold texts alone")
+    return LedgerEntry(
+        number=_count(body, "number"),
+        time=_text(body, "time"),
+        attempt=_count(body, "attempt"),
+        step=_count(body, "step"),
+        action=_text(body, "action"),
+        message=_clipped(body, "message", MAX_MESSAGE),
+        because=because,
     )
 
 
