@@ -231,6 +231,12 @@ class ExperimentSpec(ApiModel):
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
             check_secret_references(self.trial_template.spec, store.credentials_secret)
+        needs_store = self.scheduler.needs_store
+        if needs_store and store is None:
+            raise FieldError(
+                "checkpoints.store",
+                f"is missing, and scheduler {needs_store} resumes trials from checkpoints; give a store, or use asha",
+            )
         budget = self.stop.counts_gpus
         if budget and not requested_gpus(self.trial_template.spec):
             raise FieldError(

@@ -13,7 +13,15 @@ from typing import Any
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
-from podtune.api.scheduler import SCHEDULERS, AshaSettings, Scheduler
+from podtune.api.scheduler import (
+    RESUMING,
+    SCHEDULERS,
+    AshaPromotionSettings,
+    AshaSettings,
+    BohbSettings,
+    HyperbandSettings,
+    Scheduler,
+)
 from podtune.api.search import Search
 from podtune.api.search_space import FloatDomain, IntDomain, Parameter
 from podtune.api.stop import (
@@ -131,6 +139,18 @@ def _some_time(field: str) -> Rule:
     )
 
 
+_SOME_RUNG = Rule(
+    rule="self.maxTime >= self.reductionFactor",
+    message="maxTime is below reductionFactor; raise maxTime or lower reductionFactor",
+    expression=(
+        "'maxTime %s is below reductionFactor %s, so no trial would ever be stopped early; raise maxTime or lower "
+        "reductionFactor'.format([self.maxTime, self.reductionFactor])"
+    ),
+    field=".maxTime",
+)
+_RESUMES = " || ".join(f"has(self.{name})" for name in RESUMING)
+
+
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
     IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
@@ -157,10 +177,33 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".maxTime",
         ),
     ),
+    AshaPromotionSettings: (
+        Rule(
+            rule="self.maxTime > self.gracePeriod",
+            message="maxTime is not above gracePeriod; raise maxTime or lower gracePeriod",
+            expression=(
+                "'maxTime %s is not above gracePeriod %s, so there is no rung; raise maxTime or lower gracePeriod'"
+                ".format([self.maxTime, self.gracePeriod])"
+            ),
+            field=".maxTime",
+        ),
+    ),
+    HyperbandSettings: (_SOME_RUNG,),
+    BohbSettings: (_SOME_RUNG,),
     Scheduler: (
         Rule(
             rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
             message=f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; keep one of them",
+        ),
+        Rule(
+            rule=f"!has(self.resources) || size(self.resources) == 0 || {_RESUMES}",
+            message=f"resources goes with {', '.join(RESUMING)}, which resume trials at rungs; use one, or remove it",
+            field=".resources",
+        ),
+        Rule(
+            rule="!has(self.resources) || self.resources.map(r, r.atRung).isSorted()",
+            message="resources are not in the order of atRung; put the lowest rung first",
+            field=".resources",
         ),
     ),
     Objective: (
@@ -236,6 +279,17 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         _fixed_optional("scheduler"),
         _fixed("trialTemplate"),
+        Rule(
+            rule=(
+                f"!has(self.scheduler) || !({_RESUMES.replace('self.', 'self.scheduler.')})"
+                " || (has(self.checkpoints) && has(self.checkpoints.store))"
+            ),
+            message=(
+                f"{', '.join(RESUMING)} resume trials from checkpoints; give checkpoints.store a bucket, or use another "
+                "scheduler such as asha"
+            ),
+            field=".checkpoints",
+        ),
     ),
     TrialSpec: (
         _fixed_of_trial("experiment"),
