@@ -67,6 +67,8 @@ def _sections(path: str, schema: Schema) -> Iterator[str]:
 def _type(field: Schema) -> str:
     if "enum" in field:
         return "one of " + ", ".join(f"`{value}`" for value in field["enum"])
+    if "x-kubernetes-int-or-string" in field:
+        return "integer or word"
     match field.get("type"):
         case "array":
             return f"list of {_type(field['items'])}{_bounds(field, 'minItems', 'maxItems', ' entries')}"

@@ -217,7 +217,7 @@ class ExperimentSpec(ApiModel):
         default="Failed",
         description=(
             "Which finished pods stay for a look at them until the experiment ends: none, the last failed one of "
-            "each trial, or all."
+            "each trial, or all. The others are deleted ten minutes after their end, or when there are too many."
         ),
     )
     trial_template: TrialTemplate = Field(description="The pod that a trial runs in.")
@@ -270,6 +270,16 @@ class BestTrial(StatusModel):
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
 
 
+class Asked(StatusModel):
+    """What the searcher was last asked for; it is written before the searcher is asked."""
+
+    first: int = Field(ge=0, description="Number of the first proposal.")
+    last: int = Field(ge=0, description="Number of the last one.")
+    told: int = Field(
+        ge=0, description="The searcher was told of all that has a lower place than this in the order of tells."
+    )
+
+
 class ExperimentStatus(StatusModel):
     """What the operator has seen and done. Its size does not depend on the number of trials."""
 
@@ -278,6 +288,10 @@ class ExperimentStatus(StatusModel):
     message: str = Field(default="", max_length=1024, description="The state in a sentence.")
     trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
     best: BestTrial | None = Field(default=None, description="The best result so far.")
+    asked: Asked | None = Field(
+        default=None,
+        description="The proposals that were last asked for: a restarted operator asks the same again.",
+    )
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
     conditions: list[Condition] = Field(

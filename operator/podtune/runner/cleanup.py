@@ -10,25 +10,30 @@ from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import FailureClass
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial_machine import TrialMachine
 
 Retention = Literal["None", "Failed", "All"]
 
 
 class Cleanup:
-    """Gathers finished trials whose pods may go, so that one call deletes many; retained pods stay until the end."""
+    """Gathers finished trials whose pods may go, so that one call deletes many; retained pods stay until the end.
+
+    Deleting a pod costs the API server about as much as making one. So it is not done at once, which also leaves time
+    to look at the log of a trial that has just ended.
+    """
 
     def __init__(self, retention: Retention, settings: RunnerSettings, dispatch: Dispatch) -> None:
         self.retention = retention
         self._settings = settings
         self._dispatch = dispatch
-        self._gathered: dict[str, TrialMachine] = {}
+        self._gathered: dict[str, tuple[float, TrialMachine]] = {}
+        """By name, the earliest first: since when the trial's pods are not needed any more."""
         self._retaining: dict[str, TrialMachine] = {}
-        self._since = NEVER
+        self._over = False
 
     def settle(self, trial: TrialMachine, now: float) -> None:
         """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
-        self._gathered.pop(trial.name, None)
+        since = self._gathered.pop(trial.name, (now, trial))[0]
         self._retaining.pop(trial.name, None)
         if not trial.is_durable or trial.deleting:
             return
@@ -44,33 +49,31 @@ class Cleanup:
             and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
         ]
         if trial.is_finished and not retained and doomed:
-            self._gathered[trial.name] = trial
-            self._since = min(self._since, now)
+            self._gathered[trial.name] = (since, trial)
             return
         for pod in doomed:
             self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
 
     def release(self) -> list[str]:
         """The experiment is over, nothing is retained any more: the trials that have to be looked at for that."""
+        self._over = True
         self.retention = "None"
         return list(self._retaining)
 
     def sweep(self, now: float) -> None:
-        """Asks for the bulk deletion, when enough have gathered or the first has waited long enough."""
+        """Asks for a bulk deletion when the experiment is over, too many pods lie about, or they have long enough."""
         if not self._gathered:
-            self._since = NEVER
             return
-        full = len(self._gathered) >= self._settings.cleanup_batch
-        due = now if full else self._since + self._settings.cleanup_interval
+        full = len(self._gathered) > self._settings.finished_pods
+        due = now if self._over or full else next(iter(self._gathered.values()))[0] + self._settings.finished_pod_time
         if due > now:
             self._dispatch.alarms.set(EXPERIMENT, due)
             return
-        trials = [self._gathered[name] for name in list(self._gathered)[: self._settings.cleanup_batch]]
+        trials = [trial for _, trial in list(self._gathered.values())[: self._settings.cleanup_batch]]
         if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
                 trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values())
                 del self._gathered[trial.name]
-            self._since = now
 
     def _retains(self, trial: TrialMachine, pod: Pod) -> bool:
         if self.retention == "None" or not pod.is_over:

@@ -16,14 +16,17 @@ class RunnerSettings:
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
+        running_debounce: That a trial runs is written within this; one that is over by then costs a write less.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
         pause_wait: A pause waits this long for a new checkpoint.
-        cleanup_interval: Finished pods are deleted in bulk this often, or when `cleanup_batch` have gathered.
-        cleanup_batch: See there.
+        finished_pod_time: A finished pod that nobody asked to be retained is deleted after this.
+        finished_pods: Sooner, if an experiment has more of them than this: the first to end goes first.
+        cleanup_batch: Finished trials whose pods are deleted by one call, at most.
         creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
+        tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         api_backoff: Wait before an action that failed is tried again.
     """
@@ -32,13 +35,16 @@ class RunnerSettings:
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0
+    running_debounce: float = 1.0
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
     checkpoint_wait: float = 60.0
     pause_wait: float = 60.0
-    cleanup_interval: float = 5.0
+    finished_pod_time: float = 600.0
+    finished_pods: int = 2500
     cleanup_batch: int = 64
     creation_doubt: float = 30.0
     proposal_batch: int = 16
+    tell_wait: float = 2.0
     log_tries: int = 4
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -19,7 +19,7 @@ def explain_pod(trial: TrialMachine, pod: Pod, now: float) -> None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
             trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
             trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
-            trial.touch(now)
+            trial.touch(now + trial.context.settings.running_debounce)
     else:
         reason, message = _why_pending(pod)
         before = trial.status.reason

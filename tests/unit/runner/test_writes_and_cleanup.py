@@ -92,11 +92,31 @@ def names(simulation: Simulation) -> set[str]:
     return set(simulation.api.pods)
 
 
+TIDY = RunnerSettings(finished_pods=0)
+
+
 def crashed_once(retention: str) -> Simulation:
     program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
     fields = {"podRetention": retention, "failures": {"backoff": BACKOFF}}
-    simulation = Simulation(spec(**{**fields, "maxConcurrentTrials": 1}), program)
+    simulation = Simulation(spec(**{**fields, "maxConcurrentTrials": 1}), program, settings=TIDY)
     return simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 6)
+
+
+def test_finished_pods_can_be_looked_at_for_a_while() -> None:
+    simulation = Simulation(spec(maxConcurrentTrials=1), Program(steps=100, seconds=3.0))
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().state is TrialState.TERMINATED)
+    simulation.run(590.0)
+    assert "e-0-1" in names(simulation)
+    simulation.run(20.0)
+    assert "e-0-1" not in names(simulation)
+
+
+def test_when_there_are_too_many_the_first_to_end_go_first() -> None:
+    settings = RunnerSettings(finished_pods=2)
+    simulation = Simulation(spec(maxConcurrentTrials=1), settings=settings)
+    simulation.run(until=lambda: simulation.status_exists(3))
+    simulation.run(2.0)
+    assert names(simulation) & {"e-0-1", "e-1-1", "e-2-1"} <= {"e-1-1", "e-2-1"}
 
 
 def test_the_last_failed_pod_of_a_trial_is_kept() -> None:
