@@ -1,0 +1,107 @@
+"""The agent of a simulated pod: has results and checkpoints taken in, and keeps what might have to be sent again."""
+
+from __future__ import annotations
+
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
+from podtune.simulation.site import Site
+from podtune.simulation.training import Training
+
+DIGEST = "sha256:simulated"
+
+
+class Agent:
+    """Speaks for one attempt. No message is lost, but an operator that was started anew has to hear some again."""
+
+    def __init__(self, site: Site, trial: str, pod: str, attempt: str, restored: Restored) -> None:
+        """Makes an agent that has nothing to say yet.
+
+        Args:
+            site: Where its pod lives.
+            trial: Name of the trial.
+            pod: Name of the pod.
+            attempt: Its UID.
+            restored: What was restored.
+        """
+        self._site = site
+        self._trial = trial
+        self._pod = pod
+        self._attempt = attempt
+        self._restored = restored
+        self._results: list[Result] = []
+        """Those that are not durable."""
+        self._written = 0
+        self._acked = 0
+        self._uploading: dict[int, tuple[CheckpointCommit, Training]] = {}
+        self._commits: list[CheckpointCommit] = []
+        self.wants_checkpoint = False
+        """Whether the program is asked to take a checkpoint."""
+
+    def take(self, metrics: dict[str, float | int | str | bool], training: Training, *, checkpoint: bool) -> int:
+        """Takes in a result of the program's, perhaps with a checkpoint, and posts it.
+
+        Returns:
+            The result's number; its checkpoint, if it has one, is to be `uploaded` later.
+        """
+        self._written += 1
+        result = Result(self._written, self._site.clock.now, metrics, training.iteration, checkpoint)
+        self._results.append(result)
+        if checkpoint:
+            self.wants_checkpoint = False
+            uri = f"{self._site.prefix}{self._trial}/{self._attempt}/{training.iteration}"
+            commit = CheckpointCommit(training.iteration, self._written, uri, DIGEST)
+            self._uploading[self._written] = (commit, training)
+        self.post()
+        return self._written
+
+    def uploaded(self, seq: int) -> None:
+        """The checkpoint that came with a result is in the bucket."""
+        if self._upload(seq):
+            self.post()
+
+    def post(self) -> None:
+        """Posts what is not acknowledged and learns from the reply; again if the operator lacks older results."""
+        for _ in range(2):
+            acked = self._acked
+            reply = self._site.operator.post(self._trial, self._pod, self._report())
+            if reply is None:
+                return
+            self._learn(reply)
+            if self._acked >= acked:
+                return
+
+    def last_words(self, *, done: bool) -> str:
+        """The final commit, after the last uploads."""
+        for seq in list(self._uploading):
+            self._upload(seq)
+        return FinalCommit(
+            attempt=self._attempt,
+            seq=self._written,
+            acked_seq=self._acked,
+            last=self._results[-1] if self._results else None,
+            checkpoints=tuple(self._commits[-4:]),
+            restored=self._restored,
+            done=done,
+        ).to_json()
+
+    def _report(self) -> Report:
+        sent = [result for result in self._results if result.seq > self._acked]
+        return Report(self._attempt, results=tuple(sent), checkpoints=tuple(self._commits), restored=self._restored)
+
+    def _learn(self, reply: Reply) -> None:
+        self._acked = reply.acked_seq
+        if self._results and self._results[0].seq <= reply.durable_seq:
+            self._results = [result for result in self._results if result.seq > reply.durable_seq]
+        if self._commits:
+            self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
+        self.wants_checkpoint = reply.should_checkpoint
+        if reply.kept:
+            self._site.bucket.keep(self._trial, reply.kept)
+
+    def _upload(self, seq: int) -> bool:
+        found = self._uploading.pop(seq, None)
+        if found is None:
+            return False
+        commit, training = found
+        self._site.bucket.store(self._trial, commit.uri, training)
+        self._commits.append(commit)
+        return True

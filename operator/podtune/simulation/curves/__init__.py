@@ -1,0 +1,1 @@
+"""What a trial would report: curves that were measured, and curves that are computed."""

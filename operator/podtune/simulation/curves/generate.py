@@ -1,0 +1,40 @@
+"""Writes a set of curves, for trying things out and as an example of the format."""
+
+from __future__ import annotations
+
+import csv
+from typing import TextIO
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.search import Search
+from podtune.api.search_space import format_value
+from podtune.simulation.curves.base import Curves
+from podtune.simulation.curves.table import SECONDS
+from podtune.tuning.searchers import make_searcher
+
+
+def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: str, count: int, seed: int) -> None:
+    """Writes the curves of configurations drawn at random, as `table` reads them.
+
+    Args:
+        file: Where to write.
+        curves: What trials report.
+        spec: The experiment; its search space is drawn from.
+        time: Name of its time attribute.
+        count: How many configurations are drawn.
+        seed: Seeds the draws.
+    """
+    names = [parameter.name for parameter in spec.parameters]
+    search = Search(algorithm="random", max_trials=count, seed=seed)
+    searcher = make_searcher(spec.model_copy(update={"search": search}))
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*names, time, spec.objective.metric, SECONDS])
+    for number in range(count):
+        proposed = searcher.ask(number, ())
+        assert proposed is not None  # a random search is never exhausted
+        configuration = proposed.configuration
+        written = [format_value(configuration[name]) if name in configuration else "" for name in names]
+        curve = curves.curve(configuration, number)
+        for iteration in range(1, curve.length + 1):
+            value = curve.metrics(iteration)[spec.objective.metric]
+            writer.writerow([*written, iteration, f"{value:.6g}", f"{curve.seconds(iteration):.6g}"])

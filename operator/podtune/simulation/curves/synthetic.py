@@ -1,0 +1,137 @@
+"""Curves that are computed: a function says where training ends up, and a power law how it gets there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.search_space import Parameter
+from podtune.simulation.curves.base import Curve, CurveError, Curves
+from podtune.simulation.curves.functions import Function
+from podtune.simulation.curves.position import position
+from podtune.tuning.randomness import generator
+from podtune.tuning.searchers.base import Configuration
+
+NOISE = 0.1
+"""Standard deviation of what is still to be learnt, as a share of it: there is none left at the end."""
+_PROBES = 256
+
+
+class SyntheticCurves(Curves):
+    """Learning curves over a function.
+
+    After the last iteration a trial is at the function's value for its configuration. Before it, what is left to
+    learn shrinks by a power law, as learning curves do (Domhan et al., IJCAI 2015), each configuration at a speed of
+    its own: curves cross, so an early look may mislead. With a single iteration the function itself is left.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        parameters: Sequence[Parameter],
+        objective: Objective,
+        *,
+        iterations: int,
+        seconds: float,
+        seed: int,
+        noise: float = NOISE,
+    ) -> None:
+        """Makes the curves of a search space.
+
+        Args:
+            function: Where training ends up. Its dimensions are the space's first parameters, each stretched from end
+                to end; the objective is the function, or with mode max its negative.
+            parameters: The search space.
+            objective: The metric that is reported.
+            iterations: How many iterations a whole training has.
+            seconds: How long one takes.
+            seed: Seeds the noise.
+            noise: See `NOISE`.
+
+        Raises:
+            CurveError: The space has too few parameters for the function.
+        """
+        if len(parameters) < function.least:
+            raise CurveError(
+                f"{function.name} needs {function.least} parameters, the experiment has {len(parameters)}; "
+                "choose another function"
+            )
+        self._function = function
+        self._parameters = tuple(parameters)
+        self._objective = objective
+        self._sign = -1.0 if objective.mode == "max" else 1.0
+        self.iterations = iterations
+        self._seconds = seconds
+        self._seed = seed
+        self._noise = noise
+        self._least = function.minimum(len(parameters))
+        self._start = self._mean() * 2 - self._least
+
+    @property
+    @override
+    def optimum(self) -> float:
+        """The function's least value."""
+        return self._sign * self._least
+
+    @override
+    def curve(self, configuration: Configuration, trial: int) -> Curve:
+        """The curve of a trial; two trials of the same configuration differ in their noise alone."""
+        shares = [position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
+        return _SyntheticCurve(self, self._function.at(shares), _speed(shares), trial)
+
+    def value(self, end: float, speed: float, trial: int, iteration: int) -> dict[str, float]:
+        """The objective after an iteration of a training that ends at `end`."""
+        left = _left(iteration, self.iterations, speed)
+        if left and self._noise:
+            deviation = generator(self._seed, "noise", trial, iteration).gauss(0.0, self._noise)
+            left *= 1 + min(max(deviation, -0.9), 0.9)
+        return {self._objective.metric: self._sign * (end + (self._start - end) * left)}
+
+    @property
+    def seconds(self) -> float:
+        """How long an iteration takes."""
+        return self._seconds
+
+    def _mean(self) -> float:
+        """About what a configuration drawn at random ends up with."""
+        random = generator(0, "probes")
+        values = [self._function.at([random.random() for _ in self._parameters]) for _ in range(_PROBES)]
+        return math.fsum(values) / len(values)
+
+
+class _SyntheticCurve(Curve):
+    __slots__ = ("_curves", "_end", "_speed", "_trial")
+
+    def __init__(self, curves: SyntheticCurves, end: float, speed: float, trial: int) -> None:
+        self._curves = curves
+        self._end = end
+        self._speed = speed
+        self._trial = trial
+
+    @property
+    @override
+    def length(self) -> int:
+        return self._curves.iterations
+
+    @override
+    def metrics(self, iteration: int) -> Mapping[str, float]:
+        return self._curves.value(self._end, self._speed, self._trial, iteration)
+
+    @override
+    def seconds(self, iteration: int) -> float:
+        return self._curves.seconds
+
+
+def _speed(shares: Sequence[float]) -> float:
+    """The power at which a configuration learns, 0.5 to 2: smooth in the space, and no friend of its optimum."""
+    phase = sum(share * (place + 1) for place, share in enumerate(shares))
+    return 1.25 + 0.75 * math.cos(2 * math.pi * phase)
+
+
+def _left(iteration: int, iterations: int, speed: float) -> float:
+    """The share of what there is to learn that is left: 1 before the first iteration, 0 after the last."""
+    last = math.pow(iterations + 1, -speed)
+    return (math.pow(iteration + 1, -speed) - last) / (1 - last)

@@ -1,0 +1,170 @@
+"""Curves that were measured: a CSV file of what real trainings reported.
+
+One line a result, with a column for each parameter of the experiment, one for the time attribute (or for
+`training_iteration`), one for each metric, and, where it is known, one named `seconds`: how long the iteration took.
+Lines with the same parameters are one curve. A parameter that was switched off is left empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.search_space import ChoiceDomain, Parameter, format_value, parse_value
+from podtune.simulation.curves.base import Curve, CurveError, Curves
+from podtune.simulation.curves.position import position
+from podtune.trial.layout import ITERATION
+from podtune.tuning.searchers.base import Configuration
+
+SECONDS = "seconds"
+"""The column that says how long an iteration took."""
+Place = tuple[float | str, ...]
+"""A configuration: numbers by their place in the domain, choices as they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCurve(Curve):
+    """A curve of the table.
+
+    Attributes:
+        results: The metrics after each iteration.
+        durations: How long each iteration takes.
+    """
+
+    results: tuple[Mapping[str, float], ...]
+    durations: tuple[float, ...]
+
+    @property
+    @override
+    def length(self) -> int:
+        return len(self.results)
+
+    @override
+    def metrics(self, iteration: int) -> Mapping[str, float]:
+        return self.results[iteration - 1]
+
+    @override
+    def seconds(self, iteration: int) -> float:
+        return self.durations[iteration - 1]
+
+
+class MeasuredCurves(Curves):
+    """Looks up the measured configuration that is nearest to a proposed one."""
+
+    def __init__(self, parameters: Sequence[Parameter], curves: Mapping[Place, Curve], optimum: float | None) -> None:
+        """Makes a table; `read_curves` reads one."""
+        self._parameters = tuple(parameters)
+        self._curves = curves
+        self._optimum = optimum
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+    @property
+    @override
+    def optimum(self) -> float | None:
+        """The best value of the objective anywhere in the table."""
+        return self._optimum
+
+    @override
+    def curve(self, configuration: Configuration, trial: int) -> Curve:
+        """The curve of the nearest configuration, the first in the file among equals.
+
+        Distances are Euclidean, each parameter going from 0 to 1 in its own scale; other choices are 1 apart.
+        """
+        wanted = _place(self._parameters, configuration)
+        exact = self._curves.get(wanted)
+        return exact if exact is not None else self._curves[min(self._curves, key=lambda place: _apart(wanted, place))]
+
+
+def read_curves(
+    lines: Iterable[str], parameters: Sequence[Parameter], objective: Objective, *, time: str, seconds: float
+) -> MeasuredCurves:
+    """Reads a table.
+
+    Args:
+        lines: Lines of the CSV file.
+        parameters: The experiment's search space.
+        objective: Its objective.
+        time: Its time attribute.
+        seconds: How long an iteration takes where the file doesn't say.
+
+    Raises:
+        CurveError: It is not a table of this experiment's curves.
+    """
+    reader = csv.DictReader(lines)
+    columns = reader.fieldnames or []
+    wanted = [*(parameter.name for parameter in parameters), objective.metric]
+    missing = [name for name in wanted if name not in columns]
+    clock = next((name for name in (time, ITERATION) if name in columns), None)
+    if missing or clock is None:
+        names = ", ".join(missing) or time
+        raise CurveError(f"the curves lack the column {names}; they have {', '.join(columns) or 'none'}")
+    rows: dict[Place, list[tuple[float, dict[str, float]]]] = {}
+    for row in reader:
+        numbers = _Row(row, reader.line_num)
+        place = _place(parameters, numbers.configuration(parameters))
+        metrics = {name: numbers.number(name) for name in columns if name not in wanted[:-1] and row[name]}
+        if clock not in metrics or objective.metric not in metrics:
+            raise CurveError(f"line {reader.line_num}: {clock} or {objective.metric} is empty; remove or complete it")
+        rows.setdefault(place, []).append((metrics[clock], metrics))
+    if not rows:
+        raise CurveError("the curves have no line besides the header; give at least one result")
+    values = [metrics[objective.metric] for curve in rows.values() for _, metrics in curve]
+    known = [value for value in values if not math.isnan(value)]
+    best = max if objective.mode == "max" else min
+    return MeasuredCurves(
+        parameters,
+        {place: _measured(sorted(curve, key=lambda pair: pair[0]), seconds) for place, curve in rows.items()},
+        best(known) if known else None,
+    )
+
+
+class _Row:
+    """A line of the file, with its number for what is wrong with it."""
+
+    def __init__(self, cells: Mapping[str, str | None], line: int) -> None:
+        self._cells = cells
+        self._line = line
+
+    def number(self, name: str) -> float:
+        try:
+            return float(self._cells[name] or "")
+        except ValueError:
+            raise CurveError(f"line {self._line}: {name} is {self._cells[name]!r}, which is no number") from None
+
+    def configuration(self, parameters: Sequence[Parameter]) -> Configuration:
+        written = {parameter.name: self._cells[parameter.name] for parameter in parameters}
+        try:
+            return {p.name: parse_value(p, value) for p in parameters if (value := written[p.name])}
+        except ValueError as error:
+            raise CurveError(f"line {self._line}: {error}; correct it or remove the line") from error
+
+
+def _measured(curve: Sequence[tuple[float, dict[str, float]]], seconds: float) -> MeasuredCurve:
+    durations = tuple(metrics.pop(SECONDS, seconds) for _, metrics in curve)
+    return MeasuredCurve(tuple(metrics for _, metrics in curve), durations)
+
+
+def _place(parameters: Sequence[Parameter], configuration: Configuration) -> Place:
+    place: list[float | str] = []
+    for parameter in parameters:
+        value = configuration.get(parameter.name)
+        if value is None or isinstance(parameter.domain, ChoiceDomain):
+            place.append("" if value is None else f"={format_value(value)}")
+        else:
+            place.append(position(parameter, value))
+    return tuple(place)
+
+
+def _apart(one: Place, other: Place) -> float:
+    """The square of the distance between two configurations."""
+    total = 0.0
+    for a, b in zip(one, other, strict=True):
+        total += (a - b) ** 2 if isinstance(a, float) and isinstance(b, float) else float(a != b)
+    return total

@@ -1,0 +1,56 @@
+"""The API server of a simulation: the objects of one experiment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.model import ApiModel
+from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.runner.records import Experiment, Trial
+from podtune.simulation.pod import SimulatedPod
+
+ModelT = TypeVar("ModelT", bound=ApiModel)
+
+
+@dataclass(slots=True)
+class Objects:
+    """Holds the objects as they were written last.
+
+    Attributes:
+        trials: By name.
+        pods: By name; those that are gone are taken out.
+    """
+
+    experiment: Experiment
+    trials: dict[str, Trial] = field(default_factory=dict)
+    pods: dict[str, SimulatedPod] = field(default_factory=dict)
+
+    def create_trial(self, name: str, spec: TrialSpec) -> Trial:
+        """Makes a Trial; one that is there stays as it is."""
+        return self.trials.setdefault(name, Trial(name, f"{name}-uid", 1, 1, spec, TrialStatus()))
+
+    def write_trial(self, name: str, status: TrialStatus) -> Trial:
+        """Writes a Trial's status."""
+        known = self.trials[name]
+        trial = self.trials[name] = replace(known, version=known.version + 1, status=status)
+        return trial
+
+    def write_experiment(self, status: ExperimentStatus) -> Experiment:
+        """Writes the Experiment's status."""
+        self.experiment = replace(self.experiment, version=self.experiment.version + 1, status=status)
+        return self.experiment
+
+    def reload(self) -> None:
+        """Reads every Trial back as an API server returns it: maps sorted by their keys, defaults left out."""
+        for name, trial in self.trials.items():
+            self.trials[name] = replace(
+                trial, spec=_written_and_read(trial.spec), status=_written_and_read(trial.status)
+            )
+
+
+def _written_and_read(model: ModelT) -> ModelT:
+    written = json.dumps(model.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=True)
+    return type(model).model_validate_json(written)

@@ -1,0 +1,177 @@
+"""A trial's pod, from its creation to its end; its program follows a curve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from podtune.protocol.messages import Restored
+from podtune.runner.actions import CreatePod
+from podtune.runner.records import ContainerEnd, Pod, PodPhase
+from podtune.simulation.agent import Agent
+from podtune.simulation.clock import NEVER
+from podtune.simulation.site import Site
+from podtune.simulation.training import advance, fresh, resumed
+from podtune.trial.layout import ITERATION
+from podtune.tuning.randomness import generator
+from podtune.tuning.searchers.base import Configuration
+
+NODE = "simulated"
+SECONDS_AN_HOUR = 3600.0
+CRASHED = ContainerEnd("trial", 1, "Error")
+KILLED = ContainerEnd("trial", 143, "Error")
+VARIATION = 0.2
+"""Pods take longer or shorter to start by up to this share, so that trials don't go in step."""
+
+
+class _Stage(Enum):
+    WAITING = "for its GPUs"
+    STARTING = "its image is pulled, its checkpoint restored"
+    TRAINING = "the program runs"
+    ENDED = "nothing runs any more"
+
+
+class SimulatedPod:
+    """One attempt of a trial."""
+
+    def __init__(self, site: Site, action: CreatePod, record: Pod, configuration: Configuration, gpus: float) -> None:
+        """Makes a pod; `enter` has it wait for its GPUs.
+
+        Args:
+            site: Where it lives.
+            action: What the operator asked for.
+            record: The pod as the API server has it.
+            configuration: What it trains with.
+            gpus: How many it needs.
+        """
+        self._site = site
+        self.record = record
+        self.gpus = gpus
+        self._stage = _Stage.WAITING
+        self._random = generator(site.seed, "pod", record.name)
+        self._curve = site.curves.curve(configuration, action.spec.index)
+        found = site.bucket.restore(action.restore)
+        self._training = resumed(found[1], configuration) if found else fresh(configuration)
+        restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
+        self.agent = Agent(site, record.trial, record.name, record.uid, restored)
+        self._restores = found is not None
+        self._fails_at = NEVER
+
+    @property
+    def is_training(self) -> bool:
+        """Whether its program runs."""
+        return self._stage is _Stage.TRAINING
+
+    @property
+    def iteration(self) -> int:
+        """Iterations of the training so far, over all attempts."""
+        return self._training.iteration
+
+    def enter(self) -> None:
+        """Waits for its GPUs, if it has to."""
+        self._site.gpus.take(self.gpus, self.record.name, self._start)
+
+    def delete(self) -> None:
+        """Somebody asks for its deletion: it is gone after its grace period, or at once where nothing runs."""
+        if self.record.deleting or self.record.gone:
+            return
+        if self._stage is _Stage.WAITING:
+            self._site.gpus.leave(self.record.name)
+        if self._stage in (_Stage.WAITING, _Stage.ENDED):
+            self._change(gone=True)
+            return
+        self._change(deleting=True, interrupted=True)
+        self._terminate()
+
+    def resend(self) -> None:
+        """Its agent finds an operator that was started anew."""
+        if self._stage is _Stage.TRAINING:
+            self.agent.post()
+
+    def _start(self) -> None:
+        self._stage = _Stage.STARTING
+        model = self._site.model
+        seconds = (model.pod_start + model.restore * self._restores) * self._random.uniform(
+            1 - VARIATION, 1 + VARIATION
+        )
+        self._site.clock.after(seconds, self._begin)
+
+    def _begin(self) -> None:
+        if self._stage is not _Stage.STARTING or self.record.deleting:
+            return
+        self._stage = _Stage.TRAINING
+        model = self._site.model
+        rate = model.crashes_per_hour + model.disruptions_per_hour
+        if rate > 0:
+            self._fails_at = self._site.clock.now + self._random.expovariate(rate / SECONDS_AN_HOUR)
+        self._change(phase=PodPhase.RUNNING, training=True, started=self._site.clock.now, node=NODE)
+        self._go_on()
+
+    # The program
+
+    def _go_on(self) -> None:
+        """On to the next iteration, the end of the program, or a failure, whichever comes first."""
+        clock = self._site.clock
+        if self._training.iteration >= self._curve.length:
+            self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
+            return
+        seconds = self._curve.seconds(self._training.iteration + 1)
+        if clock.now + seconds > self._fails_at:
+            clock.after(self._fails_at - clock.now, self._fail)
+        else:
+            clock.after(seconds, self._iterate)
+
+    def _iterate(self) -> None:
+        if self._stage is not _Stage.TRAINING or self.record.deleting:
+            return
+        self._training, reported = advance(self._training, self._curve, self._site.metric)
+        iteration = self._training.iteration
+        metrics: dict[str, float | int | str | bool] = {ITERATION: iteration}
+        metrics.setdefault(self._site.time_attribute, iteration)
+        metrics |= reported
+        every = self._site.model.checkpoint_every
+        due = (every > 0 and iteration % every == 0) or self.agent.wants_checkpoint
+        checkpoint = due and self._site.prefix != ""
+        self._site.course.reported(self.record.trial, iteration, metrics)
+        seq = self.agent.take(metrics, self._training, checkpoint=checkpoint)
+        if checkpoint:
+            self._site.clock.after(self._site.model.checkpoint, lambda: self._uploaded(seq))
+        self._go_on()
+
+    def _uploaded(self, seq: int) -> None:
+        if self._stage is _Stage.TRAINING:
+            self.agent.uploaded(seq)
+
+    def _fail(self) -> None:
+        if self._stage is not _Stage.TRAINING or self.record.deleting:
+            return
+        model = self._site.model
+        rate = model.crashes_per_hour + model.disruptions_per_hour
+        if self._random.random() * rate < model.crashes_per_hour:
+            self._finish(PodPhase.FAILED, CRASHED, done=False)
+            return
+        self._change(disruption="EvictionByEvictionAPI: the node is drained", deleting=True, interrupted=True)
+        self._terminate()
+
+    # Its end
+
+    def _terminate(self) -> None:
+        """SIGTERM, the agent's last words, and the pod is gone."""
+
+        def end() -> None:
+            if self._stage is not _Stage.ENDED:
+                ends = KILLED if self._stage is _Stage.TRAINING else None
+                self._finish(PodPhase.FAILED, ends, done=False)
+            self._change(gone=True)
+
+        self._site.clock.after(self._site.model.pod_stop, end)
+
+    def _finish(self, phase: PodPhase, end: ContainerEnd | None, *, done: bool) -> None:
+        words = self.agent.last_words(done=done) if self._stage is _Stage.TRAINING else ""
+        self._stage = _Stage.ENDED
+        self._change(phase=phase, ends=(end,) if end else (), agent_message=words)
+        self._site.gpus.give_back(self.gpus)
+
+    def _change(self, **changes: object) -> None:
+        self.record = replace(self.record, version=self.record.version + 1, **changes)  # type: ignore[arg-type]
+        self._site.operator.pod_changed(self.record)

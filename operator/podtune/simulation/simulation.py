@@ -1,0 +1,253 @@
+"""Runs an experiment in virtual time: the operator's state machine, and an API server and a cluster in memory.
+
+Whatever the machine asks for is carried out at once and in order, and it is asked again until it wants nothing more;
+then time goes on to the next thing that happens in a pod, or to when the machine wants to be asked. The cost of an
+event does not depend on how many trials there are, save for what the searcher takes to think.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.gpus import requested_gpus
+from podtune.api.search_space import parse_value
+from podtune.api.trial import TrialSpec
+from podtune.protocol.messages import Reply, Report
+from podtune.runner import actions
+from podtune.runner.actions import (
+    DONE,
+    Action,
+    CreatePod,
+    CreateTrial,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    FetchLogs,
+    Logs,
+    Propose,
+    Verdict,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
+from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
+from podtune.runner.records import Experiment, Pod
+from podtune.runner.settings import RunnerSettings
+from podtune.simulation.bucket import Bucket
+from podtune.simulation.clock import NEVER, START, Clock
+from podtune.simulation.cluster import ClusterModel, Gpus
+from podtune.simulation.course import Course, Outcome
+from podtune.simulation.curves.base import Curves
+from podtune.simulation.objects import Objects
+from podtune.simulation.pod import SimulatedPod
+from podtune.simulation.searcher import InformedSearcher
+from podtune.simulation.site import Site
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.searchers.base import Configuration, NoConfiguration
+
+UID = "simulated"
+SETTINGS = RunnerSettings(result_debounce=60.0, experiment_debounce=60.0)
+"""Times of the operator: results that nothing depends on are written less often, which changes no decision."""
+
+
+class SimulationError(Exception):
+    """The experiment can't go on; the text says why."""
+
+
+class Simulation:
+    """One experiment, from its creation to its end."""
+
+    def __init__(
+        self,
+        spec: ExperimentSpec,
+        curves: Curves,
+        model: ClusterModel | None = None,
+        *,
+        name: str = "simulated",
+        seed: int = 0,
+        settings: RunnerSettings = SETTINGS,
+    ) -> None:
+        """Sets up the experiment.
+
+        Args:
+            spec: What is asked for.
+            curves: What trials report.
+            model: What the cluster is like.
+            name: Name of the Experiment.
+            seed: Seeds the cluster's failures and delays; the experiment's own draws have the manifest's seed.
+            settings: Times of the operator.
+
+        Raises:
+            SimulationError: A trial needs more GPUs than there are.
+        """
+        model = model or ClusterModel()
+        self._spec = spec
+        self._settings = settings
+        self._gpus_a_trial = requested_gpus(spec.trial_template.spec) or 1.0
+        if model.gpus is not None and self._gpus_a_trial > model.gpus:
+            raise SimulationError(
+                f"a trial needs {self._gpus_a_trial:g} GPUs, the cluster has {model.gpus:g}; give it more"
+            )
+        store = spec.checkpoints.store
+        self._clock = Clock()
+        gpus = Gpus(self._clock, model.gpus)
+        self._course = Course(spec.objective, self._clock, gpus)
+        self._site = Site(
+            clock=self._clock,
+            model=model,
+            gpus=gpus,
+            bucket=Bucket(),
+            operator=self,
+            curves=curves,
+            course=self._course,
+            metric=spec.objective.metric,
+            time_attribute=make_scheduler(spec).time_attribute,
+            prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
+            seed=seed,
+        )
+        self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
+        self._machine = self._boot()
+        self._searcher = InformedSearcher(spec)
+        self._wake = START
+        self.events = 0
+        """How many things have happened so far."""
+
+    @property
+    def bucket(self) -> Bucket:
+        """The checkpoints."""
+        return self._site.bucket
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the experiment has ended."""
+        state = self._objects.experiment.status.state
+        return state is not None and state.is_finished
+
+    def run(self) -> Outcome:
+        """Runs the experiment to its end.
+
+        Raises:
+            SimulationError: It comes to a standstill before.
+        """
+        while not self.is_over:
+            self.step()
+        return self.outcome
+
+    def step(self) -> None:
+        """Goes on to the next thing that happens, and has the operator do what is to be done then.
+
+        Raises:
+            SimulationError: Nothing more will happen.
+        """
+        if self._wake == self._clock.next == NEVER:
+            message = self._objects.experiment.status.message
+            raise SimulationError(f"nothing more will happen, and the experiment has not ended: {message}")
+        self.events += 1
+        if self._wake < self._clock.next:
+            self._clock.skip(max(self._wake, self._clock.now))
+        else:
+            self._clock.step()
+        self._decide()
+
+    def restart(self) -> None:
+        """Kills the operator and starts it again: it knows what the objects record, and what agents tell it again."""
+        self._objects.reload()
+        self._machine = self._boot()
+        self._searcher = InformedSearcher(self._spec)
+        for pod in list(self._objects.pods.values()):
+            pod.resend()
+        self._decide()
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it has gone so far."""
+        trials = self._objects.trials.values()
+        return Outcome(
+            status=self._objects.experiment.status,
+            trials=tuple(sorted(trials, key=lambda trial: trial.spec.index)),
+            improvements=tuple(self._course.improvements),
+            decisions=tuple(self._course.decisions),
+            results=self._course.results,
+            seconds=self._course.seconds,
+            gpu_hours=self._site.gpus.hours,
+            optimum=self._site.curves.optimum,
+        )
+
+    # What happens in the cluster
+
+    def pod_changed(self, pod: Pod) -> None:
+        """The operator sees a new version of a pod."""
+        if pod.gone:
+            del self._objects.pods[pod.name]
+        self._machine.pod_seen(pod)
+
+    def post(self, trial: str, pod: str, report: Report) -> Reply | None:
+        """The operator hears an agent."""
+        answer = self._machine.report(trial, pod, report, self._clock.now)
+        return None if isinstance(answer, Unaccepted) else answer
+
+    # The operator
+
+    def _boot(self) -> ExperimentMachine:
+        objects = self._objects
+        pods = [pod.record for pod in objects.pods.values()]
+        return ExperimentMachine(objects.experiment, list(objects.trials.values()), pods, self._settings)
+
+    def _decide(self) -> None:
+        while True:
+            plan = self._machine.decide(self._clock.now)
+            if not plan.actions:
+                self._wake = plan.wake
+                return
+            for action in plan.actions:
+                outcome = self._carry_out(action)
+                self._machine.landed(action, outcome, self._clock.now)
+
+    def _carry_out(self, action: Action) -> actions.Outcome:
+        objects = self._objects
+        match action:
+            case Propose():
+                return self._propose(action)
+            case CreateTrial():
+                self._machine.trial_seen(objects.create_trial(action.name, action.spec))
+            case CreatePod():
+                self._create_pod(action)
+            case DeletePod():
+                if action.name in objects.pods:
+                    objects.pods[action.name].delete()
+            case DeleteFinishedPods():
+                for pod in [pod for pod in objects.pods.values() if pod.record.trial in action.trials]:
+                    pod.delete()
+            case FetchLogs():
+                return actions.Outcome(Verdict.DONE, logs=Logs())
+            case WriteTrialStatus():
+                before = objects.trials[action.name].status
+                self._course.recorded(action.name, before, action.status)
+                self._machine.trial_seen(objects.write_trial(action.name, action.status))
+            case WriteExperimentStatus():
+                self._machine.experiment_seen(objects.write_experiment(action.status))
+            case EmitEvent():
+                pass
+            case _:
+                assert_never(action)
+        return DONE
+
+    def _propose(self, action: Propose) -> actions.Outcome:
+        try:
+            return actions.Outcome(Verdict.DONE, proposals=self._searcher.answer(action))
+        except NoConfiguration as error:
+            raise SimulationError(f"no configuration can be proposed: {error}") from error
+
+    def _create_pod(self, action: CreatePod) -> None:
+        record = Pod(
+            action.name, f"{action.name}-uid", action.trial, action.attempt, version=1, trial_uid=action.trial_uid
+        )
+        configuration = self._configuration(action.spec)
+        pod = SimulatedPod(self._site, action, record, configuration, self._gpus_a_trial)
+        self._objects.pods[action.name] = pod
+        self._machine.pod_seen(record)
+        pod.enter()
+
+    def _configuration(self, spec: TrialSpec) -> Configuration:
+        written = spec.parameters
+        return {p.name: parse_value(p, written[p.name]) for p in self._spec.parameters if p.name in written}

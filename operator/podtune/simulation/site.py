@@ -1,0 +1,51 @@
+"""Where pods live: all that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from podtune.protocol.messages import Reply, Report
+from podtune.runner.records import Pod
+from podtune.simulation.bucket import Bucket
+from podtune.simulation.clock import Clock
+from podtune.simulation.cluster import ClusterModel, Gpus
+from podtune.simulation.course import Course
+from podtune.simulation.curves.base import Curves
+
+
+class Operator(Protocol):
+    """Who watches pods and hears agents."""
+
+    def pod_changed(self, pod: Pod) -> None:
+        """There is a new version of a pod."""
+
+    def post(self, trial: str, pod: str, report: Report) -> Reply | None:
+        """An agent posts; None where it is told that its attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A simulated cluster.
+
+    Attributes:
+        operator: Who is told of what happens in it.
+        curves: What trials report.
+        course: Where it is noted that they did.
+        metric: The objective's metric.
+        time_attribute: The metric that counts a trial's progress.
+        prefix: What the URIs of checkpoints begin with; empty where there is no store.
+        seed: Seeds failures and the variation of start times.
+    """
+
+    clock: Clock
+    model: ClusterModel
+    gpus: Gpus
+    bucket: Bucket
+    operator: Operator
+    curves: Curves
+    course: Course
+    metric: str
+    time_attribute: str
+    prefix: str
+    seed: int

@@ -1,0 +1,232 @@
+"""What simulated trials report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from podtune.api.objective import Objective
+from podtune.api.search_space import Parameter, parse_value
+from podtune.simulation.curves.base import Curve, CurveError
+from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.generate import write_curves
+from podtune.simulation.curves.position import position
+from podtune.simulation.curves.synthetic import SyntheticCurves
+from podtune.simulation.curves.table import MeasuredCurves, read_curves
+from podtune.simulation.training import Training, advance, fresh, resumed
+from tests.unit.tuning.manifests import experiment, parameters
+
+RATE = {"name": "rate", "float": {"min": 0.001, "max": 0.1, "scale": "log"}}
+WIDTH = {"name": "width", "int": {"min": 10, "max": 110}}
+KIND = {"name": "kind", "choice": {"values": ["a", "b", "c"]}}
+LOSS = Objective(metric="loss", mode="min")
+
+
+def unit_cube(dimensions: int) -> list[Parameter]:
+    return parameters(*({"name": f"x{i}", "float": {"min": 0, "max": 1}} for i in range(dimensions)))
+
+
+@pytest.mark.parametrize(
+    ("name", "dimensions", "where"),
+    [
+        ("sphere", 3, [0.5] * 3),
+        ("ackley", 3, [0.5] * 3),
+        ("rastrigin", 3, [0.5] * 3),
+        ("rosenbrock", 4, [(1 + 2.048) / 4.096] * 4),
+        ("styblinski-tang", 4, [(5 - 2.9035340276126953) / 10] * 4),
+        ("branin", 2, [(math.pi + 5) / 15, 2.275 / 15]),
+        ("hartmann6", 6, [0.2016895, 0.1500107, 0.4768740, 0.2753324, 0.3116516, 0.6573005]),
+    ],
+)
+def test_a_function_is_least_where_the_literature_says(name: str, dimensions: int, where: list[float]) -> None:
+    function = FUNCTIONS[name]
+    assert function.at(where) == pytest.approx(function.minimum(dimensions), abs=1e-6)
+    assert function.at([share + 0.01 for share in where]) > function.minimum(dimensions)
+
+
+def test_every_function_is_covered() -> None:
+    assert len(FUNCTIONS) == 7
+
+
+@pytest.mark.parametrize(
+    ("manifest", "value", "share"),
+    [
+        (RATE, 0.001, 0.0),
+        (RATE, 0.01, 0.5),
+        (RATE, 0.1, 1.0),
+        (RATE, 7.0, 1.0),
+        (WIDTH, 60, 0.5),
+        (KIND, "b", 0.5),
+        (KIND, "c", 1.0),
+        (KIND, None, 0.5),
+        ({"name": "fixed", "int": {"min": 3, "max": 3}}, 3, 0.5),
+    ],
+)
+def test_a_value_lies_in_its_domain(manifest: dict[str, Any], value: Any, share: float) -> None:
+    assert position(parameters(manifest)[0], value) == pytest.approx(share)
+
+
+class TestSynthetic:
+    def curves(self, mode: str = "min", **options: Any) -> SyntheticCurves:
+        objective = Objective.model_validate({"metric": "loss", "mode": mode})
+        settings = {"iterations": 27, "seconds": 60.0, "seed": 0, **options}
+        return SyntheticCurves(FUNCTIONS["branin"], unit_cube(2), objective, **settings)
+
+    def test_training_ends_up_at_the_function(self) -> None:
+        curve = self.curves().curve({"x0": 0.25, "x1": 0.75}, 0)
+        assert curve.length == 27
+        assert curve.metrics(27)["loss"] == pytest.approx(FUNCTIONS["branin"].at([0.25, 0.75]))
+
+    def test_maximising_turns_it_round(self) -> None:
+        down, up = (self.curves(mode).curve({"x0": 0.25, "x1": 0.75}, 0) for mode in ("min", "max"))
+        assert [up.metrics(i)["loss"] for i in (1, 9, 27)] == [-down.metrics(i)["loss"] for i in (1, 9, 27)]
+        assert self.curves("max").optimum == -self.curves("min").optimum
+
+    def test_without_noise_it_only_gets_better_and_slower(self) -> None:
+        curve = self.curves(noise=0.0).curve({"x0": 0.5427, "x1": 0.1517}, 0)
+        values = [curve.metrics(i)["loss"] for i in range(1, 28)]
+        gains = [a - b for a, b in pairwise(values)]
+        assert all(gain > 0 for gain in gains)
+        assert gains == sorted(gains, reverse=True)
+
+    def test_noise_is_the_trials_own_and_gone_in_the_end(self) -> None:
+        one, other = (self.curves().curve({"x0": 0.25, "x1": 0.75}, trial) for trial in (0, 1))
+        assert one.metrics(3) != other.metrics(3)
+        assert one.metrics(3) == one.metrics(3)
+        assert one.metrics(27) == other.metrics(27)
+
+    def test_an_early_look_may_mislead(self) -> None:
+        curves = self.curves(noise=0.0)
+        trained = [curves.curve({"x0": i / 7, "x1": j / 7}, 0) for i in range(8) for j in range(8)]
+        early = sorted(range(64), key=lambda i: trained[i].metrics(1)["loss"])
+        late = sorted(range(64), key=lambda i: trained[i].metrics(27)["loss"])
+        assert early[:16] != late[:16]
+        assert len(set(early[:16]) & set(late[:16])) > 8  # but it tells something
+
+    def test_no_optimum_is_better_than_the_functions_least_value(self) -> None:
+        curves = self.curves()
+        assert curves.optimum == pytest.approx(0.397887, abs=1e-6)
+        drawn = [curves.curve({"x0": i / 9, "x1": j / 9}, 0) for i in range(10) for j in range(10)]
+        assert min(curve.metrics(27)["loss"] for curve in drawn) >= curves.optimum
+
+    def test_a_space_with_too_few_parameters_is_refused(self) -> None:
+        with pytest.raises(CurveError, match="hartmann6 needs 6 parameters, the experiment has 2; choose another"):
+            SyntheticCurves(FUNCTIONS["hartmann6"], unit_cube(2), LOSS, iterations=1, seconds=1, seed=0)
+
+
+TABLE = """rate,width,kind,epoch,loss,accuracy,seconds
+0.01,60,a,1,0.9,0.1,10
+0.01,60,a,2,0.5,0.4,11
+0.01,60,b,2,0.4,0.4,13
+0.01,60,b,1,0.8,0.2,12
+0.1,110,b,1,nan,0.2,
+"""
+
+
+def table(text: str = TABLE) -> MeasuredCurves:
+    return read_curves(text.splitlines(), parameters(RATE, WIDTH, KIND), LOSS, time="epoch", seconds=60)
+
+
+class TestTable:
+    def test_reads_the_curve_of_each_configuration_in_the_order_of_time(self) -> None:
+        curves = table()
+        assert len(curves) == 3
+        curve = curves.curve({"rate": 0.01, "width": 60, "kind": "b"}, 0)
+        assert [dict(curve.metrics(i)) for i in (1, 2)] == [
+            {"epoch": 1, "loss": 0.8, "accuracy": 0.2},
+            {"epoch": 2, "loss": 0.4, "accuracy": 0.4},
+        ]
+        assert [curve.seconds(1), curve.seconds(2)] == [12, 13]
+
+    def test_the_nearest_configuration_stands_for_one_that_was_not_measured(self) -> None:
+        curve = table().curve({"rate": 0.08, "width": 100, "kind": "b"}, 0)
+        assert math.isnan(curve.metrics(1)["loss"])
+        assert curve.seconds(1) == 60
+        assert table().curve({"rate": 0.08, "width": 70, "kind": "a"}, 0).seconds(1) == 10
+
+    def test_the_optimum_is_the_best_value_anywhere(self) -> None:
+        assert table().optimum == 0.4
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            ("loss", "cost", "the curves lack the column loss; they have rate, width, kind, epoch, cost"),
+            ("epoch", "step", "the curves lack the column epoch"),
+            ("0.9,0.1", "x,0.1", "line 2: loss is 'x', which is no number"),
+            ("0.9,0.1", ",0.1", "line 2: epoch or loss is empty; remove or complete it"),
+            ("0.01,60,a,2", "0.01,60,z,2", "line 3: 'z' is not one of the values of parameter 'kind'; correct it"),
+        ],
+    )
+    def test_a_mistake_is_named(self, old: str, new: str, problem: str) -> None:
+        with pytest.raises(CurveError, match=problem):
+            table(TABLE.replace(old, new))
+
+    def test_an_empty_file_is_refused(self) -> None:
+        with pytest.raises(CurveError, match="no line besides the header"):
+            table(TABLE.splitlines()[0])
+
+    def test_generated_curves_can_be_read_back(self) -> None:
+        spec = experiment(objective={"metric": "loss", "mode": "min"})
+        curves = SyntheticCurves(
+            FUNCTIONS["ackley"], spec.parameters, spec.objective, iterations=5, seconds=30, seed=1, noise=0
+        )
+        file = io.StringIO()
+        write_curves(file, curves, spec, time="epoch", count=20, seed=3)
+        rows = list(csv.DictReader(file.getvalue().splitlines()))
+        assert len(rows) == 20 * 5
+        measured = read_curves(file.getvalue().splitlines(), spec.parameters, spec.objective, time="epoch", seconds=1)
+        assert len(measured) == 20
+        written = {p.name: rows[0][p.name] for p in spec.parameters}
+        configuration = {p.name: parse_value(p, written[p.name]) for p in spec.parameters}
+        assert measured.curve(configuration, 0).metrics(5)["loss"] == pytest.approx(
+            curves.curve(configuration, 0).metrics(5)["loss"], rel=1e-5
+        )
+
+
+class Ramp(Curve):
+    """Falls from 10 to its end in ten iterations."""
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+
+    @property
+    def length(self) -> int:
+        return 10
+
+    def metrics(self, iteration: int) -> dict[str, float]:
+        return {"loss": 10 + (self.end - 10) * iteration / 10}
+
+    def seconds(self, iteration: int) -> float:
+        return 1.0
+
+
+class TestTraining:
+    def train(self, training: Training, curve: Curve, iterations: int) -> Training:
+        for _ in range(iterations):
+            training, _ = advance(training, curve, "loss")
+        return training
+
+    def test_goes_along_the_curve(self) -> None:
+        training, reported = advance(fresh({"x": 1}), Ramp(0), "loss")
+        assert (training.iteration, reported) == (1, {"loss": 9})
+
+    def test_goes_on_from_a_checkpoint_of_the_same_configuration_along_the_curve(self) -> None:
+        checkpoint = self.train(fresh({"x": 1}), Ramp(0), 4)
+        assert self.train(resumed(checkpoint, {"x": 1}), Ramp(0), 6).value == 0
+
+    def test_a_clone_keeps_what_its_donor_has_learnt_and_ends_where_its_own_configuration_leads(self) -> None:
+        donor = self.train(fresh({"x": 1}), Ramp(0), 5)
+        clone, reported = advance(resumed(donor, {"x": 2}), Ramp(2), "loss")
+        assert donor.value == 5
+        assert 2 < clone.value < 5
+        assert reported["loss"] == clone.value
+        assert self.train(clone, Ramp(2), 4).value == pytest.approx(2)
+
+    def test_a_clone_with_a_bad_configuration_forgets(self) -> None:
+        donor = self.train(fresh({"x": 1}), Ramp(0), 5)
+        assert self.train(resumed(donor, {"x": 2}), Ramp(20), 1).value > donor.value
