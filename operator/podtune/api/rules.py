@@ -285,8 +285,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 " || (has(self.checkpoints) && has(self.checkpoints.store))"
             ),
             message=(
-                f"{', '.join(RESUMING)} resume trials from checkpoints; give checkpoints.store a bucket, or use another "
-                "scheduler such as asha"
+                f"{', '.join(RESUMING)} resume trials from checkpoints; give checkpoints.store a bucket, "
+                "or use another scheduler such as asha"
             ),
             field=".checkpoints",
         ),

@@ -17,11 +17,13 @@ from podtune.api.rules import RULES
 Schema = dict[str, Any]
 
 PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
 _KEPT = frozenset(
     {
         *("default", "description", "enum", "format", "required", "type"),
         *("maximum", "minimum", "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"),
         *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-validations"),
+        INT_OR_STRING,
     }
 )
 _TRANSLATED = frozenset(
@@ -74,6 +76,8 @@ class _Translation:
             case "number":
                 result["format"] = "double"
             case "string" | "boolean":
+                pass
+            case None if INT_OR_STRING in node:
                 pass
             case other:
                 raise TypeError(f"a structural schema can't say the type {other!r} of {node!r}")
