@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from podtune.api.conditions import Condition
+from podtune.api.dependencies import Dependencies
+from podtune.api.expression import ExpressionText
 from podtune.api.gpus import requested_gpus
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
@@ -202,6 +204,14 @@ class ExperimentSpec(ApiModel):
         description="The search space, one entry a parameter.",
         json_schema_extra=keyed_by("name"),
     )
+    constraints: list[ExpressionText] = Field(
+        default_factory=list,
+        max_length=32,
+        description=(
+            "What every configuration has to hold, such as batch_size * workers <= 1024; one that does not is never "
+            "proposed. A constraint on a parameter that a configuration does not have says nothing about it."
+        ),
+    )
     search: Search = Field(description="How configurations are proposed.")
     scheduler: Scheduler = Field(
         default_factory=lambda: Scheduler(fifo=FifoSettings()), description="Which trials go on."
@@ -228,6 +238,7 @@ class ExperimentSpec(ApiModel):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
+        Dependencies(self.parameters).constraints(self.constraints)
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
             check_secret_references(self.trial_template.spec, store.credentials_secret)

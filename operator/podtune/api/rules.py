@@ -23,7 +23,7 @@ from podtune.api.scheduler import (
     Scheduler,
 )
 from podtune.api.search import Search
-from podtune.api.search_space import FloatDomain, IntDomain, Parameter
+from podtune.api.search_space import KINDS, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Parameter
 from podtune.api.stop import (
     CostBudget,
     ExperimentCriterion,
@@ -94,6 +94,14 @@ _INTERVAL = Rule(
 )
 
 
+_TRUNCATION = Rule(
+    rule="!has(self.min) || !has(self.max) || self.min < self.max",
+    message="min is not below max; change one, or use fixed",
+    expression="'min %s is not below max %s; change one, or use fixed'.format([self.min, self.max])",
+    field=".min",
+)
+
+
 def _step_without_log(condition: str) -> Rule:
     return Rule(
         rule=f"self.scale != 'log' || {condition}",
@@ -154,15 +162,16 @@ _RESUMES = " || ".join(f"has(self.{name})" for name in RESUMING)
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
     IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
+    NormalDomain: (_TRUNCATION,),
+    LogNormalDomain: (_TRUNCATION,),
     Parameter: (
         Rule(
-            rule="[has(self.float), has(self.int), has(self.choice)].exists_one(given, given)",
-            message="a parameter needs exactly one of float, int, choice",
+            rule=f"[{', '.join(f'has(self.{kind})' for kind in KINDS)}].exists_one(given, given)",
+            message=f"a parameter needs exactly one of {', '.join(KINDS)}",
             expression=(
-                "'parameter ' + self.name + ' needs exactly one of float, int, choice; found '"
-                " + (has(self.float) ? 'float ' : '') + (has(self.int) ? 'int ' : '')"
-                " + (has(self.choice) ? 'choice' : '')"
-                " + (!has(self.float) && !has(self.int) && !has(self.choice) ? 'none' : '')"
+                f"'parameter ' + self.name + ' needs exactly one of {', '.join(KINDS)}; found '"
+                + "".join(f" + (has(self.{kind}) ? '{kind} ' : '')" for kind in KINDS)
+                + f" + (!{' && !'.join(f'has(self.{kind})' for kind in KINDS)} ? 'none' : '')"
             ),
         ),
     ),
@@ -277,6 +286,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             "self.parameters == oldSelf.parameters && "
             "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
         ),
+        _fixed_optional("constraints"),
         _fixed_optional("scheduler"),
         _fixed("trialTemplate"),
         Rule(
@@ -295,6 +305,9 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         _fixed_of_trial("experiment"),
         _fixed_of_trial("index"),
         _fixed_of_trial("parameters"),
+        _fixed_of_trial(
+            "seed", "has(self.seed) == has(oldSelf.seed) && (!has(self.seed) || self.seed == oldSelf.seed)"
+        ),
         _fixed_of_trial(
             "proposal",
             "has(self.proposal) == has(oldSelf.proposal) && (!has(self.proposal) || self.proposal == oldSelf.proposal)",

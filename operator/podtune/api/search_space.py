@@ -1,14 +1,20 @@
 """The search space of an experiment: its parameters and the domain of each.
 
-A domain is a tagged union written the Kubernetes way: exactly one of the fields `float`, `int`, `choice` is set.
+What a parameter can be is a tagged union written the Kubernetes way: exactly one of the fields `float`, `int`,
+`choice`, `normal`, `logNormal`, `fixed` and `expression` is set. The first five are domains that values are sampled
+from; what the last two say follows from them. How parameters hang together is in `dependencies`.
 """
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
+from podtune.api.expression import ExpressionText
 from podtune.api.model import ApiModel, FieldError, Form
 
 ParameterName = Annotated[
@@ -18,6 +24,10 @@ ParameterName = Annotated[
 ]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 MAX_TEXT = 1024
+MAX_PARENTS = 8
+"""So many parameters may another one depend on by conditions."""
+_FARTHEST = 8
+"""So many standard deviations beyond the mean a truncated distribution may begin; there is next to nothing farther."""
 
 
 class FloatDomain(ApiModel):
@@ -75,12 +85,8 @@ class ChoiceDomain(ApiModel):
     @classmethod
     def _holds_scalars(cls, values: Any) -> Any:
         """Says it in one sentence; a union would say it once for each of its types."""
-        for position, value in enumerate(values if isinstance(values, list) else ()):
-            if not isinstance(value, bool | int | float | str):
-                kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)
-                raise FieldError(f"[{position}]", f"a {kind} can't be a value; use a string, number or boolean")
-            if isinstance(value, str) and len(value) > MAX_TEXT:
-                raise FieldError(f"[{position}]", f"a text of {len(value)} characters; shorten it to {MAX_TEXT}")
+        if isinstance(values, list):
+            _check_scalars(values)
         return values
 
     @model_validator(mode="after")
@@ -92,8 +98,75 @@ class ChoiceDomain(ApiModel):
         return self
 
 
+class NormalDomain(ApiModel):
+    """Real numbers around a mean, by the normal distribution."""
+
+    mean: float = Field(description="Mean of the distribution, before it is truncated.")
+    stddev: float = Field(gt=0, description="Standard deviation of the distribution, before it is truncated.")
+    min: float | None = Field(default=None, description="Lower bound, included: the distribution is truncated there.")
+    max: float | None = Field(default=None, description="Upper bound, included: the distribution is truncated there.")
+    step: float | None = Field(
+        default=None, gt=0, description="Values are rounded to multiples of this; min and max have to be such, too."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_truncation(self, self.mean, self.min, self.max)
+        for name, bound in (("min", self.min), ("max", self.max)):
+            if bound is not None and self.step is not None and Fraction(repr(bound)) % Fraction(repr(self.step)):
+                raise FieldError(name, f"{name} {bound:g} is not a multiple of step {self.step:g}; change one of them")
+        return self
+
+
+class LogNormalDomain(ApiModel):
+    """Numbers above 0 whose natural logarithm is normally distributed."""
+
+    mean: float = Field(ge=-700, le=700, description="Mean of the logarithm: values are around exp(mean).")
+    stddev: float = Field(gt=0, le=100, description="Standard deviation of the logarithm.")
+    min: float | None = Field(
+        default=None, gt=0, description="Lower bound, included: the distribution is truncated there."
+    )
+    max: float | None = Field(
+        default=None, gt=0, description="Upper bound, included: the distribution is truncated there."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        low, high = (None if bound is None else math.log(bound) for bound in (self.min, self.max))
+        _check_truncation(self, self.mean, low, high)
+        return self
+
+
+class FixedValue(ApiModel):
+    """A value that is the same for all trials."""
+
+    value: Scalar = Field(description="The value: a string, number or boolean.")
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _is_scalar(cls, value: Any) -> Any:
+        problem = _problem_of_scalar(value)
+        if problem:
+            raise ValueError(problem)
+        return value
+
+
+Domain = FloatDomain | IntDomain | ChoiceDomain | NormalDomain | LogNormalDomain
+"""What values are sampled from."""
+KINDS = {
+    "float": "float_",
+    "int": "int_",
+    "choice": "choice",
+    "normal": "normal",
+    "logNormal": "log_normal",
+    "fixed": "fixed",
+    "expression": "expression",
+}
+"""What a parameter can be, as a manifest spells it, and its field in the model."""
+
+
 class Parameter(ApiModel):
-    """One hyperparameter: a name and exactly one domain."""
+    """One hyperparameter: a name, what it can be, and when it exists at all."""
 
     name: ParameterName = Field(
         description="Name of the parameter; the trial sees it as the environment variable PODTUNE_PARAM_<name>."
@@ -101,20 +174,56 @@ class Parameter(ApiModel):
     float_: FloatDomain | None = Field(default=None, alias="float", description="A real interval.")
     int_: IntDomain | None = Field(default=None, alias="int", description="An integer interval.")
     choice: ChoiceDomain | None = Field(default=None, description="A finite set of values.")
+    normal: NormalDomain | None = Field(default=None, description="Real numbers around a mean.")
+    log_normal: LogNormalDomain | None = Field(
+        default=None, description="Numbers above 0 whose logarithm is normally distributed."
+    )
+    fixed: FixedValue | None = Field(default=None, description="The same value for all trials.")
+    expression: ExpressionText | None = Field(
+        default=None,
+        description=(
+            "Computed from other parameters, such as batch_size / 256 * 0.1; a text that reads as a number, true or "
+            "false becomes one."
+        ),
+    )
+    when: dict[ParameterName, Annotated[list[Scalar], Field(max_length=256)]] = Field(
+        default_factory=dict,
+        max_length=MAX_PARENTS,
+        description=(
+            "The parameter exists only where each of these others exists and has one of the values in its list. "
+            "Trials without it have no such environment variable."
+        ),
+    )
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def _lists_scalars(cls, when: Any) -> Any:
+        """Says it in one sentence; a union would say it once for each of its types."""
+        for name, values in when.items() if isinstance(when, dict) else ():
+            if isinstance(values, list):
+                _check_scalars(values, f"{name}")
+                if not values:
+                    raise FieldError(str(name), "an empty list holds for no trial; name a value")
+        return when
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [name for name, value in (("float", self.float_), ("int", self.int_), ("choice", self.choice)) if value]
+        given = [name for name, field in KINDS.items() if getattr(self, field) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
-            raise ValueError(f"parameter {self.name!r} needs exactly one of float, int, choice; found {found}")
+            raise ValueError(f"parameter {self.name!r} needs exactly one of {', '.join(KINDS)}; found {found}")
         return self
 
     @property
-    def domain(self) -> FloatDomain | IntDomain | ChoiceDomain:
-        """The one domain that is set."""
-        domain = self.float_ or self.int_ or self.choice
-        assert domain is not None  # _check holds this
+    def is_sampled(self) -> bool:
+        """Whether a searcher chooses its value; else it is fixed or computed."""
+        return self.fixed is None and self.expression is None
+
+    @property
+    def domain(self) -> Domain:
+        """What its values are sampled from; only a sampled parameter has it."""
+        domain = self.float_ or self.int_ or self.choice or self.normal or self.log_normal
+        assert domain is not None, f"{self.name} is not sampled"
         return domain
 
 
@@ -134,13 +243,72 @@ def parse_value(parameter: Parameter, written: str) -> Scalar:
     Raises:
         ValueError: The text is not a value of the parameter's domain.
     """
+    if parameter.fixed is not None:
+        return _listed(parameter, [parameter.fixed.value], written)
+    if parameter.expression is not None:
+        return plain_value(written)
     match parameter.domain:
-        case FloatDomain():
-            return float(written)
         case IntDomain():
             return int(written)
         case ChoiceDomain(values=values):
-            for value in values:
-                if format_value(value) == written:
-                    return value
-            raise ValueError(f"{written!r} is not one of the values of parameter {parameter.name!r}")
+            return _listed(parameter, values, written)
+        case _:
+            return float(written)
+
+
+def plain_value(written: str) -> Scalar:
+    """Reads a value whose type nobody knows: a boolean or number if `format_value` would write that so, else a text."""
+    if written in ("true", "false"):
+        return written == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            value = kind(written)
+            if format_value(value) == written and math.isfinite(value):
+                return value
+    return written
+
+
+def _listed(parameter: Parameter, values: list[Scalar], written: str) -> Scalar:
+    for value in values:
+        if format_value(value) == written:
+            return value
+    raise ValueError(f"{written!r} is not one of the values of parameter {parameter.name!r}")
+
+
+def _check_scalars(values: list[Any], path: str = "") -> None:
+    for position, value in enumerate(values):
+        problem = _problem_of_scalar(value)
+        if problem:
+            raise FieldError(f"{path}[{position}]", problem)
+
+
+def _problem_of_scalar(value: Any) -> str:
+    """What is wrong with a value; empty where nothing is."""
+    if not isinstance(value, bool | int | float | str):
+        kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)
+        return f"a {kind} can't be a value; use a string, number or boolean"
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"a text of {len(value)} characters; shorten it to {MAX_TEXT}"
+    return ""
+
+
+def _check_truncation(
+    domain: NormalDomain | LogNormalDomain, mean: float, low: float | None, high: float | None
+) -> None:
+    """Refuses bounds between which there is nothing.
+
+    Args:
+        domain: The domain.
+        mean: Mean of the normal distribution.
+        low: Lower bound of the normally distributed number.
+        high: Upper bound of it.
+    """
+    if domain.min is not None and domain.max is not None and domain.min >= domain.max:
+        raise FieldError("min", f"min {domain.min:g} is not below max {domain.max:g}; change one, or use fixed")
+    beyond = {"min": -math.inf if low is None else low - mean, "max": -math.inf if high is None else mean - high}
+    for name, distance in beyond.items():
+        if distance > _FARTHEST * domain.stddev:
+            problem = (
+                f"{name} {getattr(domain, name):g} leaves only what is {_FARTHEST} standard deviations from the mean"
+            )
+            raise FieldError(name, f"{problem}; move it, or the mean")
