@@ -27,7 +27,13 @@ class TpeSettings(ApiModel):
     startup_trials: int = Field(
         default=10, ge=0, le=10000, description="How many finished trials are sampled at random first."
     )
-    multivariate: bool = Field(default=True, description="Whether parameters are modelled jointly.")
+    multivariate: bool | None = Field(
+        default=None,
+        description=(
+            "Whether parameters are modelled jointly. When it is left out, they are with one objective, and are not "
+            "with several."
+        ),
+    )
 
 
 class Search(ApiModel):

@@ -32,8 +32,20 @@ class Asked:
 class SearcherConformance:
     """The promises of `podtune.tuning.searchers.base.Searcher`."""
 
+    criteria = 1
+    """How many values a trial comes to."""
+
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         raise NotImplementedError
+
+    def told(self, number: int, proposed: Proposed, value: float | None) -> Tell:
+        """A finished trial."""
+        others = (0.5,) * (self.criteria - 1)
+        return Tell(number, proposed.configuration, value, 1, others, attributes=proposed.attributes)
+
+    def run(self, seed: int = 0) -> list[Asked | Tell]:
+        """A recorded run."""
+        return recorded_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
     @given(parameters=search_spaces(), seed=st.integers(0, 2**32 - 1), number=st.integers(0, 10_000))
     @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
@@ -47,13 +59,13 @@ class SearcherConformance:
                 assert list(proposed.configuration) == [parameter.name for parameter in parameters]
                 for parameter in parameters:
                     assert holds(parameter, proposed.configuration[parameter.name]), (parameter, proposed)
-                searcher.tell(Tell(asked, proposed.configuration, float(asked), step=1, attributes=proposed.attributes))
+                searcher.tell(self.told(asked, proposed, float(asked)))
 
     def test_a_rebuilt_searcher_goes_on_as_the_uncut_one(self) -> None:
         """At every proposal of runs with failures and several trials at a time."""
         for seed in range(3):
             tells: list[Tell] = []
-            for event in recorded_run(self.make(every_kind(), seed=seed), seed):
+            for event in self.run(seed):
                 if isinstance(event, Tell):
                     tells.append(event)
                     continue
@@ -64,8 +76,8 @@ class SearcherConformance:
 
     def test_asking_leaves_no_trace(self) -> None:
         """Proposals that are asked for twice, or thrown away, change nothing later."""
-        wavering = self.make(every_kind())
-        for event in recorded_run(self.make(every_kind())):
+        wavering = self.make(every_kind(), seed=0)
+        for event in self.run():
             if isinstance(event, Tell):
                 wavering.tell(event)
                 continue
@@ -92,6 +104,17 @@ class SearcherConformance:
             searcher.tell(Tell(number, proposed.configuration, None if number % 2 else math.nan, 0))
         assert searcher.ask(15, []) is not None
 
+    def test_values_that_a_condition_leaves_out_are_no_obstacle(self) -> None:
+        searcher = self.make(every_kind())
+        for number in range(20):
+            proposed = searcher.ask(number, [])
+            assert proposed is not None
+            assert list(proposed.configuration) == [parameter.name for parameter in every_kind()]
+            left_out = ("momentum", "activation") if number % 3 else ("hidden_units",)
+            rest = {name: value for name, value in proposed.configuration.items() if name not in left_out}
+            searcher.ask(number + 1, [Unfinished(number, rest, proposed.attributes)])
+            searcher.tell(self.told(number, replace(proposed, configuration=rest), number % 7))
+
 
 def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> dict[str, Scalar]:
     """The configuration that a searcher proposes, which is to have one."""
@@ -100,7 +123,9 @@ def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] =
     return dict(proposed.configuration)
 
 
-def recorded_run(searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4) -> list[Asked | Tell]:
+def recorded_run(
+    searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4, others: int = 0
+) -> list[Asked | Tell]:
     """Tunes something made up: several trials at a time, some of which fail."""
     draw = random.Random(seed)
     run: list[Asked | Tell] = []
@@ -113,7 +138,9 @@ def recorded_run(searcher: Searcher, seed: int = 0, *, trials: int = 30, concurr
         while len(unfinished) >= concurrent or (unfinished and draw.random() < 0.3):
             ended = unfinished.pop(draw.randrange(len(unfinished)))
             value = None if draw.random() < 0.15 else draw.random()
-            tell = Tell(ended.number, ended.configuration, value, draw.randrange(1, 9), attributes=ended.attributes)
+            step = draw.randrange(1, 9)
+            further = tuple(draw.random() for _ in range(others))
+            tell = Tell(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
             run.append(tell)
             searcher.tell(tell)
     return run

@@ -10,11 +10,12 @@ import pytest
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
 
-from podtune.api.objective import Objective
+from podtune.api.objective import Criterion, Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed
-from podtune.tuning.searchers.base import Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import every_kind, parameters
@@ -24,9 +25,10 @@ UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
 
 
 def tpe(
-    space: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max", **settings: Any
+    space: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max", others: int = 0, **settings: Any
 ) -> TpeSearcher:
-    return TpeSearcher(space, Objective(metric="accuracy", mode=mode), TpeSettings(**settings), seed)
+    further = [Criterion(metric=f"m{position}", mode="min") for position in range(others)]
+    return TpeSearcher(space, Objective(metric="accuracy", mode=mode, others=further), TpeSettings(**settings), seed)
 
 
 class TestTpeSearcher(SearcherConformance):
@@ -37,6 +39,13 @@ class TestTpeSearcher(SearcherConformance):
 class TestUnivariateTpeSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return tpe(parameters, seed=seed, mode=mode, multivariate=False, startup_trials=3)
+
+
+class TestTpeSearcherOfSeveralObjectives(SearcherConformance):
+    criteria = 3
+
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        return tpe(parameters, seed=seed, mode=mode, others=2, startup_trials=3)
 
 
 class FixedSpaceTpe(TPESampler):
@@ -73,6 +82,75 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
             study.tell(trial, value)
+
+
+@pytest.mark.parametrize("multivariate", [True, None])
+def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivariate: bool | None) -> None:
+    optuna.logging.disable_default_handler()
+    space = OptunaSpace(every_kind())
+    study = optuna.create_study(directions=["maximize", "minimize"])
+    searcher = tpe(every_kind(), others=1, multivariate=multivariate)
+    for number in range(40):
+        study.sampler = FixedSpaceTpe(
+            space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
+        )
+        trial = study.ask(dict(space.distributions))
+        proposed = proposal(searcher, number)
+        assert proposed == space.decode(trial.params)
+
+        values = (float(proposed["momentum"]) ** 2, float(proposed["dropout"]))
+        searcher.tell(Tell(number, proposed, values[0], step=1, others=values[1:]))
+        study.tell(trial, values)
+
+
+CONDITIONAL = parameters(
+    {"name": "adam_beta", "float": {"min": 0, "max": 1}},
+    {"name": "learning_rate", "float": {"min": 0.001, "max": 1, "scale": "log"}},
+    {"name": "momentum", "float": {"min": 0, "max": 1}},
+    {"name": "optimizer", "choice": {"values": ["sgd", "adam"]}},
+)
+
+
+def active(configuration: Configuration) -> Configuration:
+    """What is left of a configuration where a condition does not hold."""
+    inactive = "adam_beta" if configuration["optimizer"] == "sgd" else "momentum"
+    return {name: value for name, value in configuration.items() if name != inactive}
+
+
+def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group() -> None:
+    optuna.logging.disable_default_handler()
+    space = OptunaSpace(CONDITIONAL)
+    study = optuna.create_study(direction="maximize")
+    searcher = tpe(CONDITIONAL)
+    random = RandomSearcher(CONDITIONAL, seed=1)
+    for number in range(40):
+        if number < 15:
+            proposed = random.ask(number, [])
+            assert proposed is not None
+            configuration = active(proposed.configuration)
+        else:
+            with pytest.warns(optuna.exceptions.ExperimentalWarning):
+                study.sampler = TPESampler(
+                    multivariate=True, group=True, seed=derived_seed(7, "proposal", number, bits=32)
+                )
+            trial = study.ask()
+            by_optuna = {name: trial._suggest(name, distribution) for name, distribution in space.distributions.items()}
+            assert proposal(searcher, number) == space.decode(by_optuna)
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            configuration = active(space.decode(by_optuna))
+        value = float(configuration["learning_rate"])
+        searcher.tell(Tell(number, configuration, value, step=1))
+        params = space.encode(configuration)
+        distributions = {name: space.distributions[name] for name in params}
+        study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=distributions))
+
+
+def test_a_trial_that_lacks_one_of_several_values_counts_as_failed() -> None:
+    searcher, fresh = tpe(UNIT, others=1), tpe(UNIT, others=1)
+    for number in range(30):
+        others: tuple[float, ...] = (float("nan"),) if number % 2 else ()
+        searcher.tell(Tell(number, {"x": 0.5}, 1.0, step=1, others=others))
+    assert searcher.ask(30, []) == fresh.ask(30, [])
 
 
 @pytest.mark.parametrize(("mode", "sign"), [("max", 1), ("min", -1)])

@@ -11,67 +11,118 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
+from podtune.api.objective import Criterion
 from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
 from podtune.tuning.searchers.space import OptunaSpace
 
 _STUDY = "experiment"
+DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 
 
 class History:
     """Finished trials, and how a sampler proposes the next one from them."""
 
-    def __init__(self, space: OptunaSpace, mode: Literal["max", "min"]) -> None:
+    def __init__(self, space: OptunaSpace, criteria: Sequence[Criterion]) -> None:
         """Makes an empty history.
 
         Args:
             space: The search space.
-            mode: Whether more (max) or less (min) of the objective is better.
+            criteria: What is optimised: one metric, or several.
         """
         self._space = space
+        self._criteria = len(criteria)
         self._storage = _OverlaidStorage()
+        self._groups = [tuple(space.distributions)]
+        self._numbers: set[int] = set()
         with _silenced():
             self._study = optuna.create_study(
-                storage=self._storage, study_name=_STUDY, direction="maximize" if mode == "max" else "minimize"
+                storage=self._storage, study_name=_STUDY, directions=[DIRECTIONS[each.mode] for each in criteria]
             )
+
+    def __contains__(self, number: int) -> bool:
+        """Whether the proposal with this number has been told of."""
+        return number in self._numbers
+
+    @property
+    def groups(self) -> Sequence[Sequence[str]]:
+        """Parameters by which of them always came together: all in one, unless some had none of a condition's.
+
+        They are modelled jointly: Optuna's `group`, brought up to date a trial at a time.
+        """
+        return self._groups
 
     def add(self, tell: Tell) -> None:
         """Adds a finished trial; one without a value, or with NaN, as failed: samplers pass it over."""
-        failed = tell.value is None or math.isnan(tell.value)
+        self._numbers.add(tell.number)
+        params = self._space.encode(tell.configuration)
+        values = values_of(tell, self._criteria)
         self._study.add_trial(
             optuna.trial.create_trial(
-                state=TrialState.FAIL if failed else TrialState.COMPLETE,
-                value=None if failed else tell.value,
-                params=self._space.encode(tell.configuration),
-                distributions=dict(self._space.distributions),
+                state=TrialState.FAIL if values is None else TrialState.COMPLETE,
+                values=values,
+                params=params,
+                distributions={name: self._space.distributions[name] for name in params},
             )
         )
+        if values is not None:
+            self._groups = list(_split(self._groups, params))
 
-    def propose(self, sampler: BaseSampler, unfinished: Sequence[Unfinished], *, jointly: bool = True) -> Configuration:
+    def propose(
+        self, sampler: BaseSampler, unfinished: Sequence[Unfinished], groups: Sequence[Sequence[str]]
+    ) -> Configuration:
         """Has a sampler propose a configuration.
 
         Args:
             sampler: A fresh sampler.
             unfinished: The trials that are under way, ordered by number.
-            jointly: Whether the sampler proposes all parameters at once, or one by one.
+            groups: Parameters that the sampler proposes at once; others it proposes one by one.
         """
         under_way = [self._space.encode(trial.configuration) for trial in unfinished]
         trial = self._storage.overlay(under_way, self._space.distributions)
         # A study caches the trials that it has seen once; a fresh one sees those added since.
         study = optuna.load_study(study_name=_STUDY, storage=self._storage, sampler=sampler)
-        params = sampler.sample_relative(study, trial, dict(self._space.distributions)) if jointly else {}
+        params: dict[str, Any] = {}
+        for group in groups:
+            params |= sampler.sample_relative(study, trial, {name: self._space.distributions[name] for name in group})
         for name, distribution in self._space.distributions.items():
             if name not in params:
                 params[name] = sampler.sample_independent(study, trial, name, distribution)
         return self._space.decode(params)
+
+
+def values_of(tell: Tell, criteria: int) -> list[float] | None:
+    """The values that a trial came to; None where one is missing or NaN.
+
+    Args:
+        tell: What was told of it.
+        criteria: How many values there should be.
+    """
+    if tell.value is None or len(tell.others) + 1 != criteria:
+        return None
+    values = [tell.value, *tell.others]
+    return None if any(map(math.isnan, values)) else values
+
+
+def _split(groups: Sequence[Sequence[str]], present: Container[str]) -> Iterator[tuple[str, ...]]:
+    """Splits each group in what is present and what is not."""
+    for group in groups:
+        yield from filter(
+            None,
+            (
+                tuple(name for name in group if name in present),
+                tuple(name for name in group if name not in present),
+            ),
+        )
 
 
 class _OverlaidStorage(InMemoryStorage):

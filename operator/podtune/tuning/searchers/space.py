@@ -124,8 +124,15 @@ class OptunaSpace:
         """Optuna's distributions by name, in the manifest's order, of all parameters that vary."""
 
     def encode(self, configuration: Configuration) -> dict[str, float]:
-        """Translates a configuration to Optuna's parameters, in the manifest's order."""
-        return {name: coordinate.encode(configuration[name]) for name, coordinate in self._coordinates.items()}
+        """Translates a configuration to Optuna's parameters, in the manifest's order.
+
+        What has no value, since a condition does not hold, has none there either.
+        """
+        return {
+            name: coordinate.encode(configuration[name])
+            for name, coordinate in self._coordinates.items()
+            if name in configuration
+        }
 
     def decode(self, params: Mapping[str, float]) -> Configuration:
         """Translates Optuna's parameters to a configuration, in the manifest's order."""

@@ -23,6 +23,10 @@ class TpeSearcher(Searcher):
     "BOHB", ICML 2018. Trials under way count as bad ones (the constant liar), so that proposals made at the same time
     spread out. Failed trials are passed over. A trial that was stopped early counts with the value that it was told
     with, as in Ray Tune.
+
+    Parameters of which some have no value where a condition does not hold are modelled in groups that always came
+    together (Optuna's `group`). Of several objectives, good are the trials of the first Pareto fronts (Ozaki et al.,
+    "Multiobjective Tree-Structured Parzen Estimator", JAIR 2022).
     """
 
     def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: TpeSettings, seed: int) -> None:
@@ -34,9 +38,10 @@ class TpeSearcher(Searcher):
             settings: Of the estimator.
             seed: The experiment's seed.
         """
-        self._settings = settings
+        self._startup_trials = settings.startup_trials
+        self._jointly = not objective.others if settings.multivariate is None else settings.multivariate
         self._seed = seed
-        self._history = History(OptunaSpace(parameters), objective.mode)
+        self._history = History(OptunaSpace(parameters), objective.criteria)
 
     @override
     def tell(self, tell: Tell) -> None:
@@ -47,9 +52,10 @@ class TpeSearcher(Searcher):
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
         sampler = TPESampler(
-            n_startup_trials=self._settings.startup_trials,
-            multivariate=self._settings.multivariate,
+            n_startup_trials=self._startup_trials,
+            multivariate=self._jointly,
             constant_liar=True,
             seed=proposal_seed(self._seed, number, attempt, bits=32),
         )
-        return Proposed(self._history.propose(sampler, unfinished, jointly=self._settings.multivariate))
+        groups = self._history.groups if self._jointly else ()
+        return Proposed(self._history.propose(sampler, unfinished, groups))
