@@ -46,6 +46,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "float": Function(float),
     "floor": Function(math.floor),
     "int": Function(int),
+    "isfinite": Function(math.isfinite),
+    "isnan": Function(math.isnan),
     "log": Function(math.log, most=2),
     "max": Function(max, least=2, most=64),
     "min": Function(min, least=2, most=64),

@@ -43,8 +43,8 @@ class Objective(Criterion):
     missing: Literal["strict", "lenient"] = Field(
         default="strict",
         description=(
-            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR and "
-            "names the metrics that were seen; lenient passes the result over and counts it."
+            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR, "
+            "naming the metrics that were seen; lenient passes the result over and counts it."
         ),
     )
 

@@ -13,7 +13,9 @@ from typing import Any
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
+from podtune.api.population import Mutation
 from podtune.api.scheduler import (
+    CLONING,
     RESUMING,
     SCHEDULERS,
     AshaPromotionSettings,
@@ -141,7 +143,7 @@ def _exactly_one(model: type[ApiModel]) -> Rule:
 
 def _some_time(field: str) -> Rule:
     return Rule(
-        rule=f"!has(self.{field}) || duration(self.{field}) > duration('0s')",
+        rule=f"!has(self.{field}) || self.{field}.matches('[1-9]')",
         message=f"{field} is over before it begins; give at least 1s",
         field=f".{field}",
     )
@@ -157,6 +159,12 @@ _SOME_RUNG = Rule(
     field=".maxTime",
 )
 _RESUMES = " || ".join(f"has(self.{name})" for name in RESUMING)
+_NEEDS_STORE = " || ".join(
+    [
+        *(f"has(self.scheduler.{name})" for name in (*RESUMING, *CLONING)),
+        "(has(self.scheduler.median) && (self.scheduler.median.softStop || has(self.scheduler.median.minTime)))",
+    ]
+)
 
 
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
@@ -199,6 +207,15 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     HyperbandSettings: (_SOME_RUNG,),
     BohbSettings: (_SOME_RUNG,),
+    Mutation: (
+        Rule(
+            rule="[has(self.float), has(self.int), has(self.choice)].filter(given, given).size() <= 1",
+            message="a mutation takes one of float, int, choice, or none of them; remove the others",
+            expression=(
+                "'mutation of ' + self.name + ' takes one of float, int, choice, or none of them; remove the others'"
+            ),
+        ),
+    ),
     Scheduler: (
         Rule(
             rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
@@ -291,12 +308,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         _fixed("trialTemplate"),
         Rule(
             rule=(
-                f"!has(self.scheduler) || !({_RESUMES.replace('self.', 'self.scheduler.')})"
-                " || (has(self.checkpoints) && has(self.checkpoints.store))"
+                f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))"
             ),
             message=(
-                f"{', '.join(RESUMING)} resume trials from checkpoints; give checkpoints.store a bucket, "
-                "or use another scheduler such as asha"
+                f"{', '.join((*RESUMING, *CLONING))}, and median with softStop or minTime, resume trials from "
+                "checkpoints; give checkpoints.store a bucket, or use another scheduler such as asha"
             ),
             field=".checkpoints",
         ),

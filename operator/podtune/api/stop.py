@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from podtune.api.expression import ExpressionText
 from podtune.api.model import ApiModel, Duration, FieldError, seconds
 from podtune.api.objective import MetricName
 
@@ -16,6 +17,44 @@ MAX_WINDOW = 50
 """Most results that a plateau is looked for in: a trial's status holds their values."""
 
 Thresholds = dict[MetricName, float]
+
+
+class Criterion(ApiModel):
+    """One reason for an end: an object with exactly one field."""
+
+    time: Duration | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_groups(cls, given: Any) -> Any:
+        """A schema of the API server's can't refer to itself, so groups don't hold groups."""
+        if isinstance(given, Mapping) and "all_of" not in cls.model_fields:
+            for name in ("all", "any"):
+                if name in given:
+                    problem = f"{name} can't stand in a group; give it an entry of its own in the list above"
+                    raise FieldError(name, problem)
+        return given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [name for name, value in self if value is not None]
+        if len(given) != 1:
+            names = ", ".join(field.alias or name for name, field in type(self).model_fields.items())
+            found = ", ".join(type(self).model_fields[name].alias or name for name in given)
+            remedy = "start a new entry, with a dash, for each" if given else "name one"
+            raise ValueError(f"needs exactly one of {names}; found {found or 'none'}; {remedy}")
+        _check_time("time", self.time)
+        return self
+
+    @property
+    def given(self) -> str:
+        """The one field that is given, as in Python."""
+        return next(name for name, value in self if value is not None)
+
+    @property
+    def field(self) -> str:
+        """The same, as in a manifest."""
+        return type(self).model_fields[self.given].alias or self.given
 
 
 class TrialPlateau(ApiModel):
@@ -36,7 +75,7 @@ class TrialPlateau(ApiModel):
     )
 
 
-class TrialCriterion(ApiModel):
+class TrialCriterion(Criterion):
     """One reason to stop a trial: exactly one field."""
 
     iterations: int | None = Field(
@@ -59,17 +98,13 @@ class TrialCriterion(ApiModel):
         ),
     )
     plateau: TrialPlateau | None = Field(default=None, description="A metric does not change any more.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_group(cls, given: Any) -> Any:
-        return _refuse_groups(cls, given)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _exactly_one(self)
-        _check_time("time", self.time)
-        return self
+    expression: ExpressionText | None = Field(
+        default=None,
+        description=(
+            "This holds of its last result, such as: loss > 10 or isnan(loss); a result that lacks a metric which is "
+            'needed is passed over. value("val/loss") is for names that are no words.'
+        ),
+    )
 
 
 class TrialRule(TrialCriterion):
@@ -140,7 +175,7 @@ class CostBudget(ApiModel):
         return self
 
 
-class ExperimentCriterion(ApiModel):
+class ExperimentCriterion(Criterion):
     """One reason to end an experiment: exactly one field."""
 
     time: Duration | None = Field(
@@ -164,22 +199,14 @@ class ExperimentCriterion(ApiModel):
         ),
     )
     cost: CostBudget | None = Field(default=None, description="So much is spent.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_group(cls, given: Any) -> Any:
-        return _refuse_groups(cls, given)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _exactly_one(self)
-        _check_time("time", self.time)
-        return self
+    expression: ExpressionText | None = Field(
+        default=None, description="This holds of the best result so far, such as: accuracy > 0.9 and latency < 20."
+    )
 
     @property
     def bounds(self) -> bool:
         """Whether this alone may end a search without maxTrials."""
-        return self.failures is None
+        return self.failures is None and self.expression is None
 
 
 class ExperimentRule(ExperimentCriterion):
@@ -255,23 +282,6 @@ def _criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
         if group is not None:
             return [(f".{name}[{place}]", criterion) for place, criterion in enumerate(group)]
     return [("", rule)]
-
-
-def _refuse_groups(model: type[ApiModel], given: Any) -> Any:
-    """A schema of the API server's can't refer to itself, so groups don't hold groups."""
-    if isinstance(given, Mapping) and "all_of" not in model.model_fields:
-        for name in ("all", "any"):
-            if name in given:
-                raise FieldError(name, f"{name} can't stand in a group; give it an entry of its own in the list above")
-    return given
-
-
-def _exactly_one(criterion: ApiModel) -> None:
-    fields = {field.alias or name: getattr(criterion, name) for name, field in type(criterion).model_fields.items()}
-    given = [name for name, value in fields.items() if value is not None]
-    if len(given) != 1:
-        remedy = "start a new entry, with a dash, for each" if given else "name one"
-        raise ValueError(f"needs exactly one of {', '.join(fields)}; found {', '.join(given) or 'none'}; {remedy}")
 
 
 def _check_time(field: str, written: Duration | None) -> None:

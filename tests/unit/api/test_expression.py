@@ -156,6 +156,7 @@ def test_names_are_those_that_may_be_looked_at() -> None:
 
 def test_nan_is_a_number_like_any_other() -> None:
     assert not Expression("bad < 1").holds(VALUES)
+    assert Expression("isnan(bad) and not isfinite(bad)").holds(VALUES)
     assert math.isnan(Expression("bad + 1").evaluate(VALUES))  # type: ignore[arg-type]
 
 

@@ -1,51 +1,105 @@
-"""What every stopper promises.
+"""What every stopper is made of.
 
-A stopper ends what has had enough, for reasons that no comparison with other trials is needed for. There are two kinds,
-since they are asked at different times: after each result of a trial, and when time has passed.
+A stopper ends what has had enough, for reasons that no comparison of a result with other trials is needed for. It
+consists of criteria, each of which looks at what is known and says whether it holds. A criterion remembers nothing:
+what has to be remembered of a trial's results is kept, recorded and restored in one place (see `memory`), and what an
+experiment's criteria look at follows from its Trials.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from podtune.tuning.schedulers.base import Metrics, Verdict
-
-
-class TrialStopper(ABC):
-    """Ends single trials. It does no I/O and knows no clock."""
-
-    @abstractmethod
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
-        """A running trial reported a result.
-
-        Returns:
-            STOP with the reason, or CONTINUE. A result that lacks what the stopper looks at goes on.
-        """
+from podtune.tuning.schedulers.base import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an experiment has come.
+class Window:
+    """The last values of a metric.
 
     Attributes:
-        elapsed: Seconds since its first trial was made.
+        values: Oldest first.
+        count: How many there have been.
+    """
+
+    values: Sequence[float]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialProgress:
+    """What is known of a trial.
+
+    Attributes:
+        elapsed: Seconds that its program has run, over all attempts.
+        metrics: Its last result; between two results, what criteria need of it.
+        windows: By metric, the values that are looked at for a plateau.
     """
 
     elapsed: float
+    metrics: Metrics = field(default_factory=dict)
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
 
-class ExperimentStopper(ABC):
-    """Ends the whole experiment. It does no I/O and knows no clock."""
+@dataclass(frozen=True, slots=True)
+class ExperimentProgress:
+    """What is known of an experiment.
+
+    Attributes:
+        elapsed: Seconds since its first trial was made.
+        best: The best value of the objective; None while there is none.
+        best_trial: Name of the trial that has it.
+        best_result: The result that it belongs to.
+        ended: How many trials have come to an end, a good or a bad one.
+        errors: How many of these are in ERROR.
+        pod_seconds: How long pods have been on nodes, added up.
+        gpu_seconds: The same for each GPU that they held.
+        pods: How many are on a node now.
+        gpus: How many GPUs these hold.
+    """
+
+    elapsed: float
+    best: float | None = None
+    best_trial: str = ""
+    best_result: Metrics = field(default_factory=dict)
+    ended: int = 0
+    errors: int = 0
+    pod_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    pods: int = 0
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """That a criterion holds.
+
+    Attributes:
+        clause: Why, with its numbers, to stand in a sentence: `epoch 27 is at least 27`.
+        because: The numbers.
+    """
+
+    clause: str
+    because: Mapping[str, float | int | str]
+
+
+ProgressT = TypeVar("ProgressT", TrialProgress, ExperimentProgress)
+
+
+class Criterion(ABC, Generic[ProgressT]):
+    """Something that holds or does not, of a trial or of an experiment. It does no I/O and knows no clock."""
 
     @abstractmethod
-    def check(self, progress: Progress) -> Verdict:
-        """Looks at an experiment.
+    def check(self, progress: ProgressT) -> Finding | None:
+        """Looks at what is known; None where the criterion does not hold, or what it looks at is missing."""
+
+    def deadline(self, progress: ProgressT) -> float | None:  # noqa: ARG002 - most know no time
+        """When a criterion that does not hold will come to hold, if nothing happens but that time passes.
 
         Returns:
-            STOP with the reason, or CONTINUE.
+            A value of `progress.elapsed`; None where time alone changes nothing.
         """
-
-    @abstractmethod
-    def deadline(self) -> float | None:
-        """Seconds after the first trial at which the answer changes by time alone; None where it never does."""
+        return None

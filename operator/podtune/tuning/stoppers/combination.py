@@ -1,4 +1,4 @@
-"""Stoppers made of stoppers."""
+"""Criteria that have to hold together."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Verdict
-from podtune.tuning.stoppers.base import ExperimentStopper, Progress, TrialStopper
+from podtune.tuning.stoppers.base import Criterion, Finding, ProgressT
 
 
-class AnyOfTrial(TrialStopper):
-    """Stops a trial when one of its parts does; without parts, never."""
+class AllOf(Criterion[ProgressT]):
+    """Holds while all its parts do.
 
-    def __init__(self, parts: Sequence[TrialStopper]) -> None:
-        """Makes a stopper of others."""
-        self._parts = tuple(parts)
+    Those that look at the last result keep holding, or not, until there is another one. (Ray's `CombinedStopper` knows
+    only "any of"; here that is what the list of rules means.)
+    """
 
-    @override
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
-        """Shows every part the result, and answers with the first that stops."""
-        return _first_stop([part.on_result(trial, metrics) for part in self._parts])
-
-
-class AnyOfExperiment(ExperimentStopper):
-    """Stops the experiment when one of its parts does; without parts, never."""
-
-    def __init__(self, parts: Sequence[ExperimentStopper]) -> None:
-        """Makes a stopper of others."""
-        self._parts = tuple(parts)
+    def __init__(self, parts: Sequence[Criterion[ProgressT]]) -> None:
+        """Makes a criterion of others."""
+        self._parts: tuple[Criterion[ProgressT], ...] = tuple(parts)
 
     @override
-    def check(self, progress: Progress) -> Verdict:
-        """Asks every part, and answers with the first that stops."""
-        return _first_stop([part.check(progress) for part in self._parts])
+    def check(self, progress: ProgressT) -> Finding | None:
+        """Asks every part; the numbers of the n-th, from 0, are given as `n.…`."""
+        clauses: list[str] = []
+        because: dict[str, float | int | str] = {}
+        for place, part in enumerate(self._parts):
+            finding = part.check(progress)
+            if finding is None:
+                return None
+            clauses.append(finding.clause)
+            because |= {f"{place}.{name}": number for name, number in finding.because.items()}
+        return Finding(" and ".join(clauses), because)
 
     @override
-    def deadline(self) -> float | None:
-        """The earliest of the parts."""
-        deadlines = [deadline for part in self._parts if (deadline := part.deadline()) is not None]
-        return min(deadlines, default=None)
-
-
-def _first_stop(verdicts: Sequence[Verdict]) -> Verdict:
-    return next((verdict for verdict in verdicts if verdict.action is not Action.CONTINUE), CONTINUE)
+    def deadline(self, progress: ProgressT) -> float | None:
+        """The latest of the parts that do not hold yet; none where one of them waits for something else."""
+        latest: float | None = None
+        for part in self._parts:
+            if part.check(progress) is not None:
+                continue
+            deadline = part.deadline(progress)
+            if deadline is None:
+                return None
+            latest = deadline if latest is None else max(latest, deadline)
+        return latest

@@ -1,4 +1,4 @@
-"""Stops a trial whose metric has reached a value."""
+"""Values of the last result: iterations and thresholds."""
 
 from __future__ import annotations
 
@@ -7,46 +7,74 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from podtune.api.objective import Objective
+from podtune.trial.layout import ITERATION
 from podtune.tuning.numbers import as_number, readable
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Verdict
-from podtune.tuning.stoppers.base import TrialStopper
+from podtune.tuning.stoppers.base import Criterion, Finding, TrialProgress
 
 
-class MetricThresholds(TrialStopper):
-    """Stops a trial as soon as one of several metrics has reached its value.
+class MetricThresholds(Criterion[TrialProgress]):
+    """Holds as soon as one of several metrics of the last result has reached its value.
 
-    Reached means at least the value; for the objective's own metric with mode min, at most. NaN reaches nothing.
+    Reached means at least the value, as in Ray's `stop={…}`; unlike there, for the objective's own metric with mode
+    min, at most. NaN reaches nothing.
     """
 
     def __init__(self, thresholds: Mapping[str, float], objective: Objective) -> None:
-        """Makes a stopper.
+        """Makes a criterion.
 
         Args:
             thresholds: Values by metric; the first one reached, in this order, is the reason.
             objective: Says which metric is better when it is less.
         """
         self._thresholds = dict(thresholds)
-        self._falling = objective.metric if objective.mode == "min" else None
+        self._objective = objective
 
     @override
-    def on_result(self, trial: int, metrics: Metrics) -> Verdict:
-        """Compares the result's metrics with their thresholds."""
+    def check(self, progress: TrialProgress) -> Finding | None:
+        """Compares the metrics with their thresholds."""
         for metric, threshold in self._thresholds.items():
-            value = as_number(metrics.get(metric))
-            if value is not None and self._reached(metric, value, threshold):
-                return self._stop(metric, value, threshold)
-        return CONTINUE
+            value = as_number(progress.metrics.get(metric))
+            if value is not None and reaches(self._objective, metric, value, threshold):
+                clause = f"{metric} {readable(value, threshold)} is {side(self._objective, metric)} "
+                clause += readable(threshold, value)
+                return Finding(clause, {"metric": metric, "value": value, "threshold": threshold})
+        return None
 
-    def _reached(self, metric: str, value: float, threshold: float) -> bool:
-        return value <= threshold if metric == self._falling else value >= threshold
 
-    def _stop(self, metric: str, value: float, threshold: float) -> Verdict:
-        side = "at most" if metric == self._falling else "at least"
-        return Verdict(
-            Action.STOP,
-            message=(
-                f"stopped: {metric} {readable(value, threshold)} is {side} {readable(threshold, value)}, "
-                f"as stop.metrics asks"
-            ),
-            because={"metric": metric, "value": value, "threshold": threshold},
-        )
+class Iterations(Criterion[TrialProgress]):
+    """Holds once a trial has reported this `training_iteration`.
+
+    Ray's `MaximumIterationStopper` counts the results that it is shown; a stretch that is trained again after a failure
+    is counted there twice, and here once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Makes a criterion.
+
+        Args:
+            limit: Iterations over all attempts.
+        """
+        self._limit = limit
+
+    @override
+    def check(self, progress: TrialProgress) -> Finding | None:
+        """Compares the last result's iteration with the limit."""
+        iteration = as_number(progress.metrics.get(ITERATION))
+        if iteration is None or not iteration >= self._limit:
+            return None
+        clause = f"iteration {readable(iteration)} is at least {self._limit}"
+        return Finding(clause, {"iteration": iteration, "limit": self._limit})
+
+
+def reaches(objective: Objective, metric: str, value: float, threshold: float) -> bool:
+    """Whether a metric's value has reached a threshold; NaN never has."""
+    return value <= threshold if _falls(objective, metric) else value >= threshold
+
+
+def side(objective: Objective, metric: str) -> str:
+    """On which side of a threshold a metric has reached it."""
+    return "at most" if _falls(objective, metric) else "at least"
+
+
+def _falls(objective: Objective, metric: str) -> bool:
+    return objective.mode == "min" and metric == objective.metric

@@ -1,0 +1,133 @@
+"""What an experiment may use up: trials in ERROR, GPU-hours, money; and the value that it is to reach."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.stop import CostBudget, FailureBudget
+from podtune.tuning.numbers import readable
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding
+from podtune.tuning.stoppers.metrics import reaches, side
+
+HOUR = 3600.0
+SHARE_AFTER = 10
+"""A share of failures counts from so many ended trials on, unless it is said."""
+
+
+class Target(Criterion[ExperimentProgress]):
+    """Holds once the best value of the objective is as good as asked for."""
+
+    def __init__(self, target: float, objective: Objective) -> None:
+        """Makes a criterion.
+
+        Args:
+            target: The value.
+            objective: Whether it is to be at least that, or at most.
+        """
+        self._target = target
+        self._objective = objective
+
+    def is_reached_by(self, value: float) -> bool:
+        """Whether a value of the objective is good enough."""
+        return reaches(self._objective, self._objective.metric, value, self._target)
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Compares the best value with the target."""
+        best, metric = progress.best, self._objective.metric
+        if best is None or not self.is_reached_by(best):
+            return None
+        clause = (
+            f"the best {metric}, {readable(best, self._target)} of {progress.best_trial}, is "
+            f"{side(self._objective, metric)} {readable(self._target, best)}"
+        )
+        return Finding(clause, {"best": best, "target": self._target, "trial": progress.best_trial})
+
+
+class Failures(Criterion[ExperimentProgress]):
+    """Holds once too many trials are in ERROR: a number of them, or a share of those that have ended."""
+
+    def __init__(self, budget: FailureBudget) -> None:
+        """Makes a criterion."""
+        self._budget = budget
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Compares the trials in ERROR with the budget."""
+        errors, ended, count = progress.errors, progress.ended, self._budget.count
+        if count is not None:
+            if errors < count:
+                return None
+            verb = "trial is" if errors == 1 else "trials are"
+            return Finding(f"{errors} {verb} in ERROR, at least {count}", {"errors": errors, "count": count})
+        limit = self._budget.share or 0.0  # the model holds that there is one of the two
+        after = self._budget.after or SHARE_AFTER
+        share = errors / ended if ended else 0.0
+        if ended < after or share < limit:
+            return None
+        clause = f"{errors} of {ended} ended trials are in ERROR, a share of {readable(share, limit)} that is at least "
+        return Finding(clause + readable(limit, share), {"errors": errors, "ended": ended, "share": limit})
+
+
+class GpuHours(Criterion[ExperimentProgress]):
+    """Holds once so many GPU-hours are used."""
+
+    def __init__(self, budget: float) -> None:
+        """Makes a criterion.
+
+        Args:
+            budget: GPU-hours.
+        """
+        self._budget = budget
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Compares what is used with the budget."""
+        used = progress.gpu_seconds / HOUR
+        if used < self._budget:
+            return None
+        clause = f"{readable(used)} GPU-hours are at least {readable(self._budget)}"
+        return Finding(clause, {"gpuHours": used, "budget": self._budget})
+
+    @override
+    def deadline(self, progress: ExperimentProgress) -> float | None:
+        """When the GPUs that are held now will have used it up."""
+        return _used_up(self._budget - progress.gpu_seconds / HOUR, progress.gpus, progress.elapsed)
+
+
+class Cost(Criterion[ExperimentProgress]):
+    """Holds once so much money is spent, by the prices of pods and GPUs."""
+
+    def __init__(self, budget: CostBudget) -> None:
+        """Makes a criterion."""
+        self._budget = budget
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Compares what is spent with the budget."""
+        limit = self._budget.budget
+        spent = self._price(progress.pod_seconds, progress.gpu_seconds) / HOUR
+        if spent < limit:
+            return None
+        gpu_hours, pod_hours = progress.gpu_seconds / HOUR, progress.pod_seconds / HOUR
+        clause = (
+            f"{readable(gpu_hours)} GPU-hours and {readable(pod_hours)} pod-hours cost {readable(spent)}, at least "
+            f"{readable(limit)}"
+        )
+        because = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
+        return Finding(clause, because)
+
+    @override
+    def deadline(self, progress: ExperimentProgress) -> float | None:
+        """When the pods that run now will have used it up."""
+        left = self._budget.budget - self._price(progress.pod_seconds, progress.gpu_seconds) / HOUR
+        return _used_up(left, self._price(progress.pods, progress.gpus), progress.elapsed)
+
+    def _price(self, pods: float, gpus: float) -> float:
+        return pods * (self._budget.per_pod_hour or 0.0) + gpus * (self._budget.per_gpu_hour or 0.0)
+
+
+def _used_up(left: float, an_hour: float, now: float) -> float | None:
+    """When what is left will be used up, at so much an hour."""
+    return now + left / an_hour * HOUR if an_hour > 0 else None

@@ -1,0 +1,93 @@
+"""The stopper of the whole experiment: its rules, asked whenever something happened or time has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from podtune.api.names import ExperimentReason
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress
+from podtune.tuning.stoppers.budgets import Target
+from podtune.tuning.stoppers.plateau import Leaders
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRule:
+    """A reason to end an experiment.
+
+    Attributes:
+        field: Where it stands in the Experiment, such as stop.experiment[0].target.
+        criterion: Holds when the experiment is to end.
+        reason: The reason in a word.
+        good: Whether it is a good end; else the experiment has failed.
+    """
+
+    field: str
+    criterion: Criterion[ExperimentProgress]
+    reason: ExperimentReason
+    good: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why an experiment is to end.
+
+    Attributes:
+        reason: The reason in a word.
+        message: The reason in a sentence, with its numbers.
+        because: The numbers.
+        good: Whether it is a good end; else the experiment has failed.
+    """
+
+    reason: ExperimentReason
+    message: str
+    because: Mapping[str, float | int | str]
+    good: bool
+
+
+class ExperimentStopper:
+    """Ends an experiment when one of its rules holds; without rules, never.
+
+    It remembers nothing that can't be told it again: what it looks at follows from the Trials, and it is told of those
+    that have ended in the order that they record.
+    """
+
+    def __init__(self, rules: Sequence[ExperimentRule], leaders: Sequence[Leaders], targets: Sequence[Target]) -> None:
+        """Makes a stopper.
+
+        Args:
+            rules: Of those that hold the first one is the reason.
+            leaders: Those of their parts that have to be told of ended trials.
+            targets: Those of their parts that a single result may decide.
+        """
+        self._rules = tuple(rules)
+        self._leaders = tuple(leaders)
+        self._targets = tuple(targets)
+
+    def on_trial_end(self, best: float | None) -> None:
+        """A trial has ended, and this is recorded.
+
+        Args:
+            best: Its best value of the objective; None where it has none, or ended in ERROR.
+        """
+        if best is not None:
+            for leaders in self._leaders:
+                leaders.tell(best)
+
+    def check(self, progress: ExperimentProgress) -> Ending | None:
+        """Looks at the experiment; None where it goes on."""
+        for rule in self._rules:
+            finding = rule.criterion.check(progress)
+            if finding is not None:
+                message = f"stopped: {finding.clause}, as {rule.field} asks"
+                return Ending(rule.reason, message, finding.because, rule.good)
+        return None
+
+    def deadline(self, progress: ExperimentProgress) -> float | None:
+        """The value of `progress.elapsed` at which it ends if nothing happens until then; None for never."""
+        deadlines = [at for rule in self._rules if (at := rule.criterion.deadline(progress)) is not None]
+        return min(deadlines, default=None)
+
+    def is_decided_by(self, value: float) -> bool:
+        """Whether a value of the objective may end the experiment: it is worth recording at once."""
+        return any(target.is_reached_by(value) for target in self._targets)

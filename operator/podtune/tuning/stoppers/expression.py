@@ -1,0 +1,61 @@
+"""Expressions over a result."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.api.expression import Expression, ExpressionError
+from podtune.tuning.numbers import readable
+from podtune.tuning.schedulers.base import Metrics
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+
+
+class LastResult(Criterion[TrialProgress]):
+    """Holds while an expression does of a trial's last result."""
+
+    def __init__(self, expression: Expression) -> None:
+        """Makes a criterion."""
+        self._expression = expression
+
+    @override
+    def check(self, progress: TrialProgress) -> Finding | None:
+        """Evaluates the expression; one that has no value, for want of a metric, say, does not hold."""
+        return _found(self._expression, progress.metrics)
+
+
+class BestResult(Criterion[ExperimentProgress]):
+    """Holds while an expression does of an experiment's best result."""
+
+    def __init__(self, expression: Expression) -> None:
+        """Makes a criterion."""
+        self._expression = expression
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Evaluates the expression; while there is no result it does not hold."""
+        finding = _found(self._expression, progress.best_result) if progress.best_result else None
+        if finding is None:
+            return None
+        return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.because)
+
+
+def problem(expression: Expression, metrics: Metrics) -> str:
+    """Why an expression has no value for a result; empty where it has one."""
+    try:
+        expression.holds(metrics)
+    except ExpressionError as error:
+        return str(error)
+    return ""
+
+
+def _found(expression: Expression, metrics: Metrics) -> Finding | None:
+    if problem(expression, metrics) or not expression.holds(metrics):
+        return None
+    used = {name: metrics[name] for name in expression.names if name in metrics}
+    shown = ", ".join(f"{name} {_shown(value)}" for name, value in used.items())
+    clause = f"{expression.text} holds" + (f" ({shown})" if shown else "")
+    return Finding(clause, {"expression": expression.text, **used})
+
+
+def _shown(value: float | int | str | bool) -> str:
+    return readable(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,169 @@
+"""From a manifest's rules to stoppers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from podtune.api import stop
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.expression import Expression
+from podtune.api.model import seconds
+from podtune.api.names import ExperimentReason
+from podtune.api.objective import Objective
+from podtune.trial.layout import ITERATION
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, TrialProgress
+from podtune.tuning.stoppers.budgets import Cost, Failures, GpuHours, Target
+from podtune.tuning.stoppers.combination import AllOf
+from podtune.tuning.stoppers.experiment import ExperimentRule, ExperimentStopper
+from podtune.tuning.stoppers.expression import BestResult, LastResult
+from podtune.tuning.stoppers.memory import TrialMemory
+from podtune.tuning.stoppers.metrics import Iterations, MetricThresholds
+from podtune.tuning.stoppers.plateau import ExperimentStandsStill, Leaders, TrialStandsStill
+from podtune.tuning.stoppers.time import TotalTime, TrainingTime
+from podtune.tuning.stoppers.trial import TrialRule, TrialStopper
+
+CriterionT = TypeVar("CriterionT", bound=stop.Criterion)
+_REASONS = {
+    "time": ExperimentReason.TIME_LIMIT,
+    "target": ExperimentReason.TARGET_REACHED,
+    "plateau": ExperimentReason.PLATEAU_REACHED,
+    "failures": ExperimentReason.FAILURE_BUDGET_EXCEEDED,
+    "gpu_hours": ExperimentReason.BUDGET_EXHAUSTED,
+    "cost": ExperimentReason.BUDGET_EXHAUSTED,
+}
+
+
+def make_trial_stopper(spec: ExperimentSpec) -> TrialStopper:
+    """Makes the stopper of single trials that an experiment asks for."""
+    return _TrialFactory(spec.objective).make(spec.stop)
+
+
+def make_experiment_stopper(spec: ExperimentSpec) -> ExperimentStopper:
+    """Makes the stopper of the whole experiment that it asks for."""
+    return _ExperimentFactory(spec.objective).make(spec)
+
+
+class _TrialFactory:
+    """Makes rules, and gathers what they have to remember."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._windows: dict[str, int] = {}
+        self._last: set[str] = set()
+
+    def make(self, asked: stop.Stop) -> TrialStopper:
+        rules: list[TrialRule] = []
+        if asked.metrics:
+            rules.append(TrialRule("stop.metrics", MetricThresholds(asked.metrics, self._objective)))
+        for field, group in _groups("stop.trial", [(rule, rule.all_of, rule.any_of) for rule in asked.trial]):
+            rules.append(self._rule(field, group))
+        return TrialStopper(rules, TrialMemory(self._windows, self._last))
+
+    def _rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialRule:
+        parts = [self._criterion(given) for _, given in group]
+        expressions = tuple((path, Expression(given.expression)) for path, given in group if given.expression)
+        if len(parts) == 1:
+            return TrialRule(field, parts[0], expressions)
+        if any(given.time is not None for _, given in group):  # it may come to hold between two results
+            self._last.update(name for _, given in group for name in _metrics(given))
+        return TrialRule(field, AllOf(parts), expressions)
+
+    def _criterion(self, given: stop.TrialCriterion) -> Criterion[TrialProgress]:
+        if given.iterations is not None:
+            return Iterations(given.iterations)
+        if given.time is not None:
+            return TrainingTime(seconds(given.time))
+        if given.metrics is not None:
+            return MetricThresholds(given.metrics, self._objective)
+        if given.expression is not None:
+            return LastResult(Expression(given.expression))
+        assert given.plateau is not None  # the model holds that there is exactly one
+        criterion = TrialStandsStill(given.plateau, self._objective)
+        self._windows[criterion.metric] = max(self._windows.get(criterion.metric, 0), given.plateau.window)
+        return criterion
+
+
+class _ExperimentFactory:
+    """Makes rules, and gathers those of their parts that someone has to know."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._leaders: list[Leaders] = []
+        self._targets: list[Target] = []
+
+    def make(self, spec: ExperimentSpec) -> ExperimentStopper:
+        rules: list[ExperimentRule] = []
+        if spec.failures.fail_fast:
+            first = Failures(stop.FailureBudget(count=1))
+            rules.append(ExperimentRule("failures.failFast", first, ExperimentReason.FAIL_FAST, good=False))
+        if spec.stop.total_time is not None:
+            limit = TotalTime(seconds(spec.stop.total_time))
+            rules.append(ExperimentRule("stop.totalTime", limit, ExperimentReason.TIME_LIMIT))
+        for field, group in _groups(
+            "stop.experiment", [(rule, rule.all_of, rule.any_of) for rule in spec.stop.experiment]
+        ):
+            rules.append(self._rule(field, [given for _, given in group]))
+        return ExperimentStopper(rules, self._leaders, self._targets)
+
+    def _rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentRule:
+        parts = [self._criterion(given) for given in group]
+        reasons = {_reason(given) for given in group}
+        return ExperimentRule(
+            field,
+            parts[0] if len(parts) == 1 else AllOf(parts),
+            reasons.pop() if len(reasons) == 1 else ExperimentReason.CRITERIA_MET,
+            good=all(given.failures is None for given in group),
+        )
+
+    def _criterion(self, given: stop.ExperimentCriterion) -> Criterion[ExperimentProgress]:
+        if given.time is not None:
+            return TotalTime(seconds(given.time))
+        if given.failures is not None:
+            return Failures(given.failures)
+        if given.gpu_hours is not None:
+            return GpuHours(given.gpu_hours)
+        if given.cost is not None:
+            return Cost(given.cost)
+        if given.expression is not None:
+            return BestResult(Expression(given.expression))
+        if given.target is not None:
+            self._targets.append(Target(given.target, self._objective))
+            return self._targets[-1]
+        assert given.plateau is not None  # the model holds that there is exactly one
+        self._leaders.append(Leaders(given.plateau, self._objective))
+        return ExperimentStandsStill(self._leaders[-1])
+
+
+def _groups(
+    path: str, rules: Iterable[tuple[CriterionT, Sequence[CriterionT] | None, Sequence[CriterionT] | None]]
+) -> Iterator[tuple[str, list[tuple[str, CriterionT]]]]:
+    """Rules as groups of criteria, each with its path, that have to hold together.
+
+    Args:
+        path: Where the rules stand.
+        rules: Each with what it has under `all` and under `any`; the parts of the latter are groups of their own.
+    """
+    for place, (rule, all_of, any_of) in enumerate(rules):
+        here = f"{path}[{place}]"
+        if all_of is not None:
+            yield f"{here}.all", [(f"{here}.all[{part}].{given.field}", given) for part, given in enumerate(all_of)]
+            continue
+        alternatives = [(here, rule)]
+        if any_of is not None:
+            alternatives = [(f"{here}.any[{part}]", given) for part, given in enumerate(any_of)]
+        for where, given in alternatives:
+            yield f"{where}.{given.field}", [(f"{where}.{given.field}", given)]
+
+
+def _metrics(given: stop.TrialCriterion) -> Sequence[str]:
+    """The metrics of the last result that a criterion looks at."""
+    if given.expression is not None:
+        return Expression(given.expression).names
+    if given.iterations is not None:
+        return (ITERATION,)
+    return tuple(given.metrics or ())
+
+
+def _reason(given: stop.ExperimentCriterion) -> ExperimentReason:
+    return _REASONS.get(given.given, ExperimentReason.CRITERIA_MET)

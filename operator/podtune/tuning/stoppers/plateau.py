@@ -1,0 +1,143 @@
+"""Plateaus: of a trial, whose results don't change, and of an experiment, whose best trials don't get better."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.stop import ExperimentPlateau, TrialPlateau
+from podtune.tuning.numbers import readable
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+from podtune.tuning.stoppers.metrics import reaches
+
+
+class TrialStandsStill(Criterion[TrialProgress]):
+    """Holds while the standard deviation of a trial's last results is at most a tolerance.
+
+    It is Ray's `TrialPlateauStopper`, with two differences: the tolerance itself is still a plateau, so that 0 means
+    "does not change at all" (Ray wants less than it); and a result that lacks the metric, or holds no number, is
+    passed over (in Ray nothing is a plateau until it has left the window). NaN and infinities are no plateau.
+    """
+
+    def __init__(self, settings: TrialPlateau, objective: Objective) -> None:
+        """Makes a criterion.
+
+        Args:
+            settings: Window, tolerance and the like.
+            objective: The metric to look at, unless the settings name one; and which is better when it is less.
+        """
+        self._settings = settings
+        self._objective = objective
+        self.metric = settings.metric or objective.metric
+
+    @override
+    def check(self, progress: TrialProgress) -> Finding | None:
+        """Looks at the last values of the metric."""
+        settings, window = self._settings, progress.windows.get(self.metric)
+        if window is None or window.count < settings.grace or len(window.values) < settings.window:
+            return None
+        values = window.values[-settings.window :]
+        threshold = settings.threshold
+        if threshold is not None and not reaches(self._objective, self.metric, values[-1], threshold):
+            return None
+        deviation = standard_deviation(values)
+        if not deviation <= settings.tolerance:
+            return None
+        clause = (
+            f"the last {settings.window} values of {self.metric} have a standard deviation of "
+            f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}"
+        )
+        because: dict[str, float | int | str] = {
+            "metric": self.metric,
+            "value": values[-1],
+            "deviation": deviation,
+            "tolerance": settings.tolerance,
+            "window": settings.window,
+        }
+        return Finding(clause, because)
+
+
+class Leaders:
+    """The best values of the ended trials, told one after the other, and for how long they have been close together.
+
+    What it says follows from the values and their order alone.
+    """
+
+    def __init__(self, settings: ExperimentPlateau, objective: Objective) -> None:
+        """Starts without a value.
+
+        Args:
+            settings: How many values, and how close together.
+            objective: Which values are better.
+        """
+        self.settings = settings
+        self._sign = 1.0 if objective.mode == "min" else -1.0
+        self._best: list[float] = []
+        self.told = 0
+        self.lasted = 0
+        """Of how many values told the plateau has lasted, the one that led to it included."""
+        self.deviation = math.inf
+
+    def tell(self, value: float) -> None:
+        """A trial has ended with this as its best value; NaN counts as none."""
+        if math.isnan(value):
+            return
+        self.told += 1
+        top = self.settings.top
+        place = bisect.bisect_right(self._best, self._sign * value)
+        if place < top:
+            self._best.insert(place, self._sign * value)
+            del self._best[top:]
+            self.deviation = standard_deviation(self._best) if len(self._best) == top else math.inf
+        self.lasted = self.lasted + 1 if self.deviation <= self.settings.tolerance else 0
+
+
+class ExperimentStandsStill(Criterion[ExperimentProgress]):
+    """Holds while the best ended trials are close together, and have been for some time.
+
+    It is Ray's `ExperimentPlateauStopper` told one value a trial, its best, in the order of the ends that the Trials
+    record. (Ray is told every result, so that one trial standing still is a plateau of the experiment.) Trials without
+    a value, and those in ERROR, don't count.
+    """
+
+    def __init__(self, leaders: Leaders) -> None:
+        """Makes a criterion.
+
+        Args:
+            leaders: The best trials so far; someone tells it of the next ones.
+        """
+        self._leaders = leaders
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Looks at the best trials."""
+        leaders, settings = self._leaders, self._leaders.settings
+        if leaders.lasted < max(1, settings.patience):
+            return None
+        deviation = leaders.deviation
+        clause = (
+            f"the best {settings.top} of {leaders.told} trials have a standard deviation of "
+            f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}, "
+            f"and have had it for {leaders.lasted}"
+        )
+        because = {
+            "top": settings.top,
+            "deviation": deviation,
+            "tolerance": settings.tolerance,
+            "lasted": leaders.lasted,
+            "trials": leaders.told,
+        }
+        return Finding(clause, because)
+
+
+def standard_deviation(values: Sequence[float]) -> float:
+    """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values; NaN or inf where one is."""
+    first = values[0]
+    if all(value == first for value in values):
+        return 0.0 if math.isfinite(first) else math.nan
+    mean = math.fsum(value / len(values) for value in values)
+    return math.hypot(*(value - mean for value in values)) / math.sqrt(len(values))

@@ -1,0 +1,67 @@
+"""Time: how long a trial has run, and how long ago an experiment began."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.tuning.numbers import readable
+from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+
+
+class TrainingTime(Criterion[TrialProgress]):
+    """Holds once a trial's program has run for so long.
+
+    As Ray's `stop={"time_total_s": …}`, it counts training over all attempts, and neither pauses nor waits. Unlike
+    there, it does not need a result to be noticed.
+    """
+
+    def __init__(self, limit: float) -> None:
+        """Makes a criterion.
+
+        Args:
+            limit: Seconds.
+        """
+        self._limit = limit
+
+    @override
+    def check(self, progress: TrialProgress) -> Finding | None:
+        """Compares the time with the limit."""
+        return _compared(progress.elapsed, self._limit, "of training")
+
+    @override
+    def deadline(self, progress: TrialProgress) -> float | None:
+        """The limit."""
+        return self._limit
+
+
+class TotalTime(Criterion[ExperimentProgress]):
+    """Holds once so much time has passed since the first trial was made.
+
+    Ray's `TimeoutStopper` begins to count at its first look, and anew when an experiment is restored; here time goes
+    on while the operator is away.
+    """
+
+    def __init__(self, limit: float) -> None:
+        """Makes a criterion.
+
+        Args:
+            limit: Seconds.
+        """
+        self._limit = limit
+
+    @override
+    def check(self, progress: ExperimentProgress) -> Finding | None:
+        """Compares the time with the limit."""
+        return _compared(progress.elapsed, self._limit, "since the first trial was made")
+
+    @override
+    def deadline(self, progress: ExperimentProgress) -> float | None:
+        """The limit."""
+        return self._limit
+
+
+def _compared(elapsed: float, limit: float, what: str) -> Finding | None:
+    if elapsed < limit:
+        return None
+    clause = f"{readable(elapsed)} s {what} are at least {readable(limit)} s"
+    return Finding(clause, {"elapsed": elapsed, "limit": limit})

@@ -1,0 +1,117 @@
+"""The stopper of single trials: its rules, asked after each result and when time has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podtune.api.expression import Expression
+from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Record, Verdict
+from podtune.tuning.stoppers.base import Criterion, TrialProgress
+from podtune.tuning.stoppers.expression import problem
+from podtune.tuning.stoppers.memory import TrialMemory
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRule:
+    """A reason to stop a trial.
+
+    Attributes:
+        field: Where it stands in the Experiment, such as stop.trial[0].time.
+        criterion: Holds when the trial is to be stopped.
+        expressions: Expressions that it evaluates, by where they stand.
+    """
+
+    field: str
+    criterion: Criterion[TrialProgress]
+    expressions: tuple[tuple[str, Expression], ...] = ()
+
+
+class TrialStopper:
+    """Stops a trial when one of its rules holds; without rules, never.
+
+    A trial's time is that which its program has run, over all attempts, in seconds; the caller knows it. What must not
+    be forgotten is in a record a trial, like a scheduler's: `restore` of all of them, in any order, makes a stopper
+    that decides as the one that they came from.
+    """
+
+    def __init__(self, rules: Sequence[TrialRule], memory: TrialMemory) -> None:
+        """Makes a stopper.
+
+        Args:
+            rules: Of those that hold the first one is the reason.
+            memory: Remembers what they look at.
+        """
+        self._rules = tuple(rules)
+        self._memory = memory
+
+    def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> Verdict:
+        """A running trial reported a result that goes beyond its earlier ones.
+
+        Args:
+            trial: The trial.
+            metrics: The result.
+            elapsed: The trial's time.
+
+        Returns:
+            STOP with the reason, or CONTINUE. A result that lacks what a rule looks at goes on.
+        """
+        if not self._rules:
+            return CONTINUE
+        self._memory.add(trial, metrics)
+        return self._verdict(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
+
+    def on_time(self, trial: int, elapsed: float) -> Verdict:
+        """A trial goes on running without a result.
+
+        Args:
+            trial: The trial.
+            elapsed: The trial's time.
+        """
+        return self._verdict(self._between_results(trial, elapsed)) if self._rules else CONTINUE
+
+    def deadline(self, trial: int, elapsed: float) -> float | None:
+        """The trial's time at which it will be stopped if it reports nothing until then; None for never.
+
+        Args:
+            trial: The trial.
+            elapsed: The trial's time.
+        """
+        progress = self._between_results(trial, elapsed)
+        deadlines = [at for rule in self._rules if (at := rule.criterion.deadline(progress)) is not None]
+        return min(deadlines, default=None)
+
+    def problem(self, metrics: Metrics) -> str:
+        """Which expression has no value for a result, and why; empty where all have one."""
+        for rule in self._rules:
+            for field, expression in rule.expressions:
+                if trouble := problem(expression, metrics):
+                    return f"{field} is passed over: {trouble}"
+        return ""
+
+    def forget(self, trial: int) -> None:
+        """A trial has come to its end."""
+        self._memory.forget(trial)
+
+    def record(self, trial: int) -> Record:
+        """What has to be remembered of a trial; empty where nothing has."""
+        return self._memory.record(trial)
+
+    def restore(self, trial: int, record: Record) -> None:
+        """Takes in a trial's record after a restart, or after the rules were changed.
+
+        Raises:
+            RecordError: The record is not one that a stopper could have written.
+        """
+        self._memory.restore(trial, record)
+
+    def _between_results(self, trial: int, elapsed: float) -> TrialProgress:
+        return TrialProgress(elapsed, self._memory.last(trial), self._memory.windows(trial))
+
+    def _verdict(self, progress: TrialProgress) -> Verdict:
+        for rule in self._rules:
+            finding = rule.criterion.check(progress)
+            if finding is not None:
+                message = f"stopped: {finding.clause}, as {rule.field} asks"
+                return Verdict(Action.STOP, message=message, because=finding.because)
+        return CONTINUE
