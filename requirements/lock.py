@@ -16,6 +16,7 @@ FILES: dict[str, list[str]] = {
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],
+    "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],
     "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],

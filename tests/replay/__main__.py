@@ -4,13 +4,15 @@ Each golden file in tests/unit/tuning/golden holds histories and what the refere
 the histories again, asks the reference again, and fails where a golden file says something else; with `--write` it
 writes the files instead. The plain test run compares Podtune with the golden files and needs none of the references.
 
-Ray comes with many packages, so it is no dependency of the development environment. Where it is missing, the command
-runs itself in an environment of its own, made by uv from requirements/replay.txt and kept in uv's cache.
+A reference comes with many packages, and one that another one can't stand, so none is a dependency of the development
+environment. For each the command runs itself in an environment of its own, made by uv from the file in requirements/
+that belongs to it, and kept in uv's cache.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import shutil
@@ -19,38 +21,54 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-REQUIREMENTS = REPOSITORY / "requirements" / "replay.txt"
+REQUIREMENTS = {"ray": "replay.txt", "syne_tune": "replay-syne-tune.txt"}
+"""The references' packages, with what is installed to import each."""
+REPLAYS = {"asha": "ray", "asha_promotion": "syne_tune", "median": "ray"}
+"""The modules of this package that make histories, with the reference that each asks."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.replay", description="Replays histories through Ray Tune.")
+    parser = argparse.ArgumentParser(prog="python -m tests.replay", description="Replays histories through references.")
     parser.add_argument("--write", action="store_true", help="write the golden files instead of comparing them")
+    parser.add_argument("--reference", choices=REQUIREMENTS, help="replay what asks this one only")
+    parser.add_argument("replays", nargs="*", metavar="replay", help=f"of {', '.join(REPLAYS)}; all when none is named")
     arguments = parser.parse_args()
-    if importlib.util.find_spec("ray") is None:
-        return run_with_references(sys.argv[1:])
-    return replay(write=arguments.write)
+    names = arguments.replays or list(REPLAYS)
+    if unknown := set(names) - REPLAYS.keys():
+        parser.error(f"no such replay: {', '.join(sorted(unknown))}; there are {', '.join(REPLAYS)}")
+    status = 0
+    for reference in REQUIREMENTS:
+        asked = [name for name in names if REPLAYS[name] == reference]
+        if not asked or arguments.reference not in (None, reference):
+            continue
+        if importlib.util.find_spec(reference) is None:
+            flags = ["--write"] if arguments.write else []
+            status |= run_with_reference(reference, [*flags, "--reference", reference, *asked])
+        else:
+            status |= replay(asked, write=arguments.write)
+    return status
 
 
-def run_with_references(arguments: list[str]) -> int:
-    """Runs this command again where the reference implementations are installed."""
+def run_with_reference(reference: str, arguments: list[str]) -> int:
+    """Runs this command again where a reference implementation is installed."""
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else shutil.which("uv")
     if uv is None:
         sys.exit(f"uv is neither beside {sys.executable} nor on the PATH; install it: pip install uv")
+    requirements = REPOSITORY / "requirements" / REQUIREMENTS[reference]
     command = [uv, "run", "--quiet", "--no-project", "--isolated", "--python", sys.executable]
-    command += ["--with-requirements", str(REQUIREMENTS), "python", "-m", "tests.replay", *arguments]
+    command += ["--with-requirements", str(requirements), "python", "-m", "tests.replay", *arguments]
     path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")])
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
-def replay(*, write: bool) -> int:
-    """Replays all histories; 1 where a golden file differs."""
-    from tests.replay import asha, golden
+def replay(names: list[str], *, write: bool) -> int:
+    """Replays histories; 1 where a golden file differs."""
+    from tests.replay import golden
 
-    replays = {"asha": asha.replay}
     failed = False
-    for name, histories in replays.items():
-        replayed = histories()
+    for name in names:
+        replayed = importlib.import_module(f"tests.replay.{name}").replay()
         file = golden.path(name).relative_to(REPOSITORY)
         if write:
             golden.write(name, replayed)

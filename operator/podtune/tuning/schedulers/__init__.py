@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.schedulers.asha import Asha
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 
@@ -14,4 +15,6 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
     """Makes the scheduler that an experiment asks for; it has seen nothing yet."""
     if spec.scheduler.asha is not None:
         return Asha(spec.scheduler.asha, spec.objective, spec.search.seed)
+    if spec.scheduler.asha_promotion is not None:
+        return AshaPromotion(spec.scheduler.asha_promotion, spec.objective, spec.search.seed)
     return Fifo()

@@ -17,7 +17,6 @@ paper:
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ from podtune.tuning.schedulers.base import (
     Start,
     Verdict,
 )
-from podtune.tuning.schedulers.rungs import Bracket, Rung
+from podtune.tuning.schedulers.rungs import Bracket, Rung, draw_index
 from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.asha.timeAttribute"
@@ -134,6 +133,12 @@ class Asha(Scheduler):
         return Start(waiting[0])
 
     @override
+    def rungs_passed(self, trial: int) -> int:
+        """How many rungs of its bracket a trial has come past, those that it skipped included."""
+        rungs = self._bracket(trial).rungs
+        return next((len(rungs) - place for place, rung in enumerate(rungs) if trial in rung), 0)
+
+    @override
     def record(self, trial: int) -> Record:
         """The trial's values at the rungs, lowest first, written so that reading them gives the same floats."""
         record: dict[str, Mapping[str, str]] = {}
@@ -201,6 +206,7 @@ class Asha(Scheduler):
             message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
             because=because,
             recorded=True,
+            milestone=rung.milestone,
         )
 
     def _sentence(self, milestone: int, value: float, cutoff: float | None, peers: int) -> str:
@@ -233,17 +239,11 @@ def bracket_generator(seed: int, trial: int) -> random.Random:
 def draw_bracket(rungs: Sequence[int], random_: random.Random) -> int:
     """Draws a bracket with a probability proportional to e^(number of rungs), with one number of the generator.
 
-    The number is used as `numpy.random.choice` uses it: it is looked up in the cumulated probabilities.
-
     Args:
         rungs: Number of rungs of each bracket.
         random_: Where the one number is drawn from.
     """
-    weights = [math.e ** (count - max(rungs)) for count in rungs]
-    total = sum(weights)
-    cumulated = list(itertools.accumulate(weight / total for weight in weights))
-    drawn = random_.random() * cumulated[-1]
-    return next((index for index, bound in enumerate(cumulated) if drawn < bound), len(rungs) - 1)
+    return draw_index([math.e ** (count - max(rungs)) for count in rungs], random_)
 
 
 def _parse_float(trial: int, milestone: str, written: str) -> float:

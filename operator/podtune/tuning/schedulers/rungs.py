@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+import random
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float:
@@ -28,6 +32,17 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
         weight = position - index
     step = above - below
     return above - step * (1 - weight) if weight >= 0.5 else below + step * weight
+
+
+def draw_index(weights: Sequence[float], random_: random.Random) -> int:
+    """Draws an index with a probability proportional to its weight, with one number of the generator.
+
+    The number is used as `numpy.random.choice` uses it: it is looked up in the cumulated probabilities.
+    """
+    total = sum(weights)
+    cumulated = list(itertools.accumulate(weight / total for weight in weights))
+    drawn = random_.random() * cumulated[-1]
+    return next((index for index, bound in enumerate(cumulated) if drawn < bound), len(weights) - 1)
 
 
 class Rung:
@@ -95,3 +110,150 @@ class Bracket:
     def rung_for(self, trial: int, time: float) -> Rung | None:
         """The highest rung that a trial has reached and is not recorded at."""
         return next((rung for rung in self.rungs if time >= rung.milestone and trial not in rung), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A trial at a promotion rung.
+
+    Attributes:
+        reward: Its value there; more is better, NaN is the worst.
+        number: Its place in the order in which trials came to the rung.
+        promoted: Whether it has gone on to the next rung.
+    """
+
+    reward: float
+    number: int
+    promoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The trial that a rung lets go on, with the numbers behind it.
+
+    Attributes:
+        trial: The trial.
+        reward: Its value at the rung.
+        cutoff: What it had to reach.
+        arrived: How many trials had come to the rung.
+        paused: How many of those were not promoted before it, itself included.
+    """
+
+    trial: int
+    reward: float
+    cutoff: float
+    arrived: int
+    paused: int
+
+
+class PromotionRung:
+    """The trials that have reached a milestone, of which the best are promoted, one by one.
+
+    As `Rung` and `PromotionRungSystem` of Syne Tune 0.13 have it. An arrival and a promotion cost a binary search and
+    a shift of memory, however many trials there are.
+    """
+
+    def __init__(self, milestone: int, share: float, mode: Literal["max", "min"]) -> None:
+        """Makes an empty rung.
+
+        Args:
+            milestone: Its value of the time attribute.
+            share: Which part of its trials is promoted: its milestone divided by that of the next rung.
+            mode: Whether the metric behind the rewards is maximised: rounding errors depend on it.
+        """
+        self.milestone = milestone
+        self.share = share
+        self._mode = mode
+        self._arrivals: dict[int, Arrival] = {}
+        self._ordered: list[float] = []
+        self._paused: list[tuple[float, int, int]] = []
+        self._next = 0
+
+    def __contains__(self, trial: int) -> bool:
+        return trial in self._arrivals
+
+    def __getitem__(self, trial: int) -> Arrival:
+        return self._arrivals[trial]
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def arrive(self, trial: int, reward: float) -> None:
+        """Takes in a trial. A trial comes to a rung once."""
+        self.restore(trial, Arrival(reward, self._next))
+
+    def restore(self, trial: int, arrival: Arrival) -> None:
+        """Takes in a trial that had come here before, in any order."""
+        if trial in self._arrivals:
+            raise ValueError(f"trial {trial} has come to rung {self.milestone} already")
+        self._arrivals[trial] = arrival
+        self._next = max(self._next, arrival.number + 1)
+        insort(self._ordered, _comparable(arrival.reward))
+        if _may_be_promoted(arrival):
+            insort(self._paused, (-arrival.reward, arrival.number, trial))
+
+    def promote(self, trial: int) -> None:
+        """Has a paused trial go on; it stays among those that others are compared with."""
+        arrival = self._arrivals[trial]
+        self._take_off(trial, arrival)
+        self._arrivals[trial] = Arrival(arrival.reward, arrival.number, promoted=True)
+
+    def give_up(self, trial: int) -> None:
+        """A trial will never run again: it stays among those that others are compared with."""
+        if trial in self._arrivals:
+            self._take_off(trial, self._arrivals[trial])
+
+    def remove(self, trial: int) -> None:
+        """Takes a trial out, if it is there, as if it had never come."""
+        arrival = self._arrivals.pop(trial, None)
+        if arrival is None:
+            return
+        self._take_off(trial, arrival)
+        del self._ordered[bisect_left(self._ordered, _comparable(arrival.reward))]
+        if arrival.number == self._next - 1:
+            self._next = max((other.number for other in self._arrivals.values()), default=-1) + 1
+
+    def rank(self, reward: float) -> int:
+        """The place of a reward among those here, the best being 1; equal ones share theirs."""
+        return len(self._ordered) - bisect_right(self._ordered, _comparable(reward)) + 1
+
+    def promotable(self, startable: Container[int]) -> Promotion | None:
+        """The best paused trial of those that could start, if it is good enough; of equal ones, the first to come."""
+        if len(self._ordered) < 2:
+            return None
+        cutoff = self._cutoff()
+        for passed, (loss, _, trial) in enumerate(self._paused):
+            if -loss - cutoff < 0:
+                return None
+            if trial in startable:
+                return Promotion(trial, -loss, cutoff, len(self._arrivals), len(self._paused) - passed)
+        return None
+
+    def _cutoff(self) -> float:
+        """The linear quantile, newcomers and promoted ones included, in the arithmetic of Syne Tune."""
+        last = len(self._ordered) - 1
+        position = last * (1 - self.share if self._mode == "max" else self.share) + 1
+        index = int(position)
+        weight = position - index
+        if self._mode == "max":
+            below, above, weight = index - 1, index, 1 - weight
+        else:
+            below, above = last - index, last - index + 1
+        # 0 * infinity is NaN: what has no weight is left out.
+        if weight in (0.0, 1.0):
+            return self._ordered[below if weight else above]
+        return weight * self._ordered[below] + (1 - weight) * self._ordered[above]
+
+    def _take_off(self, trial: int, arrival: Arrival) -> None:
+        key = (-arrival.reward, arrival.number, trial)
+        place = bisect_left(self._paused, key)
+        if _may_be_promoted(arrival) and self._paused[place : place + 1] == [key]:
+            del self._paused[place]
+
+
+def _may_be_promoted(arrival: Arrival) -> bool:
+    return not arrival.promoted and not math.isnan(arrival.reward)
+
+
+def _comparable(reward: float) -> float:
+    return -math.inf if math.isnan(reward) else reward
