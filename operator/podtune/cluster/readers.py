@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.gpus import requested_gpus
 from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, TRIAL_KIND
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
@@ -143,13 +144,15 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
     program = (metadata.get("annotations") or {}).get(ANNOTATION_CONTAINER) or trial_container(spec)
     sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    training = [_state(c) for c in containers if c["name"] == program]
+    phase = PodPhase(status.get("phase") or "Pending")
     ends = {c["name"]: end for c in containers if c["name"] not in sidecars and (end := _state(c).get("terminated"))}
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
         trial=_owner(body, TRIAL_KIND)["name"],
         attempt=int(metadata["labels"][LABEL_ATTEMPT]),
-        phase=PodPhase(status.get("phase") or "Pending"),
+        phase=phase,
         version=version_of(body),
         deleting="deletionTimestamp" in metadata,
         interrupted=_interrupted(metadata, ends.get(program)),
@@ -164,6 +167,10 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         started=_moment(status.get("startTime")),
+        ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
+        training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
+        training_until=_last(training, "terminated", "finishedAt"),
+        gpus=requested_gpus(spec),
     )
 
 
@@ -196,6 +203,11 @@ def _experiment_status(status: Object) -> ExperimentStatus:
 def _state(container: Object) -> Object:
     state: Object = container.get("state") or {}
     return state
+
+
+def _last(states: Iterable[Object], state: str, field: str) -> float:
+    """The latest point in time that a field of containers' states holds; 0 where none does."""
+    return max((_moment((found.get(state) or {}).get(field)) for found in states), default=0.0)
 
 
 def _is_running(container: Object) -> bool:

@@ -73,6 +73,10 @@ class Pod:
         reason: Reason of the pod as a whole, such as Evicted.
         message: Its message.
         started: When the kubelet took it up, in seconds since the epoch; 0 where it has not.
+        ended: When its last container ended; 0 while it runs, or where that is not known.
+        training_since: When the training container started; 0 where it has not.
+        training_until: When it ended; 0 where it has not.
+        gpus: How many GPUs it holds, from when it started to when it ended.
         trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
     """
 
@@ -95,6 +99,10 @@ class Pod:
     reason: str = ""
     message: str = ""
     started: float = 0.0
+    ended: float = 0.0
+    training_since: float = 0.0
+    training_until: float = 0.0
+    gpus: float = 0.0
     trial_uid: str = ""
 
     @property

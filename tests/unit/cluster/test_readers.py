@@ -56,6 +56,18 @@ def test_a_program_that_came_to_its_end() -> None:
     assert pod.agent_message == "final"
 
 
+def test_what_a_pod_has_used_can_be_told_from_it() -> None:
+    complete, running = read("complete"), read("running")
+    assert complete.ended - complete.started == 3
+    assert complete.training_until - complete.training_since == 1
+    assert running.training_since >= running.started > 0
+    assert (running.ended, running.training_until) == (0, 0)
+    body = recorded("running")
+    body["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
+    assert (running.gpus, read_pod(body).gpus) == (0, 2)
+    assert (read("unschedulable").started, read("image-missing").training_since) == (0, 0)
+
+
 def test_a_program_that_crashed() -> None:
     pod = read("crashed")
     assert pod.phase is PodPhase.FAILED
