@@ -60,23 +60,54 @@ def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[s
     Raises:
         InvalidSpec: The spec can't be worked with.
     """
-    name = str(resource.get("metadata", {}).get("name", ""))
-    if len(name) > MAX_NAME:
-        raise InvalidSpec(f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}")
-    if "." in name:
-        raise InvalidSpec(f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead")
+    problem = _name_problem(resource)
+    if problem:
+        raise InvalidSpec(problem)
     try:
         return ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
     except ValidationError as error:
         raise InvalidSpec(explain(error)) from error
 
 
+def find_problems(resource: Mapping[str, Any], service_accounts: Collection[str] = ()) -> list[str]:
+    """Says what is wrong with an Experiment: all mistakes, a sentence each; none where it can be worked with.
+
+    A rule about several fields is looked at when each of them is right by itself, so correcting mistakes may bring
+    others to light.
+
+    Args:
+        resource: The whole resource.
+        service_accounts: As for `parse_experiment`.
+    """
+    named = _name_problem(resource)
+    problems = [named] if named else []
+    try:
+        ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+    except ValidationError as error:
+        problems += [_sentence(mistake) for mistake in error.errors(include_url=False)]
+    return problems
+
+
 def explain(error: ValidationError) -> str:
     """Says in one sentence what is wrong with a spec: the first mistake, and how many more there are."""
     first, *others = error.errors(include_url=False)
-    path, problem = _located(first)
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{_written(('spec', *path))}: {problem}{more}".replace("\n", " ")
+    return _sentence(first) + (f" (and {len(others)} more)" if others else "")
+
+
+def _name_problem(resource: Mapping[str, Any]) -> str:
+    """What is wrong with the Experiment's name; empty where nothing is."""
+    name = str(resource.get("metadata", {}).get("name", ""))
+    if len(name) > MAX_NAME:
+        return f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}"
+    if "." in name:
+        return f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead"
+    return ""
+
+
+def _sentence(mistake: Any) -> str:
+    """Where a mistake is, and what to do about it."""
+    path, problem = _located(mistake)
+    return f"{_written(('spec', *path))}: {problem}".replace("\n", " ")
 
 
 def _located(error: Any) -> tuple[Sequence[str | int], str]:

@@ -19,7 +19,9 @@ from podtune.cli import text
 from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.errors import CliError
 from podtune.cli.kubeconfig import connect
+from podtune.cli.plan import plan
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
+from podtune.cli.simulate import simulate
 
 app = typer.Typer(
     help="Hyperparameter tuning that belongs to Kubernetes.",
@@ -141,6 +143,10 @@ def best(
             typer.echo(yaml.safe_dump(facts, sort_keys=False), nl=False)
         case None:
             _print(text.best_lines(facts))
+
+
+app.command()(plan)
+app.command()(simulate)
 
 
 @app.command()

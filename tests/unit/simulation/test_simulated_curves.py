@@ -65,10 +65,16 @@ def test_every_function_is_covered() -> None:
         (KIND, "c", 1.0),
         (KIND, None, 0.5),
         ({"name": "fixed", "int": {"min": 3, "max": 3}}, 3, 0.5),
+        ({"name": "bell", "normal": {"mean": 5, "stddev": 2}}, 5, 0.5),
+        ({"name": "bell", "normal": {"mean": 5, "stddev": 2}}, 7, 0.841345),
+        ({"name": "bell", "normal": {"mean": 5, "stddev": 2, "min": 5}}, 7, 0.682689),
+        ({"name": "bell", "normal": {"mean": 5, "stddev": 2, "max": 7}}, 9, 1.0),
+        ({"name": "size", "logNormal": {"mean": 0, "stddev": 1}}, 1, 0.5),
+        ({"name": "size", "logNormal": {"mean": 0, "stddev": 1, "min": 1}}, math.e, 0.682689),
     ],
 )
 def test_a_value_lies_in_its_domain(manifest: dict[str, Any], value: Any, share: float) -> None:
-    assert position(parameters(manifest)[0], value) == pytest.approx(share)
+    assert position(parameters(manifest)[0], value) == pytest.approx(share, abs=1e-6)
 
 
 class TestSynthetic:
@@ -115,7 +121,9 @@ class TestSynthetic:
         assert min(curve.metrics(27)["loss"] for curve in drawn) >= curves.optimum
 
     def test_a_space_with_too_few_parameters_is_refused(self) -> None:
-        with pytest.raises(CurveError, match="hartmann6 needs 6 parameters, the experiment has 2; choose another"):
+        with pytest.raises(
+            CurveError, match="hartmann6 needs 6 parameters, the experiment has 2 to search; choose another"
+        ):
             SyntheticCurves(FUNCTIONS["hartmann6"], unit_cube(2), LOSS, iterations=1, seconds=1, seed=0)
 
 
@@ -165,6 +173,13 @@ class TestTable:
     def test_a_mistake_is_named(self, old: str, new: str, problem: str) -> None:
         with pytest.raises(CurveError, match=problem):
             table(TABLE.replace(old, new))
+
+    def test_only_what_is_searched_needs_a_column(self) -> None:
+        space = parameters(RATE, {"name": "kind", "fixed": {"value": "a"}}, {"name": "twice", "expression": "2 * rate"})
+        curves = read_curves(TABLE.splitlines(), space, LOSS, time="epoch", seconds=60)
+        assert dict(curves.curve({"rate": 0.1, "kind": "a", "twice": 0.2}, 0).metrics(1)).keys() == {
+            "width", "epoch", "loss", "accuracy"
+        }  # fmt: skip
 
     def test_an_empty_file_is_refused(self) -> None:
         with pytest.raises(CurveError, match="no line besides the header"):

@@ -24,7 +24,7 @@ def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: st
         count: How many configurations are drawn.
         seed: Seeds the draws.
     """
-    names = [parameter.name for parameter in spec.parameters]
+    names = [parameter.name for parameter in spec.parameters if parameter.is_sampled]
     search = Search(algorithm="random", max_trials=count, seed=seed)
     searcher = make_searcher(spec.model_copy(update={"search": search}))
     writer = csv.writer(file, lineterminator="\n")

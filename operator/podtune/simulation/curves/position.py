@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
+from typing import overload
 
-from podtune.api.search_space import ChoiceDomain, Parameter, Scalar, format_value
+from podtune.api.search_space import (
+    ChoiceDomain,
+    FloatDomain,
+    IntDomain,
+    LogNormalDomain,
+    NormalDomain,
+    Parameter,
+    Scalar,
+    format_value,
+)
 
 MIDDLE = 0.5
 """Where a parameter counts as lying that has no value: one that another parameter's value switches off."""
@@ -13,19 +24,41 @@ MIDDLE = 0.5
 def position(parameter: Parameter, value: Scalar | None) -> float:
     """A value's place between the ends of its parameter's domain, 0 to 1 in the domain's own scale.
 
-    Choices lie evenly spaced, in the manifest's order. Values outside of the domain count as its ends.
+    Of a distribution it is the share that lies below the value. Choices lie evenly spaced, in the manifest's order.
+    Values outside of the domain count as its ends.
     """
-    domain = parameter.domain
     if value is None:
         return MIDDLE
-    if isinstance(domain, ChoiceDomain):
-        written = [format_value(choice) for choice in domain.values]
-        return _share(written.index(format_value(value)), 0, len(written) - 1) if format_value(value) in written else 0
-    low, high, number = float(domain.min), float(domain.max), float(value)
-    if domain.scale == "log":
-        return _share(math.log(max(number, low)), math.log(low), math.log(high))
-    return _share(number, low, high)
+    match parameter.domain:
+        case ChoiceDomain(values=values):
+            written = [format_value(choice) for choice in values]
+            shown = format_value(value)
+            return _share(written.index(shown), 0, len(written) - 1) if shown in written else 0.0
+        case NormalDomain(mean=mean, stddev=deviation, min=low, max=high):
+            return _quantile(float(value), NormalDist(mean, deviation), low, high)
+        case LogNormalDomain(mean=mean, stddev=deviation, min=low, max=high):
+            return _quantile(_log(float(value)), NormalDist(mean, deviation), _log(low), _log(high))
+        case FloatDomain(min=low, max=high, scale="log") | IntDomain(min=low, max=high, scale="log"):
+            return _share(math.log(max(float(value), low)), math.log(low), math.log(high))
+        case FloatDomain(min=low, max=high) | IntDomain(min=low, max=high):
+            return _share(float(value), low, high)
 
 
 def _share(value: float, low: float, high: float) -> float:
     return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else MIDDLE
+
+
+def _quantile(value: float, distribution: NormalDist, low: float | None, high: float | None) -> float:
+    """Which share of a truncated distribution lies below a value."""
+    below, above = (0.0 if low is None else distribution.cdf(low)), (1.0 if high is None else distribution.cdf(high))
+    return _share(distribution.cdf(value), below, above)
+
+
+@overload
+def _log(number: float) -> float: ...
+@overload
+def _log(number: float | None) -> float | None: ...
+def _log(number: float | None) -> float | None:
+    if number is None:
+        return None
+    return math.log(number) if number > 0 else -math.inf

@@ -42,8 +42,8 @@ class SyntheticCurves(Curves):
         """Makes the curves of a search space.
 
         Args:
-            function: Where training ends up. Its dimensions are the space's first parameters, each stretched from end
-                to end; the objective is the function, or with mode max its negative.
+            function: Where training ends up. Its dimensions are the first parameters that are searched, each
+                stretched from end to end; the objective is the function, or with mode max its negative.
             parameters: The search space.
             objective: The metric that is reported.
             iterations: How many iterations a whole training has.
@@ -54,20 +54,21 @@ class SyntheticCurves(Curves):
         Raises:
             CurveError: The space has too few parameters for the function.
         """
-        if len(parameters) < function.least:
+        sampled = tuple(parameter for parameter in parameters if parameter.is_sampled)
+        if len(sampled) < function.least:
             raise CurveError(
-                f"{function.name} needs {function.least} parameters, the experiment has {len(parameters)}; "
+                f"{function.name} needs {function.least} parameters, the experiment has {len(sampled)} to search; "
                 "choose another function"
             )
         self._function = function
-        self._parameters = tuple(parameters)
+        self._parameters = sampled
         self._objective = objective
         self._sign = -1.0 if objective.mode == "max" else 1.0
         self.iterations = iterations
         self._seconds = seconds
         self._seed = seed
         self._noise = noise
-        self._least = function.minimum(len(parameters))
+        self._least = function.minimum(len(sampled))
         self._start = self._mean() * 2 - self._least
 
     @property

@@ -1,6 +1,6 @@
 """Curves that were measured: a CSV file of what real trainings reported.
 
-One line a result, with a column for each parameter of the experiment, one for the time attribute (or for
+One line a result, with a column for each parameter that is searched, one for the time attribute (or for
 `training_iteration`), one for each metric, and, where it is known, one named `seconds`: how long the iteration took.
 Lines with the same parameters are one curve. A parameter that was switched off is left empty.
 """
@@ -99,7 +99,9 @@ def read_curves(
     """
     reader = csv.DictReader(lines)
     columns = reader.fieldnames or []
-    wanted = [*(parameter.name for parameter in parameters), objective.metric]
+    searched = [parameter for parameter in parameters if parameter.is_sampled]
+    settings = {parameter.name for parameter in parameters}
+    wanted = [*(parameter.name for parameter in searched), objective.metric]
     missing = [name for name in wanted if name not in columns]
     clock = next((name for name in (time, ITERATION) if name in columns), None)
     if missing or clock is None:
@@ -108,8 +110,8 @@ def read_curves(
     rows: dict[Place, list[tuple[float, dict[str, float]]]] = {}
     for row in reader:
         numbers = _Row(row, reader.line_num)
-        place = _place(parameters, numbers.configuration(parameters))
-        metrics = {name: numbers.number(name) for name in columns if name not in wanted[:-1] and row[name]}
+        place = _place(searched, numbers.configuration(searched))
+        metrics = {name: numbers.number(name) for name in columns if name not in settings and row[name]}
         if clock not in metrics or objective.metric not in metrics:
             raise CurveError(f"line {reader.line_num}: {clock} or {objective.metric} is empty; remove or complete it")
         rows.setdefault(place, []).append((metrics[clock], metrics))
@@ -119,7 +121,7 @@ def read_curves(
     known = [value for value in values if not math.isnan(value)]
     best = max if objective.mode == "max" else min
     return MeasuredCurves(
-        parameters,
+        searched,
         {place: _measured(sorted(curve, key=lambda pair: pair[0]), seconds) for place, curve in rows.items()},
         best(known) if known else None,
     )

@@ -1,0 +1,93 @@
+"""Reads the manifest of an Experiment where there is no API server to do so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import API_VERSION, EXPERIMENT_KIND
+from podtune.api.validation import find_problems, parse_experiment
+from podtune.cli.errors import CliError
+
+STANDARD_INPUT = Path("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An Experiment as a user wrote it.
+
+    Attributes:
+        name: Its name.
+        spec: What it asks for; None where that can't be read.
+        problems: What is wrong with it, a sentence each; empty where nothing is.
+    """
+
+    name: str
+    spec: ExperimentSpec | None
+    problems: tuple[str, ...] = ()
+
+
+class ManifestError(CliError):
+    """The manifest asks for something that can never work."""
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Reads the one Experiment of a file, which may hold other resources too; `-` is standard input.
+
+    Raises:
+        CliError: The file can't be read, or holds no Experiment, or several.
+    """
+    experiments = [document for document in _documents(path) if _is_experiment(document)]
+    if len(experiments) != 1:
+        found = f"{len(experiments)} of them" if experiments else "none"
+        raise CliError(f"{path}: a file with one {EXPERIMENT_KIND} ({API_VERSION}) is needed; it has {found}")
+    resource = experiments[0]
+    if not isinstance(resource.get("metadata", {}), Mapping):
+        raise CliError(f"{path}: metadata is no map; write name: … below it")
+    name = str(resource.get("metadata", {}).get("name", "")) or path.stem
+    # Which accounts the operator's administrator allows is not known here, so any is.
+    accounts = _service_accounts(resource)
+    problems = find_problems(resource, accounts)
+    return Manifest(name, None if problems else parse_experiment(resource, accounts), tuple(problems))
+
+
+def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
+    """Reads the name and the spec of an Experiment that can be worked with.
+
+    Raises:
+        CliError: There is none in the file.
+        ManifestError: It can never work.
+    """
+    manifest = read_manifest(path)
+    if manifest.spec is None:
+        more = f" (and {len(manifest.problems) - 1} more; `podtune plan` names all)" if manifest.problems[1:] else ""
+        raise ManifestError(f"{path}: {manifest.problems[0]}{more}")
+    return manifest.name, manifest.spec
+
+
+def _documents(path: Path) -> list[Any]:
+    try:
+        text = sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
+        return list(yaml.safe_load_all(text))
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror or error}; name a file that can be read") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _is_experiment(document: Any) -> bool:
+    named = isinstance(document, Mapping) and document.get("kind") == EXPERIMENT_KIND
+    return named and document.get("apiVersion") == API_VERSION
+
+
+def _service_accounts(resource: Mapping[str, Any]) -> list[str]:
+    found: Any = resource
+    for key in ("spec", "trialTemplate", "spec", "serviceAccountName"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return [found] if isinstance(found, str) else []

@@ -1,0 +1,241 @@
+"""What an experiment will take, before it runs: trials at each rung, GPU-hours, cost.
+
+Rungs follow from the settings. How many trials get to each depends on who runs beside whom, so it is counted in
+simulations of the experiment, with the operator's own code, in which the worth of each trial is drawn by lot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from typing_extensions import override
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.gpus import requested_gpus
+from podtune.api.objective import Objective
+from podtune.simulation.cluster import ClusterModel
+from podtune.simulation.course import Outcome
+from podtune.simulation.curves.base import Curve, Curves
+from podtune.simulation.ladder import PlannedBracket, brackets
+from podtune.simulation.simulation import Simulation
+from podtune.simulation.trainings import ITERATIONS, longest_training, scheduler_kind
+from podtune.tuning.randomness import generator
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.searchers.base import Configuration
+
+SECONDS_AN_HOUR = 3600.0
+RUNS = 5
+"""Simulations that the expected numbers are means of, at most."""
+MAX_TRIALS = 1500
+"""Trials that are simulated altogether; where there are more, their numbers follow from these."""
+FINITE = ("grid", "bruteforce")
+"""Searchers that may end before `maxTrials`; the others' numbers don't depend on what they propose."""
+ERROR = 0.5
+"""Error of a trial's first result, as a share of what its worth may be; it shrinks as training goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRung:
+    """A rung, or the end of training.
+
+    Attributes:
+        time: Where it is, in units of the time attribute.
+        trials: How many trials are expected to get there.
+        further: How many are expected to train on.
+        gpu_hours: GPU time spent on the way there from the rung before, by all of them.
+    """
+
+    time: int
+    trials: float
+    further: float
+    gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be expected of an experiment.
+
+    Attributes:
+        algorithm: How configurations are proposed.
+        scheduler: Which trials go on.
+        time_attribute: What rungs are counted in.
+        trials: How many trials there will be.
+        at_once: How many of them run at the same time.
+        iterations: How many iterations a whole training has.
+        seconds: How long one takes.
+        gpus_a_trial: How many GPUs a trial has, or 1 where it asks for none.
+        brackets: The scheduler's brackets.
+        rungs: Its rungs, lowest first, and the end of training.
+        hours: How long the experiment takes.
+        gpu_hours: GPU time of all trials together, starts of pods included.
+        whole_gpu_hours: GPU time if every trial ran to its end.
+        notes: What was taken for granted, a sentence each.
+    """
+
+    algorithm: str
+    scheduler: str
+    time_attribute: str
+    trials: int
+    at_once: int
+    iterations: int
+    seconds: float
+    gpus_a_trial: float
+    brackets: tuple[PlannedBracket, ...]
+    rungs: tuple[PlannedRung, ...]
+    hours: float
+    gpu_hours: float
+    whole_gpu_hours: float
+    notes: tuple[str, ...]
+
+
+def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iterations: int | None = None) -> Plan:
+    """Plans an experiment.
+
+    Args:
+        spec: What is asked for.
+        model: What the cluster is like.
+        seconds: How long an iteration takes.
+        iterations: How many iterations a whole training has; None for as many as the manifest lets it have.
+
+    Raises:
+        SimulationError: The experiment can't run on this cluster.
+    """
+    length = iterations or longest_training(spec) or ITERATIONS
+    gpus = requested_gpus(spec.trial_template.spec)
+    simulated = _simulable(spec)
+    outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
+    scale = _scale(spec, simulated, outcomes)
+    trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
+    a_trial = (gpus or 1.0) * (length * seconds + model.pod_start)
+    return Plan(
+        algorithm=spec.search.algorithm,
+        scheduler=scheduler_kind(spec),
+        time_attribute=make_scheduler(spec).time_attribute,
+        trials=round(trials),
+        at_once=spec.max_concurrent_trials,
+        iterations=length,
+        seconds=seconds,
+        gpus_a_trial=gpus or 1.0,
+        brackets=brackets(spec),
+        rungs=_rungs(brackets(spec), outcomes, length, scale, (gpus or 1.0) * seconds / SECONDS_AN_HOUR),
+        hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
+        gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale,
+        whole_gpu_hours=trials * a_trial / SECONDS_AN_HOUR,
+        notes=tuple(_notes(spec, iterations, scale)),
+    )
+
+
+class LotteryCurves(Curves):
+    """Every trial's worth is drawn by lot, whatever its configuration; early results tell it with an error.
+
+    The values are bad ones, far apart, so that no threshold of a stopper is reached and no plateau: when results end a
+    trial or the experiment can't be foreseen.
+    """
+
+    SCALE = 1e9
+
+    def __init__(self, objective: Objective, *, iterations: int, seconds: float, seed: int) -> None:
+        """Makes the curves of an experiment; for the arguments see `SyntheticCurves`."""
+        self.objective = objective
+        self.iterations = iterations
+        self.seconds = seconds
+        self._seed = seed
+
+    @property
+    @override
+    def optimum(self) -> None:
+        """There is none."""
+        return
+
+    @override
+    def curve(self, configuration: Configuration, trial: int) -> Curve:
+        """Draws the worth of a trial, and the error of its first result."""
+        random = generator(self._seed, "worth", trial)
+        return _LotteryCurve(self, random.random(), random.gauss(0.0, ERROR))
+
+
+class _LotteryCurve(Curve):
+    def __init__(self, curves: LotteryCurves, worth: float, error: float) -> None:
+        self._curves = curves
+        self._worth = worth
+        self._error = error
+
+    @property
+    @override
+    def length(self) -> int:
+        return self._curves.iterations
+
+    @override
+    def metrics(self, iteration: int) -> Mapping[str, float]:
+        cost = 10.0 - self._worth - self._error / math.sqrt(iteration)
+        objective = self._curves.objective
+        return {objective.metric: LotteryCurves.SCALE * (cost if objective.mode == "min" else -cost)}
+
+    @override
+    def seconds(self, iteration: int) -> float:
+        return self._curves.seconds
+
+
+def _simulable(spec: ExperimentSpec) -> ExperimentSpec:
+    """The experiment as it is simulated: without what needs a cluster or Optuna, with as many trials as needed."""
+    search = spec.search
+    changes: dict[str, object] = {"max_trials": min(search.trial_limit, MAX_TRIALS), "warm_start": None}
+    if search.algorithm not in FINITE:
+        changes["algorithm"] = "random"
+    return spec.model_copy(update={"search": search.model_copy(update=changes)})
+
+
+def _run(spec: ExperimentSpec, model: ClusterModel, seed: int, iterations: int, seconds: float) -> Outcome:
+    curves = LotteryCurves(spec.objective, iterations=iterations, seconds=seconds, seed=seed)
+    return Simulation(spec, curves, model, seed=seed).run()
+
+
+def _runs(trials: int) -> int:
+    return max(1, min(RUNS, MAX_TRIALS // trials))
+
+
+def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[Outcome]) -> float:
+    """How many times as many trials there will be as were simulated, where those came to their number's end."""
+    limit = simulated.search.trial_limit
+    if isinstance(spec.search.max_trials, str) or any(len(outcome.trials) < limit for outcome in outcomes):
+        return 1.0
+    return spec.search.trial_limit / limit
+
+
+def _rungs(
+    known: Sequence[PlannedBracket], outcomes: Sequence[Outcome], length: int, scale: float, hours: float
+) -> tuple[PlannedRung, ...]:
+    """Counts how far trials got; `hours` is the GPU time of an iteration."""
+    milestones = sorted({rung for bracket in known for rung in bracket.milestones if rung < length} | {length})
+    reached = [[trial.status.iteration for trial in outcome.trials] for outcome in outcomes]
+    planned = []
+    for before, milestone in pairwise([0, *milestones]):
+        iterations = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
+        planned.append(
+            PlannedRung(
+                time=milestone,
+                trials=scale * _mean(sum(i >= milestone for i in run) for run in reached),
+                further=scale * _mean(sum(i > milestone for i in run) for run in reached),
+                gpu_hours=scale * iterations * hours,
+            )
+        )
+    return tuple(planned)
+
+
+def _notes(spec: ExperimentSpec, iterations: int | None, scale: float) -> Iterator[str]:
+    if iterations is None and longest_training(spec) is None:
+        yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
+    if not requested_gpus(spec.trial_template.spec):
+        yield "the template asks for no GPU: each trial is counted as if it had one"
+    if getattr(spec.search, "warm_start", None) is not None:
+        yield "what the earlier experiment knows is left out: it is in the cluster"
+    if scale > 1:
+        yield f"numbers follow from those of {MAX_TRIALS} trials"
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    listed = list(numbers)
+    return math.fsum(listed) / len(listed)
