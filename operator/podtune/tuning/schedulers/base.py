@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from podtune.tuning.numbers import as_number
 from podtune.tuning.searchers.base import Configuration
 
 Metrics = Mapping[str, float | int | str | bool]
@@ -93,11 +94,13 @@ class Dismissal:
         trial: The trial.
         message: Why, in a sentence that holds the numbers.
         because: The numbers.
+        full: The trial has had all the time that there is; it was not stopped early.
     """
 
     trial: int
     message: str
     because: Mapping[str, float | int | str] = field(default_factory=dict)
+    full: bool = False
 
 
 class MetricMissing(ValueError):
@@ -126,6 +129,24 @@ class MetricMissing(ValueError):
         )
 
 
+def required_number(metrics: Metrics, name: str, field: str = "objective.metric") -> float:
+    """A metric that a decision needs.
+
+    Args:
+        metrics: The result.
+        name: The metric's name.
+        field: The field of the Experiment that names it.
+
+    Raises:
+        MetricMissing: The result lacks it, or it is no number.
+    """
+    found = metrics.get(name)
+    number = as_number(found)
+    if number is None:
+        raise MetricMissing(name, seen=metrics, field=field, found=found)
+    return number
+
+
 class RecordError(ValueError):
     """What a Trial's status.scheduler holds is not what the scheduler writes there."""
 
@@ -148,7 +169,12 @@ class Scheduler(ABC):
 
     @abstractmethod
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
-        """A trial was made. Called once a trial, unless it is restored."""
+        """A trial was made. Called once a trial, in the order of their indexes, unless it is restored.
+
+        What `record` holds of it then (its bracket, say) is as much a change as one that a verdict announces: decisions
+        that are taken later rest on it. After a restart, trials without a record are added when all others are
+        restored.
+        """
 
     @abstractmethod
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
@@ -247,6 +273,12 @@ class Scheduler(ABC):
         is acknowledged as durable, and with what is written when the trial pauses or ends.
         """
         return False
+
+    def on_progress(self, trial: int, time: float) -> None:  # noqa: B027 - only those that compare progress care
+        """How far a restored trial had come: the highest time attribute that was seen of it, where that is known.
+
+        Called after `restore`. The results up to there are not shown again.
+        """
 
     @property
     @abstractmethod
