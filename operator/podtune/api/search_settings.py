@@ -1,10 +1,34 @@
-"""Settings of the search algorithms that learn from results."""
+"""Settings of the search algorithms."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field
 
 from podtune.api.model import ApiModel
+
+
+class BruteForceSettings(ApiModel):
+    """Settings of the brute force."""
+
+    order: Literal["random", "systematic"] = Field(
+        default="random",
+        description="Random: shuffled by the seed. Systematic: as a grid, the last parameter changes fastest.",
+    )
+
+
+class QmcSettings(ApiModel):
+    """Settings of the quasi-Monte Carlo search."""
+
+    sequence: Literal["sobol", "halton"] = Field(
+        default="sobol",
+        description="The sequence of points: Sobol's is most even after a power of two of trials, Halton's any time.",
+    )
+    scramble: bool = Field(
+        default=True,
+        description="Whether the sequence is randomised by the seed; if not, it begins in a corner of the space.",
+    )
 
 
 class CmaEsSettings(ApiModel):
@@ -17,5 +41,46 @@ class CmaEsSettings(ApiModel):
         description=(
             "How many trials the search distribution is moved by at a time; 4 + ⌊3 ln n⌋ for n numeric parameters "
             "when it is left out. With many concurrent trials, at least as many."
+        ),
+    )
+
+
+class GeneticSettings(ApiModel):
+    """Settings that the genetic algorithms share."""
+
+    population_size: int = Field(
+        default=50,
+        ge=2,
+        le=150,
+        description="How many trials a generation has; the first one is drawn at random.",
+    )
+    crossover_probability: float = Field(
+        default=0.9, ge=0, le=1, description="How often a trial has two parents; else it is a copy of one."
+    )
+    swapping_probability: float = Field(
+        default=0.5, ge=0, le=1, description="How likely a parameter is to come from the second of two parents."
+    )
+    mutation_probability: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="How likely a parameter is to be drawn anew; 1/n for n parameters when it is left out.",
+    )
+
+
+class Nsga2Settings(GeneticSettings):
+    """Settings of NSGA-II, the nondominated sorting genetic algorithm."""
+
+
+class Nsga3Settings(GeneticSettings):
+    """Settings of NSGA-III, which keeps apart from each other the trials of three and more objectives."""
+
+    divisions: int = Field(
+        default=3,
+        ge=1,
+        le=12,
+        description=(
+            "Into how many parts each edge between two objectives is divided by the reference points that trials are "
+            "kept close to; n objectives have (n + divisions - 1 over divisions) of them."
         ),
     )

@@ -7,6 +7,7 @@ import pytest
 
 from podtune.api.search import GridSettings
 from podtune.api.search_space import Parameter
+from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Searcher
 from podtune.tuning.searchers.grid import GridSearcher
 from tests.unit.tuning.manifests import parameters
@@ -15,11 +16,11 @@ from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 class TestGridSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
-        return GridSearcher(parameters, GridSettings())
+        return GridSearcher(ActiveSpace(parameters), GridSettings())
 
 
 def whole_grid(*manifests: dict[str, Any], points: int = 5) -> list[Configuration]:
-    searcher = GridSearcher(parameters(*manifests), GridSettings(points=points))
+    searcher = GridSearcher(ActiveSpace(parameters(*manifests)), GridSettings(points=points))
     return [proposal(searcher, number) for number in range(searcher.size)]
 
 
@@ -44,7 +45,7 @@ def test_the_last_parameter_changes_fastest() -> None:
 
 
 def test_after_the_last_configuration_there_is_none() -> None:
-    searcher = GridSearcher(parameters({"name": "x", "int": {"min": 1, "max": 3}}), GridSettings())
+    searcher = GridSearcher(ActiveSpace(parameters({"name": "x", "int": {"min": 1, "max": 3}})), GridSettings())
     assert proposal(searcher, 2) == {"x": 3}
     assert searcher.ask(3, []) is None
     assert searcher.ask(1000, []) is None
@@ -73,6 +74,6 @@ def test_values_on_an_axis(domain: dict[str, Any], points: int, expected: list[A
 
 def test_a_grid_of_billions_takes_no_memory() -> None:
     wide = {"int": {"min": 1, "max": 10**9}}
-    searcher = GridSearcher(parameters({"name": "x", **wide}, {"name": "y", **wide}), GridSettings())
+    searcher = GridSearcher(ActiveSpace(parameters({"name": "x", **wide}, {"name": "y", **wide})), GridSettings())
     assert searcher.size == 10**18
     assert proposal(searcher, 10**18 - 1) == {"x": 10**9, "y": 10**9}

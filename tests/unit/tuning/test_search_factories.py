@@ -10,6 +10,7 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Searcher
+from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
@@ -23,7 +24,8 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
     ("algorithm", "kind"), [("random", RandomSearcher), ("grid", GridSearcher), ("tpe", TpeSearcher)]
 )
 def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
-    assert type(make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))) is kind
+    searcher = make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))
+    assert type(searcher.inner if isinstance(searcher, DrawingSearcher) else searcher) is kind
 
 
 def test_the_manifests_seed_and_settings_count() -> None:

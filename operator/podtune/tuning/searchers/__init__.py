@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.search import GridSettings, TpeSettings
 from podtune.api.search_settings import CmaEsSettings
+from podtune.api.search_space import Parameter
+from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
+from podtune.tuning.searchers.drawing import DrawingSearcher
+from podtune.tuning.searchers.random import RandomSearcher, without_repetitions
 
 __all__ = ["make_searcher"]
 
@@ -15,21 +21,30 @@ def make_searcher(spec: ExperimentSpec) -> Searcher:
 
     Each is imported when it is asked for: Optuna alone takes most of a second, which a command line need not spend.
     """
+    space = ActiveSpace(spec.parameters, spec.constraints)
     search = spec.search
     match search.algorithm:
-        case "random":
-            from podtune.tuning.searchers.random import RandomSearcher  # noqa: PLC0415
-
-            return RandomSearcher(spec.parameters, search.seed)
         case "grid":
             from podtune.tuning.searchers.grid import GridSearcher  # noqa: PLC0415
 
-            return GridSearcher(spec.parameters, search.grid or GridSettings())
+            return GridSearcher(space, search.grid or GridSettings())
+        case "random" if (searcher := without_repetitions(space, search.seed)) is not None:
+            return searcher
+        case _:
+            return DrawingSearcher(space, _drawing(spec, space.sampled), search.seed)
+
+
+def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
+    """The searcher that draws values for the parameters that are sampled."""
+    search = spec.search
+    match search.algorithm:
         case "tpe":
             from podtune.tuning.searchers.tpe import TpeSearcher  # noqa: PLC0415
 
-            return TpeSearcher(spec.parameters, spec.objective, search.tpe or TpeSettings(), search.seed)
+            return TpeSearcher(sampled, spec.objective, search.tpe or TpeSettings(), search.seed)
         case "cmaes":
             from podtune.tuning.searchers.cmaes import CmaEsSearcher  # noqa: PLC0415
 
-            return CmaEsSearcher(spec.parameters, spec.objective, search.cmaes or CmaEsSettings(), search.seed)
+            return CmaEsSearcher(sampled, spec.objective, search.cmaes or CmaEsSettings(), search.seed)
+        case _:
+            return RandomSearcher(sampled, search.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from podtune.api.search_space import Scalar
 
@@ -34,7 +35,7 @@ class Tell:
     """A finished trial, or the value of one at a rung, as a searcher is told of it.
 
     Attributes:
-        number: The number of the proposal that the trial came from.
+        number: The number of the proposal that the trial came from; below 0 where that was before the experiment began.
         configuration: What was proposed.
         value: The objective's value, None where the trial failed.
         step: Iterations after which the value was reached; a trial stopped early has fewer than a whole one.
@@ -77,7 +78,13 @@ class Searcher(ABC):
 
     A searcher is made with the parameters that are sampled, and proposes a value for each. Conditions, constraints,
     fixed and computed values and known configurations are the business of `DrawingSearcher`, which is laid around it.
+
+    Attributes:
+        sees_inactive: Whether the configurations that it is told of hold a value for each of its parameters: for those
+            that a condition left out, what it had drawn for them. Else these are left out.
     """
+
+    sees_inactive: ClassVar[bool] = True
 
     @abstractmethod
     def tell(self, tell: Tell) -> None:

@@ -10,9 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
-from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar
+from podtune.api.search_space import (
+    ChoiceDomain,
+    Domain,
+    FloatDomain,
+    IntDomain,
+    LogNormalDomain,
+    NormalDomain,
+    Parameter,
+    Scalar,
+)
+from podtune.tuning.searchers.normal import quantile
 
-Domain = FloatDomain | IntDomain | ChoiceDomain
 _DIGITS = 50
 """Digits to compute with: enough that what is rounded to a float is right to its last bit."""
 
@@ -41,9 +50,20 @@ def linear_points(domain: Domain) -> Points | None:
         case IntDomain(scale="linear"):
             return _integers(domain)
         case FloatDomain(step=float(step)):
-            return _stepped_floats(domain, step)
+            return _stepped_floats(domain.min, domain.max, step)
         case _:
             return None
+
+
+def finite_points(domain: Domain) -> Points | None:
+    """The values of a domain that is finite, however likely each is; else None."""
+    match domain:
+        case IntDomain():
+            return _integers(domain)
+        case NormalDomain(min=float(low), max=float(high), step=float(step)):
+            return _stepped_floats(low, high, step)
+        case _:
+            return linear_points(domain)
 
 
 def grid_points(domain: Domain, points: int) -> Points:
@@ -52,38 +72,40 @@ def grid_points(domain: Domain, points: int) -> Points:
     Args:
         domain: The domain.
         points: How many points, evenly spaced in its scale and both ends included, stand for a float without a step.
-            Where there are fewer floats than that between the ends, each is taken once.
+            Of a normal distribution they are the middles of as many equally likely parts. Where there are fewer floats
+            than that, each is taken once.
     """
+    finite = finite_points(domain)
+    if finite is not None:
+        return finite
     match domain:
-        case IntDomain():
-            return _integers(domain)
-        case FloatDomain(step=None):
-            values = list(dict.fromkeys(_evenly_spaced(domain, points)))
-            return Points(len(values), values.__getitem__)
+        case FloatDomain():
+            values = _evenly_spaced(domain, points)
+        case NormalDomain() | LogNormalDomain():
+            values = [quantile(domain, (place + 0.5) / points) for place in range(points)]
         case _:
-            finite = linear_points(domain)
-            assert finite is not None  # choices and stepped floats are left
-            return finite
+            raise AssertionError("choices and integers are finite")
+    values = list(dict.fromkeys(values))
+    return Points(len(values), values.__getitem__)
 
 
 def fixed_value(parameter: Parameter) -> Scalar | None:
     """The one value of a domain that has only one; else None."""
     domain = parameter.domain
-    finite = linear_points(domain)
+    finite = finite_points(domain)
     if finite is not None:
         return finite.value(0) if finite.count == 1 else None
-    assert not isinstance(domain, ChoiceDomain)  # it is finite
-    return domain.min if domain.min == domain.max else None
+    return domain.min if isinstance(domain, FloatDomain) and domain.min == domain.max else None
 
 
 def _integers(domain: IntDomain) -> Points:
     return Points((domain.max - domain.min) // domain.step + 1, lambda index: domain.min + index * domain.step)
 
 
-def _stepped_floats(domain: FloatDomain, step: float) -> Points:
-    low, high, stride = _exact(domain.min), _exact(domain.max), _exact(step)
+def _stepped_floats(first: float, last: float, step: float) -> Points:
+    low, stride = _exact(first), _exact(step)
     with localcontext(prec=_DIGITS):
-        count = int((high - low) / stride) + 1
+        count = int((_exact(last) - low) / stride) + 1
 
     def value(index: int) -> float:
         with localcontext(prec=_DIGITS):

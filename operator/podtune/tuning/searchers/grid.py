@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from typing_extensions import override
 
 from podtune.api.search import GridSettings
-from podtune.api.search_space import Parameter, Scalar
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.active_space import ActiveSpace
+from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.domains import grid_points
+from podtune.tuning.searchers.tree import PointTree
+from podtune.tuning.searchers.walking import PointSequence, WalkingSearcher
 
 
-class GridSearcher(Searcher):
-    """Goes through the product of all parameters' values once; the last parameter changes fastest.
+class GridSearcher(WalkingSearcher):
+    """Goes through all combinations of values once; the last parameter changes fastest.
 
     Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced
-    ones. The proposal's number is the position in the grid, so nothing needs to be remembered.
+    ones. A parameter that a condition leaves out doesn't multiply the combinations.
+
+    Attributes:
+        size: How many combinations the grid has, before constraints.
     """
 
-    def __init__(self, parameters: Sequence[Parameter], settings: GridSettings) -> None:
+    def __init__(self, space: ActiveSpace, settings: GridSettings) -> None:
         """Makes a searcher.
 
         Args:
-            parameters: The search space, in the manifest's order.
+            space: What may be tried.
             settings: How dense the grid is.
+
+        Raises:
+            TooEntangled: The conditions can meet in too many ways.
         """
-        self._axes = {parameter.name: grid_points(parameter.domain, settings.points) for parameter in parameters}
+        tree = space.points(lambda domain: grid_points(domain, settings.points))
+        assert tree is not None  # a grid is finite
+        self.size = tree.count
+        super().__init__(space, InOrder(tree))
 
-    @property
-    def size(self) -> int:
-        """How many configurations the grid has."""
-        return math.prod(axis.count for axis in self._axes.values())
+
+class InOrder(PointSequence):
+    """All points of a finite space, in their order."""
+
+    def __init__(self, tree: PointTree) -> None:
+        """Takes the points."""
+        self._tree = tree
+        self.length = tree.count
 
     @override
-    def tell(self, tell: Tell) -> None:
-        """Learns nothing."""
-
-    @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
-        """The configuration at this position of the grid; None after the last."""
-        if number >= self.size:
-            return None
-        reverse: dict[str, Scalar] = {}
-        for name, axis in reversed(self._axes.items()):
-            number, position = divmod(number, axis.count)
-            reverse[name] = axis.value(position)
-        return Proposed(dict(reversed(reverse.items())))
+    def point(self, index: int) -> Configuration:
+        """The values at a position."""
+        return self._tree.point(index)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from random import Random
 
 from typing_extensions import override
 
-from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar
+from podtune.api.search_space import Domain, Parameter, Scalar
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.domains import Domain, linear_points
+from podtune.tuning.searchers.active_space import ActiveSpace
+from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.domains import linear_points
+from podtune.tuning.searchers.quantiles import value_at
+from podtune.tuning.searchers.walking import PointSequence, ThenEveryOther, WalkingSearcher
 
 
 class RandomSearcher(Searcher):
-    """Draws each parameter independently and uniformly in its scale, with replacement.
+    """Draws each parameter independently: uniformly in its scale, or by its own distribution (see `value_at`).
 
-    Choices, integers and stepped floats: every value is as likely as any other. Log scale: uniform in the logarithm;
-    an integer is the rounded draw from half below its minimum to half above its maximum, so that the ends are not
-    half as likely as their neighbours. Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", JMLR
-    2012.
-
-    A configuration may come up twice, as in Ray Tune and Katib; a space is never exhausted.
+    Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", JMLR 2012.
     """
+
+    sees_inactive = False
 
     def __init__(self, parameters: Sequence[Parameter], seed: int) -> None:
         """Makes a searcher.
@@ -42,25 +41,50 @@ class RandomSearcher(Searcher):
     @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Draws a configuration from a generator seeded by the experiment's seed and the number."""
+        return Proposed(self.draw(number, attempt))
+
+    def draw(self, number: int, attempt: int = 0) -> Configuration:
+        """The values that are drawn for a number, attempt by attempt."""
         random = Random(proposal_seed(self._seed, number, attempt))
-        return Proposed({name: _draw(domain, random) for name, domain in self._domains.items()})
+        return {name: draw(domain, random) for name, domain in self._domains.items()}
 
 
-def _draw(domain: Domain, random: Random) -> Scalar:
+class RandomDraws(PointSequence):
+    """The draws of a random search without an end."""
+
+    is_distinct = False
+
+    def __init__(self, searcher: RandomSearcher) -> None:
+        """Takes the searcher that draws."""
+        self._searcher = searcher
+
+    @override
+    def point(self, index: int) -> Configuration:
+        """The values that are drawn for a number."""
+        return self._searcher.draw(index)
+
+
+def without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
+    """A random search of a finite space that proposes each configuration once; None where the space is infinite.
+
+    Args:
+        space: What may be tried.
+        seed: The experiment's seed.
+    """
+    every = space.countable_points()
+    if every is None:
+        return None
+    return WalkingSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
+
+
+def draw(domain: Domain, random: Random) -> Scalar:
+    """Draws a value of a domain.
+
+    Args:
+        domain: The domain.
+        random: Where the draw comes from.
+    """
     points = linear_points(domain)
     if points is not None:
         return points.value(random.randrange(points.count))
-    match domain:
-        case IntDomain(min=low, max=high):
-            return min(max(round(_log_uniform(low - 0.5, high + 0.5, random)), low), high)
-        case FloatDomain(min=low, max=high, scale="log"):
-            return min(max(_log_uniform(low, high, random), low), high)
-        case FloatDomain(min=low, max=high):
-            share = random.random()
-            return min(max(low * (1 - share) + high * share, low), high)  # high - low may overflow
-        case ChoiceDomain():
-            raise AssertionError("choices are finite")
-
-
-def _log_uniform(low: float, high: float, random: Random) -> float:
-    return math.exp(math.log(low) + (math.log(high) - math.log(low)) * random.random())
+    return value_at(domain, random.random())

@@ -13,9 +13,19 @@ from dataclasses import dataclass
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, Parameter, Scalar, format_value
+from podtune.api.search_space import (
+    ChoiceDomain,
+    FloatDomain,
+    IntDomain,
+    LogNormalDomain,
+    NormalDomain,
+    Parameter,
+    Scalar,
+    format_value,
+)
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.domains import Points, fixed_value, linear_points
+from podtune.tuning.searchers.normal import NormallyDistributed, quantile, share_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,27 @@ class Interval:
         return min(max(float(value), self.domain.min), self.domain.max)
 
 
-Coordinate = Choices | Steps | LogInteger | Interval
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A normal or log-normal number: the share of its values that lie below it, which is uniform."""
+
+    domain: NormallyDistributed
+
+    @property
+    def distribution(self) -> BaseDistribution:
+        """All shares."""
+        return FloatDistribution(0, 1)
+
+    def encode(self, value: Scalar) -> float:
+        """The share of values below a value."""
+        return share_below(self.domain, float(value))
+
+    def decode(self, share: float) -> Scalar:
+        """The value that has this share below it."""
+        return quantile(self.domain, float(share))
+
+
+Coordinate = Choices | Steps | LogInteger | Interval | Quantile
 
 
 class OptunaSpace:
@@ -151,6 +181,8 @@ def _coordinate(parameter: Parameter) -> Coordinate:
             return LogInteger(domain)
         case FloatDomain(step=None):
             return Interval(domain)
+        case NormalDomain() | LogNormalDomain():
+            return Quantile(domain)
         case FloatDomain() | IntDomain():
             points = linear_points(domain)
             assert points is not None  # linear integers and stepped floats are finite

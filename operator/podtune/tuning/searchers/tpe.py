@@ -29,6 +29,8 @@ class TpeSearcher(Searcher):
     "Multiobjective Tree-Structured Parzen Estimator", JAIR 2022).
     """
 
+    sees_inactive = False
+
     def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: TpeSettings, seed: int) -> None:
         """Makes a searcher that has been told nothing.
 

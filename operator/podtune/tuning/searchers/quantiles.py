@@ -1,0 +1,40 @@
+"""From a number between 0 and 1 to a value of a domain: how a point of the unit cube becomes a configuration."""
+
+from __future__ import annotations
+
+import math
+
+from podtune.api.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Scalar
+from podtune.tuning.searchers import normal
+from podtune.tuning.searchers.domains import linear_points
+
+
+def value_at(domain: Domain, share: float) -> Scalar:
+    """The value of a domain below which a share of its values lies.
+
+    Values that are finitely many and equally likely each have a part of the same width. Log scale: uniform in the
+    logarithm; an integer is rounded from between half below its minimum and half above its maximum, so that the ends
+    are not half as likely as their neighbours.
+
+    Args:
+        domain: The domain.
+        share: From 0 to 1.
+    """
+    points = linear_points(domain)
+    if points is not None:
+        return points.value(min(int(share * points.count), points.count - 1))
+    match domain:
+        case IntDomain(min=low, max=high):
+            return min(max(round(_log_uniform(low - 0.5, high + 0.5, share)), low), high)
+        case FloatDomain(min=low, max=high, scale="log"):
+            return min(max(_log_uniform(low, high, share), low), high)
+        case FloatDomain(min=low, max=high):
+            return min(max(low * (1 - share) + high * share, low), high)  # high - low may overflow
+        case NormalDomain() | LogNormalDomain():
+            return normal.quantile(domain, share)
+        case ChoiceDomain():
+            raise AssertionError("choices are finite")
+
+
+def _log_uniform(low: float, high: float, share: float) -> float:
+    return math.exp(math.log(low) + (math.log(high) - math.log(low)) * share)

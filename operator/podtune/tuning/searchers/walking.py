@@ -1,0 +1,136 @@
+"""Proposals by going through a sequence of points that is settled from the beginning."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
+from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.tree import PointTree
+
+INDEX = "index"
+"""The attribute of a proposal that says which point of the sequence it is, where that is not its number."""
+PATIENCE = 1000
+"""So many points may be refused for one proposal, where there is no end of them."""
+FINITE_PATIENCE = 100_000
+"""The same where there is an end: to look at a point takes some microseconds."""
+
+
+class PointSequence(ABC):
+    """Values for the sampled parameters, by their position in a sequence.
+
+    Attributes:
+        length: How many points there are; None where they don't end.
+        is_distinct: Whether no two points are the same.
+    """
+
+    length: int | None = None
+    is_distinct: bool = True
+
+    @abstractmethod
+    def point(self, index: int) -> Configuration:
+        """The values at a position, from 0; it may leave out parameters that don't exist then."""
+
+
+class WalkingSearcher(Searcher):
+    """Proposes the points of a sequence, without those that constraints refuse and, in a finite space, repetitions.
+
+    Proposal number n is the n-th point of use, whatever came of the others; so nothing of it has to be recorded. To
+    know it after a restart, the sequence is gone through again.
+    """
+
+    def __init__(self, space: ActiveSpace, points: PointSequence) -> None:
+        """Makes a searcher.
+
+        Args:
+            space: What may be tried.
+            points: Values for the sampled parameters of the space.
+        """
+        self._space = space
+        self._points = points
+        self._skipped: set[Key] = set()
+        self._found: list[int] = []
+        self._next = 0
+        self._seen: set[Key] = set()
+
+    @override
+    def tell(self, tell: Tell) -> None:
+        """Learns nothing, but what was known before the experiment began is not tried again in a finite space."""
+        if tell.number < 0 and self._points.length is not None:
+            self._skipped.add(self._space.key(tell.configuration))
+            self._forget()
+
+    @override
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+        """The point with this number; None after the last one."""
+        index = self._index(number)
+        if index is None:
+            return None
+        configuration = self._space.configuration(self._points.point(index))
+        return Proposed(configuration, {} if index == number else {INDEX: str(index)})
+
+    def _index(self, number: int) -> int | None:
+        """The place in the sequence of the point of use with a number."""
+        if self._points.is_distinct and not self._space.refuses and not self._skipped:
+            return number if self._points.length is None or number < self._points.length else None
+        while len(self._found) <= number:
+            if not self._find():
+                return None
+        return self._found[number]
+
+    def _find(self) -> bool:
+        """Looks for the next point of use; whether there is one."""
+        refusals = Refusals()
+        length = self._points.length
+        patience = PATIENCE if length is None else FINITE_PATIENCE
+        index = self._next
+        while index != length and refusals.count < patience:
+            try:
+                key = self._space.key(self._space.configuration(self._points.point(index)))
+            except Refused as refused:
+                refusals.add(refused)
+                key = None
+            index += 1
+            if key is not None and key not in self._seen:
+                self._found.append(index - 1)
+                self._next = index
+                if not self._points.is_distinct:
+                    self._seen.add(key)
+                return True
+        if index == length and (self._found or self._skipped or not refusals.count):
+            return False
+        raise refusals.error(index - self._next)
+
+    def _forget(self) -> None:
+        """Starts from the beginning."""
+        self._found = []
+        self._next = 0
+        self._seen = set(self._skipped)
+
+
+class ThenEveryOther(PointSequence):
+    """The points of a sequence in a finite space, and, since it alone might never come to the last one, all of them."""
+
+    is_distinct = False
+
+    def __init__(self, first: PointSequence, every: PointTree) -> None:
+        """Puts the two together.
+
+        Args:
+            first: A sequence without an end; four times as many of it as there are points are looked at.
+            every: All points.
+        """
+        self._first = first
+        self._every = every
+        self._of_first = 4 * every.count + 64
+        self.length = self._of_first + every.count
+
+    @override
+    def point(self, index: int) -> Configuration:
+        """The values at a position."""
+        if index < self._of_first:
+            return self._first.point(index)
+        return self._every.point(index - self._of_first)
