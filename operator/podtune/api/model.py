@@ -79,6 +79,45 @@ class Form:
         return text
 
 
+@dataclass(frozen=True, slots=True)
+class IntegerOrWord:
+    """Annotation of a whole number that may be one word instead, here and in the API server.
+
+    Attributes:
+        low: Lowest number.
+        high: Highest number.
+        word: The word.
+    """
+
+    low: int
+    high: int
+    word: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Says one thing of a mistake; a union would say one for each of its types."""
+        return core_schema.no_info_plain_validator_function(self._checked)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """As Kubernetes has it, for instance in a Service's targetPort."""
+        rule = {
+            "rule": f"type(self) == int ? self >= {self.low} && self <= {self.high} : self == '{self.word}'",
+            "message": f"is neither a whole number from {self.low} to {self.high} nor {self.word}; write one of them",
+        }
+        return {"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [rule]}
+
+    def _checked(self, value: object) -> object:
+        if value == self.word:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            shown = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+            raise ValueError(f"{shown:.64} is not a whole number; write one without quotes, or {self.word}")
+        if value < self.low:
+            raise ValueError(f"{value} is too small; it must be at least {self.low}")
+        if value > self.high:
+            raise ValueError(f"{value} is too large; it may be at most {self.high}")
+        return value
+
+
 _DURATION_REMEDY = "is not a duration; write it like 90s, 10m or 1h30m"
 Duration = Annotated[
     str, Field(max_length=20), Form("[0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s", _DURATION_REMEDY)

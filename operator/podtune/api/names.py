@@ -78,6 +78,7 @@ class ConditionType(StrEnum):
     FAILURE_TARGET = "FailureTarget"
     CHECKPOINTS_STORED = "CheckpointsStored"
     RESULTS_COMPLETE = "ResultsComplete"
+    PROPOSALS_MADE = "ProposalsMade"
 
 
 class ExperimentReason(StrEnum):
@@ -96,7 +97,12 @@ class ExperimentReason(StrEnum):
     BUDGET_EXHAUSTED = "BudgetExhausted"
     FAILURE_BUDGET_EXCEEDED = "FailureBudgetExceeded"
     CRITERIA_MET = "CriteriaMet"
+    PROPOSING = "Proposing"
     SEARCH_FAILED = "SearchFailed"
+    SEARCH_SLOW = "SearchSlow"
+    NO_CONFIGURATION = "NoConfiguration"
+    TRIAL_NOT_MADE = "TrialNotMade"
+    WAITING_FOR_EXPERIMENT = "WaitingForExperiment"
     IN_PROGRESS = "InProgress"
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.model import ApiModel, FieldError
-from podtune.api.search_settings import CmaEsSettings
+from podtune.api.known import InitialConfiguration, WarmStart
+from podtune.api.model import ApiModel, FieldError, IntegerOrWord
+from podtune.api.search_settings import WITH_SETTINGS, CmaEsSettings, Nsga2Settings, Nsga3Settings
+
+MAX_TRIALS = 100_000
+"""The most trials that an Experiment can have, whatever its manifest says."""
+UNLIMITED = "unlimited"
+_DEAF = frozenset({"random", "grid"})
+"""Algorithms that learn nothing from results."""
 
 
 class GridSettings(ApiModel):
@@ -39,21 +46,66 @@ class TpeSettings(ApiModel):
 class Search(ApiModel):
     """How configurations are proposed."""
 
-    algorithm: Literal["random", "grid", "tpe", "cmaes"] = Field(default="tpe", description="The search algorithm.")
-    max_trials: int = Field(ge=1, le=100_000, description="How many trials are made at most.")
+    algorithm: Literal["random", "grid", "tpe", "cmaes", "nsga2", "nsga3"] = Field(
+        default="tpe", description="The search algorithm."
+    )
+    max_trials: Annotated[int | Literal["unlimited"], IntegerOrWord(1, MAX_TRIALS, UNLIMITED)] = Field(
+        description=(
+            "How many trials are made at most: 1 to 100000, a multiple of repeats; or unlimited, where stop holds a "
+            "budget or a target that ends the experiment."
+        )
+    )
+    repeats: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description=(
+            "How many trials each configuration becomes, with different seeds (PODTUNE_SEED). The searcher is told "
+            "their mean. With the schedulers fifo, asha and median."
+        ),
+    )
     seed: int = Field(
         default=0, ge=0, le=2**32 - 1, description="Seed of all random draws; the same seed proposes the same."
     )
+    initial: list[InitialConfiguration] = Field(
+        default_factory=list,
+        max_length=256,
+        description="Configurations to begin with. Those without results become the first trials, in this order.",
+    )
+    warm_start: WarmStart | None = Field(default=None, description="An earlier experiment to learn from.")
     grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
     tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
     cmaes: CmaEsSettings | None = Field(
         default=None, description="Only with algorithm cmaes, which models numbers alone: it draws choices at random."
     )
+    nsga2: Nsga2Settings | None = Field(default=None, description="Only with algorithm nsga2.")
+    nsga3: Nsga3Settings | None = Field(default=None, description="Only with algorithm nsga3.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("grid", "tpe", "cmaes"):
+        for name in WITH_SETTINGS:
             if getattr(self, name) is not None and self.algorithm != name:
                 problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
                 raise FieldError(name, problem)
+        self._check_repeats()
         return self
+
+    def _check_repeats(self) -> None:
+        if isinstance(self.max_trials, int) and self.max_trials % self.repeats:
+            below = self.max_trials - self.max_trials % self.repeats
+            fitting = f"{below} or {below + self.repeats}" if below else str(self.repeats)
+            raise FieldError(
+                "maxTrials",
+                f"{self.max_trials} trials can't be shared out to configurations of {self.repeats} each (repeats); "
+                f"use {fitting}",
+            )
+
+    @property
+    def trial_limit(self) -> int:
+        """How many trials there may be."""
+        return self.max_trials if isinstance(self.max_trials, int) else MAX_TRIALS - MAX_TRIALS % self.repeats
+
+    @property
+    def learns(self) -> bool:
+        """Whether what is proposed depends on results, and so on what was known when it was asked for."""
+        return self.algorithm not in _DEAF

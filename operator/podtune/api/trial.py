@@ -33,12 +33,22 @@ def format_indexes(indexes: Iterable[int]) -> str:
 class Proposal(ApiModel):
     """What the configuration was proposed from, so that the same facts lead to the same proposal again."""
 
-    number: int = Field(ge=0, description="The proposal's number; with the experiment's seed it seeds the draws.")
-    told: int = Field(default=0, ge=0, description="How many finished trials the searcher had been told of.")
+    number: int = Field(
+        ge=0,
+        description=(
+            "The proposal's number; with the experiment's seed it seeds the draws. With search.repeats, several trials "
+            "come of one proposal."
+        ),
+    )
+    told: int = Field(
+        default=0,
+        ge=0,
+        description="The searcher had been told of all that has a lower place than this in the order of tells.",
+    )
     running: str = Field(
         default="",
         max_length=MAX_RANGES,
-        description="Indexes of the trials that were unfinished then, such as 3,7-12.",
+        description="Numbers of the proposals that it knew to be under way then, such as 3,7-12.",
     )
     attributes: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=16, description="What the searcher has to know again of this proposal."
@@ -52,6 +62,12 @@ class TrialSpec(ApiModel):
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         max_length=64, description="The configuration: values by parameter name."
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**31 - 1,
+        description="What the program may seed its own draws with (PODTUNE_SEED); each repeat has another one.",
     )
     desired_state: DesiredState = Field(
         default=DesiredState.RUNNING,
@@ -196,7 +212,9 @@ class TrialStatus(StatusModel):
     usage: Usage | None = Field(default=None, description="What it has used, as budgets count it.")
     decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=64, description="What it runs with, where that is not spec.parameters any more."
+        default_factory=dict,
+        max_length=64,
+        description="What it runs with, where that is not spec.parameters any more.",
     )
     best_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."

@@ -30,7 +30,7 @@ class Stalled:
             ended=None,
             over=False,
             problem=experiment.problem,
-            hindrance="",
+            hindrance=None,
             generation=experiment.generation,
             now=rfc3339(now),
         )

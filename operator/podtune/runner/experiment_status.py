@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from podtune.api.conditions import Condition, clip, set_condition
+from podtune.api.conditions import Condition, clip, find_condition, set_condition
 from podtune.api.experiment import BestTrial, ExperimentStatus, TrialCounts
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
 
@@ -17,6 +17,14 @@ class Ended:
     reason: ExperimentReason
     message: str
     good: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """What keeps trials from being made at present."""
+
+    reason: ExperimentReason
+    message: str
 
 
 def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
@@ -40,7 +48,7 @@ def project(
     ended: Ended | None,
     over: bool,
     problem: str,
-    hindrance: str,
+    hindrance: Hindrance | None,
     generation: int,
     now: str,
 ) -> ExperimentStatus:
@@ -53,13 +61,16 @@ def project(
         ended: Why no more trials are made; None while there may be more.
         over: Whether all trials are finished too.
         problem: Why the spec can't be used; empty where it can.
-        hindrance: What keeps trials from being made at present; empty where nothing does.
+        hindrance: What keeps trials from being made at present, if anything does.
         generation: The generation of the spec.
         now: The present time (RFC 3339).
     """
     state, message = _state(trials, ended, over=over, problem=problem, hindrance=hindrance)
     conditions = tuple(before.conditions)
-    for type_, holds, reason, text in _truths(ended, over=over, problem=problem, message=message):
+    truths = _truths(ended, over=over, problem=problem, message=message)
+    if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
+        truths.append(_proposing(hindrance))
+    for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
     return before.model_copy(
         update={
@@ -81,7 +92,7 @@ def without_times(status: ExperimentStatus) -> ExperimentStatus:
 
 
 def _state(
-    trials: TrialCounts, ended: Ended | None, *, over: bool, problem: str, hindrance: str
+    trials: TrialCounts, ended: Ended | None, *, over: bool, problem: str, hindrance: Hindrance | None
 ) -> tuple[ExperimentState, str]:
     done = trials.terminated + trials.error
     progress = f"{done} of {trials.total} trials done, {trials.running} running"
@@ -91,9 +102,16 @@ def _state(
         return ExperimentState.STALLED, problem
     if ended is not None:
         return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
-    if hindrance:
-        return ExperimentState.RUNNING, f"{progress}; {hindrance}"
+    if hindrance is not None:
+        return ExperimentState.RUNNING, f"{progress}; {hindrance.message}"
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
+
+
+def _proposing(hindrance: Hindrance | None) -> tuple[ConditionType, bool, str, str]:
+    """The condition that is there only after trials could not be made for a while."""
+    if hindrance is None:
+        return ConditionType.PROPOSALS_MADE, True, str(ExperimentReason.PROPOSING), ""
+    return ConditionType.PROPOSALS_MADE, False, str(hindrance.reason), hindrance.message
 
 
 def _truths(

@@ -1,122 +1,130 @@
-"""From proposals to Trials: what the searcher was told, what it was asked, and which answers are Trials already."""
+"""From proposals to Trials: which numbers were asked for, which are Trials already, which are still to be made.
+
+A proposal's number is that of a configuration. Repeated n times, it becomes n Trials, from `<experiment>-<n · number>` on,
+which differ in their seeds alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from podtune.api.experiment import Asked
 from podtune.api.search_space import format_value
 from podtune.api.trial import Proposal, TrialSpec, format_indexes
 from podtune.runner.actions import Propose
-from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
-
-MAX_RUNNING = 1024
-"""So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
-
-
-class Tells:
-    """The finished trials in the order in which the searcher is told of them.
-
-    Each Trial records its place in that order with its end. Several ends may be written at once, so one may become
-    durable before another with a lower place: the searcher is told only of those below the first gap.
-    """
-
-    def __init__(self, recorded: Iterable[tuple[int, Tell]] = ()) -> None:
-        """Takes in the tells that Trials have recorded, each with its place; gaps among them stay for ever."""
-        known = sorted(recorded, key=lambda pair: pair[0])
-        self.in_order = [tell for _, tell in known]
-        self._next_place = known[-1][0] + 1 if known else 0
-        self._next_durable = self._next_place
-        self._early: dict[int, Tell] = {}
-
-    def reserve(self) -> int:
-        """A place for a trial that has come to its end."""
-        self._next_place += 1
-        return self._next_place - 1
-
-    def durable(self, place: int, tell: Tell) -> None:
-        """The end of the trial with this place is recorded."""
-        if place < self._next_durable or place in self._early:
-            return
-        self._early[place] = tell
-        while self._next_durable in self._early:
-            self.in_order.append(self._early.pop(self._next_durable))
-            self._next_durable += 1
+from podtune.tuning.randomness import trial_seed
+from podtune.tuning.searchers.base import Proposed
 
 
 class Proposals:
-    """The numbers of proposals: each becomes one Trial, `<experiment>-<number>`.
+    """The numbers of proposals, from 0 without gaps.
 
     A number without a Trial below the highest one is proposed again: its Trial was deleted, or an operator died before
     it was made.
     """
 
-    def __init__(self, experiment: str, taken: Iterable[int]) -> None:
+    def __init__(self, experiment: str, repeats: int, seed: int, existing: Iterable[TrialSpec] = ()) -> None:
         """Starts with the Trials that are there.
 
         Args:
             experiment: Name of the experiment.
-            taken: Numbers that are Trials.
+            repeats: How many Trials each configuration becomes.
+            seed: The experiment's seed.
+            existing: All Trials.
         """
         self._experiment = experiment
-        self._taken = set(taken)
-        self._next = max(self._taken, default=-1) + 1
-        self._missing = sorted(set(range(self._next)) - self._taken)
+        self._repeats = repeats
+        self._seed = seed
+        self._present: set[int] = set()
+        self._answered: set[int] = set()
+        self._missing: list[int] = []
+        self._next = 0
         self.waiting: dict[int, TrialSpec] = {}
-        """Proposals that are not Trials yet."""
+        """By index: Trials that are still to be made."""
         self.exhausted = False
+        """Whether the searcher has no more configurations."""
+        for spec in sorted(existing, key=lambda spec: spec.index):
+            self.trial_exists(spec)
+
+    @property
+    def present(self) -> int:
+        """How many Trials there are."""
+        return len(self._present)
 
     @property
     def made(self) -> int:
-        """How many numbers are Trials or about to be."""
-        return len(self._taken) + len(self.waiting)
+        """How many Trials there are or will be from what was answered."""
+        return len(self._present) + len(self.waiting)
 
-    def request(self, count: int, tells: Tells, unfinished: Iterable[Unfinished]) -> Propose:
-        """Asks for the next configurations: first the number that was left out earliest, alone."""
-        first, wanted = (self._missing[0], 1) if self._missing else (self._next, count)
-        return Propose(
-            first=first,
-            count=wanted,
-            tells=tells.in_order,
-            told=len(tells.in_order),
-            unfinished=tuple(sorted(unfinished, key=lambda trial: trial.number))[wanted - MAX_RUNNING :],
-        )
+    def open_numbers(self, asked: Asked | None) -> range:
+        """The first stretch of numbers among those asked for before that nothing came of: they are asked for again."""
+        numbers = range(asked.first, asked.last + 1) if asked is not None else range(0)
+        first = next((number for number in numbers if number not in self._answered), None)
+        if first is None:
+            return range(0)
+        end = next((number for number in range(first, numbers.stop) if number in self._answered), numbers.stop)
+        return range(first, end)
 
-    def answered(self, request: Propose, answers: Iterable[Proposed]) -> None:
+    def next_numbers(self, count: int) -> range:
+        """The numbers to ask for next: the one that was left out earliest, alone, or new ones."""
+        if self._missing:
+            return range(self._missing[0], self._missing[0] + 1)
+        return range(self._next, self._next + count)
+
+    def answered(self, request: Propose, answers: Sequence[Proposed]) -> None:
         """Takes in the searcher's answer; fewer than asked for mean that there are no more."""
         running = [trial.number for trial in request.unfinished]
-        count = 0
         for number, proposed in enumerate(answers, start=request.first):
-            if number not in self._taken:
-                self.waiting[number] = TrialSpec(
-                    experiment=self._experiment,
-                    index=number,
-                    parameters={name: format_value(value) for name, value in proposed.configuration.items()},
-                    proposal=Proposal(
-                        number=number,
-                        told=request.told,
-                        running=format_indexes(running),
-                        attributes=dict(proposed.attributes),
-                    ),
+            if number not in self._answered:
+                self._note(number)
+                basis = Proposal(
+                    number=number,
+                    told=request.end,
+                    running=format_indexes(running),
+                    attributes=dict(proposed.attributes),
                 )
+                parameters = {name: format_value(value) for name, value in proposed.configuration.items()}
+                self._wait_for(number, parameters, basis)
             running.append(number)
-            count += 1
-        self._reached(request.first + count)
-        if count < request.count:
+        if len(answers) < request.count:
             self.exhausted = True
             self._missing.clear()
 
-    def trial_exists(self, number: int) -> None:
-        """The Trial with this number is there."""
-        self.waiting.pop(number, None)
-        self._taken.add(number)
-        self._reached(number + 1)
+    def trial_exists(self, spec: TrialSpec) -> None:
+        """A Trial is there; its repeats will be too."""
+        self.waiting.pop(spec.index, None)
+        self._present.add(spec.index)
+        number = spec.index // self._repeats
+        if number not in self._answered:
+            self._note(number)
+            self._wait_for(number, spec.parameters, spec.proposal)
 
-    def _reached(self, end: int) -> None:
-        """All numbers below `end` are Trials, about to be, or left out."""
-        left_out = [*self._missing, *range(self._next, end)]
-        self._missing = [number for number in left_out if number not in self._taken and number not in self.waiting]
-        self._next = max(self._next, end)
+    def is_begun(self, number: int) -> bool:
+        """Whether a Trial of this configuration is there."""
+        first = number * self._repeats
+        return any(index in self._present for index in range(first, first + self._repeats))
 
-    def trial_name(self, number: int) -> str:
-        """Name of the Trial with this number."""
-        return f"{self._experiment}-{number}"
+    def trial_name(self, index: int) -> str:
+        """Name of the Trial with this index."""
+        return f"{self._experiment}-{index}"
+
+    def _wait_for(self, number: int, parameters: dict[str, str], basis: Proposal | None) -> None:
+        """The Trials of a configuration that are not there are to be made."""
+        for repeat in range(self._repeats):
+            index = number * self._repeats + repeat
+            if index not in self._present:
+                self.waiting[index] = TrialSpec(
+                    experiment=self._experiment,
+                    index=index,
+                    parameters=parameters,
+                    seed=trial_seed(self._seed, repeat),
+                    proposal=basis,
+                )
+
+    def _note(self, number: int) -> None:
+        """There is a configuration with this number."""
+        self._answered.add(number)
+        if number in self._missing:
+            self._missing.remove(number)
+        self._missing.extend(range(self._next, number))
+        self._next = max(self._next, number + 1)

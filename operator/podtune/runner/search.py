@@ -1,24 +1,52 @@
-"""The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers."""
+"""The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers.
+
+A searcher answers from what it knows, so which tells it knew belongs to each proposal. That is written into the
+Experiment's status before the searcher is asked, and into the Trial that comes of the answer. A restarted operator
+finds there what had been asked for, and asks the same again of a searcher that has been told the same: a proposal that
+was made ahead and lost comes out as it was (decision 9).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import TrialState
+from podtune.api.experiment import Asked, ExperimentSpec
+from podtune.api.names import ExperimentReason, TrialState
 from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict
+from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.proposals import Proposals, Tells
+from podtune.runner.experiment_status import Hindrance
+from podtune.runner.proposals import Proposals
 from podtune.runner.results import metrics_of, number
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.tells import Tells, averaged
 from podtune.runner.trial_machine import TrialMachine
 from podtune.tuning.searchers.base import Tell, Unfinished
 
+MAX_RUNNING = 1024
+"""So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
+END = -1
+"""Stands for a trial's end, where others stand for one of its rungs."""
+PLACES_AHEAD = 16
+"""One proposal is made ahead for this many places, or part of them."""
+
 
 class Search:
-    """Asks for configurations as there are places for them, and has each made a Trial."""
+    """Asks for configurations as there are places for them, and has each made a Trial.
+
+    Some are asked for ahead, so that a slow searcher holds nothing up. With a single place none is: it would not know
+    the one trial that it is to learn from.
+    """
 
     def __init__(
-        self, experiment: str, spec: ExperimentSpec, trials: Mapping[str, TrialMachine], dispatch: Dispatch
+        self,
+        experiment: str,
+        spec: ExperimentSpec,
+        trials: Mapping[str, TrialMachine],
+        dispatch: Dispatch,
+        settings: RunnerSettings,
     ) -> None:
         """Takes in what the Trials record.
 
@@ -27,20 +55,34 @@ class Search:
             spec: Its spec.
             trials: All its trials.
             dispatch: Where actions are asked for.
+            settings: Times and limits.
         """
         self.spec = spec
         self._dispatch = dispatch
-        told = [trial for trial in trials.values() if trial.saved.told is not None]
-        self._told = {trial.name for trial in told}
-        self._tells = Tells((trial.saved.told or 0, self._tell(trial)) for trial in told)
-        self._proposals = Proposals(experiment, (trial.index for trial in trials.values()))
-        self._searcher_failure = ""
-        self._not_made: dict[str, str] = {}
+        self._settings = settings
+        self._repeats = spec.search.repeats
+        self._proposals = Proposals(
+            experiment, self._repeats, spec.search.seed, (trial.spec for trial in trials.values())
+        )
+        self._under_way: dict[int, Unfinished] = {}
+        self._ended: defaultdict[int, dict[int, Tell]] = defaultdict(dict)
+        for trial in trials.values():
+            self._begin(trial)
+        places = sorted(place for trial in trials.values() for place in self._places(trial))
+        self._told = {(name, rung) for _, name, rung in places}
+        self._tells = Tells((place, self._tell_of(trials[name], rung)) for place, name, rung in places)
+        self._settle(self._tells.in_order)
+        self._wait_for = 0
+        self._wait_until = 0.0
+        self._failure: Hindrance | None = None
+        self._not_made: dict[str, Hindrance] = {}
+        self.to_record: Asked | None = None
+        """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
 
     @property
-    def hindrance(self) -> str:
-        """What keeps Trials from being made at present; empty where nothing does."""
-        return self._searcher_failure or next(iter(self._not_made.values()), "")
+    def hindrance(self) -> Hindrance | None:
+        """What keeps Trials from being made at present."""
+        return self._failure or next(iter(self._not_made.values()), None)
 
     @property
     def is_exhausted(self) -> bool:
@@ -48,10 +90,21 @@ class Search:
         return self._proposals.exhausted
 
     @property
+    def to_come(self) -> int:
+        """How many Trials may still be made."""
+        return len(self._proposals.waiting) if self._proposals.exhausted else max(0, self._room)
+
+    @property
+    def learns_from_rungs(self) -> bool:
+        """Whether the searcher is told of values at rungs, before trials have ended."""
+        return str(self.spec.search.algorithm) == "bohb"
+
+    @property
     def is_over(self) -> bool:
         """Whether every Trial that there will be is there."""
-        all_made = self._proposals.exhausted or self._proposals.made >= self.spec.search.max_trials
-        return all_made and not self._proposals.waiting
+        if any(self._is_created(index) for index in self._proposals.waiting):
+            return False
+        return self._room < 1 or (self._proposals.exhausted and not self._proposals.waiting)
 
     def reserve_place(self) -> int:
         """A place in the order of tells for a trial that has come to its end."""
@@ -59,58 +112,177 @@ class Search:
 
     def saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: if that is its end, the searcher is to be told."""
-        place = trial.saved.told
-        if place is not None and trial.name not in self._told:
-            self._told.add(trial.name)
-            self._tells.durable(place, self._tell(trial))
+        for place, name, rung in self._places(trial):
+            if (name, rung) not in self._told:
+                self._told.add((name, rung))
+                self._settle(self._tells.durable(place, self._tell_of(trial, rung)))
 
     def trial_exists(self, trial: TrialMachine) -> None:
         """A Trial was made."""
         self._not_made.pop(trial.name, None)
-        self._proposals.trial_exists(trial.index)
+        self._proposals.trial_exists(trial.spec)
+        self._begin(trial)
 
-    def ask(self, places: int, unfinished: Iterable[TrialMachine], batch: int, now: float) -> None:
+    def ask(self, places: int, recorded: Asked | None, now: float) -> None:
         """Asks for configurations.
 
         Args:
             places: How many places there are that no trial waits for.
-            unfinished: The trials that are under way.
-            batch: How many to ask for at a time, at most.
+            recorded: What the Experiment's status says was last asked for.
             now: The present time.
         """
-        left = self.spec.search.max_trials - self._proposals.made
-        count = min(places - len(self._proposals.waiting), left, batch)
-        if count < 1 or self._proposals.exhausted:
-            self._searcher_failure = ""  # it hinders nothing any more
+        self.to_record = None
+        count = self._wanted(places)
+        if count < 1:
+            self._failure = None  # it hinders nothing any more
             return
         if not self._dispatch.ready(("propose", ""), now):
             return
-        under_way = (Unfinished(trial.index, trial.configuration, trial.attributes) for trial in unfinished)
-        self._dispatch.ask(self._proposals.request(count, self._tells, under_way), now)
+        if not self.spec.search.learns:
+            self._request(self._proposals.next_numbers(count), self._tells.end, now)
+            return
+        numbers = self._proposals.open_numbers(recorded)
+        if numbers and recorded is not None:
+            self._request(numbers[:count], recorded.told, now, recorded.last)
+        elif self._has_heard_all(now):
+            numbers = self._proposals.next_numbers(count)
+            self.to_record = Asked(first=numbers[0], last=numbers[-1], told=self._tells.end)
 
-    def create_trials(self, now: float) -> None:
-        """Has the proposals made Trials."""
-        for index, spec in self._proposals.waiting.items():
-            self._dispatch.ask(CreateTrial(self._proposals.trial_name(index), spec), now)
+    def create_trials(self, places: int, now: float) -> None:
+        """Has as many proposals made Trials as there are places for."""
+        room, chosen = self._room, -1
+        for index in sorted(self._proposals.waiting):
+            number = index // self._repeats
+            if (room > 0 and places > 0) or self._is_created(index) or self._proposals.is_begun(number):
+                chosen = number
+            name = self._proposals.trial_name(index)
+            if number == chosen:
+                self._dispatch.ask(CreateTrial(name, self._proposals.waiting[index]), now)
+            else:
+                self._not_made.pop(name, None)  # it hinders nothing for now
+            places -= 1
+            room -= 1
 
     def proposed(self, request: Propose, outcome: Outcome) -> None:
         """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
         if outcome.verdict is not Verdict.DONE:
-            self._searcher_failure = f"the searcher failed: {outcome.message}"
+            message = outcome.message if outcome.reason else f"the searcher failed: {outcome.message}"
+            self._failure = Hindrance(outcome.reason or ExperimentReason.SEARCH_FAILED, message)
             return
-        self._searcher_failure = ""
+        self._failure = None
         if request.tells is self._tells.in_order:
             self._proposals.answered(request, outcome.proposals)
 
     def created(self, action: CreateTrial, outcome: Outcome) -> None:
         """Hears how the creation of a Trial went; one that is there all the same is no hindrance."""
         if outcome.verdict is not Verdict.DONE and action.spec.index in self._proposals.waiting:
-            self._not_made[action.name] = f"a Trial can't be made: {outcome.message}"
+            message = f"a Trial can't be made: {outcome.message}"
+            self._not_made[action.name] = Hindrance(ExperimentReason.TRIAL_NOT_MADE, message)
+
+    # What to ask for
+
+    @property
+    def _room(self) -> int:
+        """How many more Trials there may be."""
+        return self.spec.search.trial_limit - self._proposals.present
+
+    def _wanted(self, places: int) -> int:
+        """How many configurations are wanted now."""
+        waiting = len(self._proposals.waiting)
+        if self._proposals.exhausted or (waiting and self.spec.search.learns):
+            return 0  # what is asked for next is to know of those that wait
+        limit = self.spec.max_concurrent_trials
+        ahead = -(-limit // (PLACES_AHEAD * self._repeats)) if limit > self._repeats else 0
+        needed = -(-max(places - waiting, 0) // self._repeats)
+        left = (self.spec.search.trial_limit - self._proposals.made) // self._repeats
+        spare = ahead - max(waiting - places, 0) // self._repeats
+        return min(needed + max(spare, 0), left, self._settings.proposal_batch)
+
+    def _has_heard_all(self, now: float) -> bool:
+        """Whether the searcher has been told of all trials that had ended when it was first needed.
+
+        Their ends are on their way to the API server, which takes a moment; a Trial that can't be written is not
+        waited for.
+        """
+        if self._tells.end == self._tells.reserved:
+            self._wait_for = 0
+            return True
+        if not self._wait_for:
+            self._wait_for, self._wait_until = self._tells.reserved, now + self._settings.tell_wait
+        if self._tells.end < self._wait_for and now < self._wait_until:
+            self._dispatch.alarms.set(EXPERIMENT, self._wait_until)
+            return False
+        self._wait_for = 0
+        return True
+
+    def _request(self, numbers: range, end: int, now: float, last: int | None = None) -> None:
+        """Asks for these numbers, of a searcher that has been told all below the place `end`.
+
+        Args:
+            numbers: The numbers.
+            end: A place in the order of tells.
+            now: The present time.
+            last: The last number that was asked for together with them: what came of those above them already is not
+                shown to the searcher, who did not know of it when it was asked first.
+        """
+        told = self._tells.count(end)
+        later = (tell for tell in self._tells.in_order[told:] if tell.final)
+        under_way = self._under_way | {
+            tell.number: Unfinished(tell.number, tell.configuration, tell.attributes) for tell in later
+        }
+        hidden = range(numbers[0], numbers[-1] + 1 if last is None else last + 1)
+        shown = [under_way[number] for number in sorted(under_way) if number not in hidden]
+        request = Propose(
+            first=numbers[0],
+            count=len(numbers),
+            tells=self._tells.in_order,
+            told=told,
+            end=end,
+            unfinished=tuple(shown[len(numbers) - MAX_RUNNING :]),
+        )
+        self._dispatch.ask(request, now)
+
+    def _is_created(self, index: int) -> bool:
+        return ("create-trial", self._proposals.trial_name(index)) in self._dispatch
+
+    # What it is told
+
+    def _begin(self, trial: TrialMachine) -> None:
+        """A configuration is under way until the searcher has been told of it."""
+        number = trial.index // self._repeats
+        if number not in self._under_way:
+            self._under_way[number] = Unfinished(number, trial.configuration, trial.attributes)
+
+    def _places(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
+        """The places in the order of tells that a Trial's status holds: each with its rung, -1 for the trial's end."""
+        places = [(tell.place, trial.name, rung) for rung, tell in enumerate(trial.saved.rung_tells)]
+        if trial.saved.told is not None:
+            places.append((trial.saved.told, trial.name, END))
+        return places
+
+    def _tell_of(self, trial: TrialMachine, rung: int) -> Tell | None:
+        """What a place tells; None where other repeats of the configuration are under way."""
+        if rung != END:
+            recorded = trial.saved.rung_tells[rung]
+            return replace(self._tell(trial), value=float(recorded.value), step=recorded.step, final=False)
+        configuration = trial.index // self._repeats
+        repeats = self._ended[configuration]
+        repeats[trial.index] = self._tell(trial)
+        if len(repeats) < self._repeats:
+            return None
+        del self._ended[configuration]
+        return averaged([repeats[index] for index in sorted(repeats)])
+
+    def _settle(self, tells: Iterable[Tell]) -> None:
+        """The searcher may be told of these: what has ended is no longer under way."""
+        for tell in tells:
+            if tell.final:
+                self._under_way.pop(tell.number, None)
 
     def _tell(self, trial: TrialMachine) -> Tell:
         failed = trial.saved.state is TrialState.ERROR
         return Tell(
-            number=trial.index,
+            number=trial.index // self._repeats,
             configuration=trial.configuration,
             value=None if failed else number(metrics_of(trial.saved.last_result), self.spec.objective.metric),
             step=trial.saved.iteration,

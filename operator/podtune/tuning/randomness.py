@@ -37,3 +37,16 @@ def proposal_seed(seed: int, number: int, attempt: int = 0, bits: int = 64) -> i
     """
     again = ("attempt", attempt) if attempt else ()
     return derived_seed(seed, "proposal", number, *again, bits=bits)
+
+
+def trial_seed(seed: int, repeat: int) -> int:
+    """The seed that a training program is given: at most 2^31 - 1, which every library takes.
+
+    It depends on no parameter, so each configuration is tried with the same seeds and the differences between them are
+    the configurations' own.
+
+    Args:
+        seed: The experiment's seed.
+        repeat: Which of a configuration's trials it is, from 0.
+    """
+    return derived_seed(seed, "trial", repeat, bits=32) >> 1

@@ -76,7 +76,8 @@ def test_every_field_is_structural_described_and_bounded(path: str, node: dict[s
         case "object" if "additionalProperties" in node:
             assert "maxProperties" in node
         case None:
-            assert node["x-kubernetes-preserve-unknown-fields"] is True
+            anything = node.get("x-kubernetes-preserve-unknown-fields")
+            assert anything or (node["x-kubernetes-int-or-string"] and node["x-kubernetes-validations"])
 
 
 def test_defaults_of_models_within_models_are_filled_in_by_the_server() -> None:

@@ -12,7 +12,7 @@ import pytest
 from podtune.controllers import proposing
 from podtune.controllers.proposing import Proposer
 from podtune.runner.actions import Propose, Verdict
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 from tests.unit.cluster.objects import experiment_record
 
 
@@ -29,10 +29,10 @@ class Recorder:
     def tell(self, tell: Tell) -> None:
         self.told.append(tell.number)
 
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Configuration | None:
+    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
         self._act()
         self.unfinished.append([trial.number for trial in unfinished])
-        return {"lr": 0.1 * number} if number < self._limit else None
+        return Proposed({"lr": 0.1 * number}) if number < self._limit else None
 
 
 @pytest.fixture

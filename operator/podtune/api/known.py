@@ -1,0 +1,50 @@
+"""What is known before an experiment begins: configurations worth trying first, and results of earlier trials."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from podtune.api.model import ApiModel, Form
+from podtune.api.objective import MetricName
+from podtune.api.search_space import Scalar
+
+
+class InitialConfiguration(ApiModel):
+    """A configuration to begin with: one to be tried first, or, with results, one that was tried already."""
+
+    parameters: dict[str, Scalar] = Field(
+        max_length=64, description="Its values by parameter name, one for each parameter that a searcher would choose."
+    )
+    results: dict[MetricName, float] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "What came of it, where that is known: a value of each of the objective's metrics. It is not run then, "
+            "and the searcher is told of it before all else."
+        ),
+    )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its results are known, so that no trial is needed."""
+        return bool(self.results)
+
+
+class WarmStart(ApiModel):
+    """An earlier experiment to learn from."""
+
+    experiment: Annotated[
+        str,
+        Form(
+            "[a-z0-9]([a-z0-9-]*[a-z0-9])?",
+            "can't be the name of an Experiment; use small letters, digits and -",
+        ),
+    ] = Field(
+        max_length=63,
+        description=(
+            "Name of an Experiment of this namespace. Once it has ended, its trials that came to a good end are told "
+            "to the searcher before all others: those of them that lie in this search space."
+        ),
+    )
