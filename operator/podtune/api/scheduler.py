@@ -11,6 +11,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from podtune.api.model import ApiModel, FieldError, Form, keyed_by
 from podtune.api.objective import MetricName
+from podtune.api.plugin import Plugin
+from podtune.api.population import Pb2Settings, PbtSettings, PopulationSettings
 
 _TIME_ATTRIBUTE = "The result that counts a trial's progress, such as epoch; it must never fall."
 _TIME_OF_RUNGS = f"{_TIME_ATTRIBUTE} One that skips a rung is held there by the next value that it reports."
@@ -128,6 +130,41 @@ class BohbSettings(HyperbandSettings):
     """
 
 
+class MedianSettings(ApiModel):
+    """The median stopping rule (Golovin et al., 2017, https://research.google/pubs/pub46180/)."""
+
+    time_attribute: MetricName = Field(
+        default="training_iteration",
+        description="The result that counts a trial's progress, such as epoch; it must never fall.",
+    )
+    grace_period: int = Field(
+        default=1, ge=0, description="No trial is stopped before this; means are taken from here on."
+    )
+    min_samples: int = Field(
+        default=3, ge=1, le=10_000, description="How many other trials must have got as far for a median to count."
+    )
+    min_time: int | None = Field(
+        default=None,
+        ge=0,
+        description=(
+            "While there are fewer, a trial that has run for longer than this is paused if others wait, so that they "
+            "get as far; in the unit of the time attribute. Without it none gives way."
+        ),
+    )
+    soft_stop: bool = Field(
+        default=False,
+        description=(
+            "Whether a trial below the median is paused instead of stopped; it goes on when no new trial waits, and "
+            "is not compared any more."
+        ),
+    )
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it may pause trials, which go on from their checkpoints."""
+        return self.soft_stop or self.min_time is not None
+
+
 ResourceName = Annotated[
     str,
     Field(min_length=1, max_length=253),
@@ -195,6 +232,17 @@ class Scheduler(ApiModel):
     bohb: BohbSettings | None = Field(
         default=None, description="HyperBand with the largest brackets first, for a search that learns from rungs."
     )
+    median: MedianSettings | None = Field(default=None, description="The median stopping rule.")
+    pbt: PbtSettings | None = Field(
+        default=None,
+        description="Population based training: the worst trials go on from the best ones' checkpoints, a bit changed.",
+    )
+    pb2: Pb2Settings | None = Field(
+        default=None, description="Population based bandits: the same, but a model says what they are changed to."
+    )
+    plugin: Plugin | None = Field(
+        default=None, description="A scheduler that is installed in the operator's image beside ours."
+    )
     resources: list[RungResources] = Field(
         default_factory=list,
         max_length=16,
@@ -226,7 +274,16 @@ class Scheduler(ApiModel):
     @property
     def needs_store(self) -> str | None:
         """The scheduler that is given, if it resumes trials from checkpoints, which have to be stored somewhere."""
-        return next((name for name in self.given if name in RESUMING), None)
+        if self.median is not None and self.median.pauses:
+            return "median, with softStop or minTime,"
+        return next((name for name in self.given if name in (*RESUMING, *CLONING)), None)
+
+    @property
+    def population(self) -> tuple[str, PopulationSettings] | None:
+        """The scheduler that changes configurations on the way, as a manifest spells it, and its settings."""
+        if self.pbt is not None:
+            return "pbt", self.pbt
+        return None if self.pb2 is None else ("pb2", self.pb2)
 
     def _check_resources(self) -> None:
         if self.pausing is None:
@@ -253,3 +310,5 @@ SCHEDULERS = {field.alias or name: name for name, field in Scheduler.model_field
 """All schedulers, as a manifest spells them, and their fields in the model."""
 RESUMING = ("ashaPromotion", "hyperband", "bohb")
 """Those that pause trials at rungs and resume some of them, with other resources if need be."""
+CLONING = ("pbt", "pb2")
+"""Those that have a trial go on from another one's checkpoint."""

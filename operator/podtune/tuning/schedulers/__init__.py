@@ -7,6 +7,8 @@ from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
+from podtune.tuning.schedulers.median import Median
+from podtune.tuning.schedulers.plugin import make_plugin_scheduler
 
 __all__ = ["make_scheduler"]
 
@@ -17,4 +19,8 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
         return Asha(spec.scheduler.asha, spec.objective, spec.search.seed)
     if spec.scheduler.asha_promotion is not None:
         return AshaPromotion(spec.scheduler.asha_promotion, spec.objective, spec.search.seed)
+    if spec.scheduler.median is not None:
+        return Median(spec.scheduler.median, spec.objective)
+    if spec.scheduler.plugin is not None:
+        return make_plugin_scheduler(spec.scheduler.plugin, spec.objective, spec.search.seed)
     return Fifo()

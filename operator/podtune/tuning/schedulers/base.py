@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from podtune.tuning.numbers import as_number
 from podtune.tuning.searchers.base import Configuration
@@ -147,6 +149,18 @@ def required_number(metrics: Metrics, name: str, field: str = "objective.metric"
     return number
 
 
+def required_time(metrics: Metrics, name: str, field: str) -> float:
+    """The time attribute, as `required_number` reads it; what is not finite is no time.
+
+    Raises:
+        MetricMissing: The result lacks it, or it is no finite number.
+    """
+    time = required_number(metrics, name, field)
+    if not math.isfinite(time):
+        raise MetricMissing(name, seen=metrics, field=field, found=time)
+    return time
+
+
 class RecordError(ValueError):
     """What a Trial's status.scheduler holds is not what the scheduler writes there."""
 
@@ -165,7 +179,13 @@ class Scheduler(ABC):
     Between a PAUSE and the trial's next start none of its results are shown; it goes on at the first checkpoint from
     that result on, so what it then reports may overshoot a milestone. Its attempt may fail meanwhile: the pause stands.
     When a search is over, nothing runs or could run, and `choose` picks none of the paused trials, these are ended.
+
+    Attributes:
+        pauses: Whether it may answer PAUSE: then a checkpoint store is demanded of an experiment that has it as a
+            plugin. Of our own schedulers the manifest says it.
     """
+
+    pauses: ClassVar[bool] = True
 
     @abstractmethod
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:

@@ -1,0 +1,249 @@
+"""The median stopping rule.
+
+Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2,
+https://research.google/pubs/pub46180/, as Ray Tune 2.60 implements it in `MedianStoppingRule`; the decisions are the
+same ones. Where that differs from the paper:
+
+- A trial's best value so far is compared with the median of the others' means; the paper has the best up to the step
+  against the median of the means up to it, of completed trials only. Here all trials count that have got as far,
+  whether they still run or not.
+- The others' means begin at the grace period; the trial's own best value may lie before it.
+- The end of a trial is one more result: its last one counts twice in its mean.
+- NaN and infinities: a mean that is not finite is left out of the median. A trial whose first value is NaN is stopped
+  as soon as there is a median, whatever it reports later; a later NaN is passed over.
+- With `softStop` a trial is not stopped but paused, and goes on, never to be judged again, when no new trial waits.
+- Trials may give way to others while there are too few of them to compare with. Ray's do always, if others wait; here
+  it takes `minTime`, since a pause costs the start of a pod.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.scheduler import MedianSettings
+from podtune.tuning.numbers import as_number, readable
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    Action,
+    Metrics,
+    Record,
+    RecordError,
+    Scheduler,
+    Start,
+    Verdict,
+    required_number,
+    required_time,
+)
+from podtune.tuning.schedulers.curves import Curve, RunningMeans
+from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.searchers.base import Configuration
+
+TIME_FIELD = "scheduler.median.timeAttribute"
+
+
+@dataclass(slots=True)
+class _Trial:
+    """What is known of a trial besides its curve.
+
+    Attributes:
+        best: The best value so far, in Ray's sense: a NaN that came first stays.
+        gave_way: When it was last paused for others to run; minus infinity where never.
+        judged: Whether it was found worse than the median, so that it is not looked at again.
+    """
+
+    best: float | None = None
+    gave_way: float = -math.inf
+    judged: bool = False
+
+
+class Median(Scheduler):
+    """Stops a trial whose best value is worse than the median of what others had reached on average by then.
+
+    Its record is the trial's curve from the grace period on, {"curve": {"0": "5@0.71 0.74"}}, and {"median": {…}} with
+    the best value, when it last gave way, and whether it was judged. It grows with every result.
+    """
+
+    def __init__(self, settings: MedianSettings, objective: Objective) -> None:
+        """Makes a scheduler that has seen nothing.
+
+        Args:
+            settings: When trials are compared, and what becomes of those that are worse.
+            objective: The metric to compare by.
+        """
+        self._settings = settings
+        self._metric = objective.metric
+        self._mode: Literal["max", "min"] = objective.mode
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._trials: dict[int, _Trial] = {}
+        self._means = RunningMeans()
+
+    @property
+    @override
+    def time_attribute(self) -> str:
+        """The manifest's `timeAttribute`."""
+        return self._settings.time_attribute
+
+    @property
+    @override
+    def records_every_result(self) -> bool:
+        """The record is a curve."""
+        return True
+
+    @override
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
+        """Begins an empty curve."""
+        self._trials[trial] = _Trial()
+        self._means.enter(trial, Curve())
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+        """Compares the trial's best value with the median of the others' means.
+
+        Raises:
+            MetricMissing: The result lacks the time attribute or the objective's metric.
+        """
+        time = required_time(metrics, self.time_attribute, TIME_FIELD)
+        value = required_number(metrics, self._metric)
+        state = self._trials[trial]
+        if state.judged:
+            return CONTINUE
+        better = state.best is None or self._sign * value > self._sign * state.best
+        if better:
+            state.best = value
+        if time < self._settings.grace_period:
+            return Verdict(Action.CONTINUE, recorded=better)
+        means = self._means.at(time)
+        samples = len(means)
+        if samples < self._settings.min_samples:
+            verdict = self._with_too_few(state, time, samples, waiting)
+        else:
+            verdict = self._compared(state, time, means)
+        self._means.add(trial, time, value)
+        return verdict
+
+    @override
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        """Adds the last result to the curve once more; one that lacks a metric is passed over."""
+        time = as_number(metrics.get(self.time_attribute))
+        value = as_number(metrics.get(self._metric))
+        earliest = max(self._settings.grace_period, self._means.curve(trial).last)
+        if time is None or value is None or not earliest <= time < math.inf:
+            return False
+        self._means.add(trial, time, value)
+        return True
+
+    @override
+    def on_trial_error(self, trial: int) -> None:
+        """Does nothing: what was recorded stands, and a retry goes on from there."""
+
+    @override
+    def on_trial_remove(self, trial: int) -> None:
+        """Does nothing: what was recorded stands."""
+
+    @override
+    def forget(self, trial: int) -> None:
+        """Takes the trial's curve out: later trials aren't compared with it."""
+        self._trials.pop(trial, None)
+        self._means.remove(trial)
+
+    @override
+    def choose(self, waiting: Sequence[int]) -> Start | None:
+        """Picks the first in the queue of those that were never paused, or else the first."""
+        return Start(next((trial for trial in waiting if not self._was_paused(trial)), waiting[0]))
+
+    @override
+    def record(self, trial: int) -> Record:
+        """The trial's curve, best value and pauses."""
+        state = self._trials[trial]
+        if state.best is None:
+            return self._means.curve(trial).record()
+        known = {"best": shortest(state.best)}
+        if state.gave_way > -math.inf:
+            known["gaveWay"] = shortest(state.gave_way)
+        if state.judged:
+            known["judged"] = "true"
+        return {"median": known} | self._means.curve(trial).record()
+
+    @override
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
+        """Takes in a trial's record after a restart.
+
+        Raises:
+            RecordError: It is not one that `record` writes.
+        """
+        known: Mapping[str, str] = record.get("median", {})
+        try:
+            curve = Curve.parse(record)
+            best = known.get("best")
+            state = _Trial(
+                best=None if best is None else float(best),
+                gave_way=float(known.get("gaveWay", "-inf")),
+                judged=known.get("judged") == "true",
+            )
+        except ValueError as error:
+            raise RecordError(
+                f"trial {trial}: status.scheduler can't be read: {error}; correct it, or delete the trial"
+            ) from error
+        self._trials[trial] = state
+        self._means.enter(trial, curve)
+
+    def _was_paused(self, trial: int) -> bool:
+        state = self._trials[trial]
+        return state.judged or state.gave_way > -math.inf
+
+    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> Verdict:
+        """Lets another trial have the place, once the trial has had it for long enough."""
+        min_time = self._settings.min_time
+        if min_time is None or not waiting or time - state.gave_way <= min_time:
+            return Verdict(Action.CONTINUE, recorded=True)
+        state.gave_way = time
+        needed = self._settings.min_samples
+        return Verdict(
+            Action.PAUSE,
+            message=(
+                f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
+                f"{waiting} others wait"
+            ),
+            because={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
+            recorded=True,
+        )
+
+    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> Verdict:
+        best = math.nan if state.best is None else state.best
+        median = middle(means, 0, len(means))
+        because: dict[str, float | int | str] = {"time": time, "metric": self._metric}
+        because |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
+        if not self._sign * best >= self._sign * median:
+            state.judged = self._settings.soft_stop
+            action = Action.PAUSE if self._settings.soft_stop else Action.STOP
+            return Verdict(action, self._sentence(action, time, best, median, len(means)), because, recorded=True)
+        # It was close where the worst of the others decided it: without that one the median would have been better.
+        first = 1 if self._mode == "max" else 0
+        close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
+        message = self._sentence(Action.CONTINUE, time, best, median, len(means)) if close else ""
+        return Verdict(Action.CONTINUE, message, because if close else {}, recorded=True)
+
+    def _sentence(self, action: Action, time: float, best: float, median: float, samples: int) -> str:
+        did = {Action.STOP: "stopped", Action.PAUSE: "paused", Action.CONTINUE: "went on"}[action]
+        against = f"the median {readable(median, best)} of the means of {samples} trials up to then"
+        at = f"{did} at {self.time_attribute} {readable(time)}"
+        if math.isnan(best):
+            return f"{at}: its first {self._metric} was NaN, which is worse than {against}"
+        side = "below" if self._mode == "max" else "above"
+        if action is Action.CONTINUE:
+            return f"{at}, by one trial: its best {self._metric} {readable(best, median)} is not {side} {against}"
+        return f"{at}: its best {self._metric} {readable(best, median)} is {side} {against}"
+
+
+def middle(ordered: Sequence[float], start: int, stop: int) -> float:
+    """The median of a stretch, at least one long, of numbers in ascending order, as NumPy computes it."""
+    place = (start + stop) // 2
+    if (stop - start) % 2:
+        return ordered[place]
+    return (ordered[place - 1] + ordered[place]) / 2
