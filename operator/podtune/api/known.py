@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from podtune.api.model import ApiModel, Form
+from podtune.api.model import ApiModel, FieldError, Form
 from podtune.api.objective import MetricName
-from podtune.api.search_space import Scalar
+from podtune.api.search_space import Scalar, problem_of_scalar
 
 
 class InitialConfiguration(ApiModel):
@@ -25,6 +25,16 @@ class InitialConfiguration(ApiModel):
             "and the searcher is told of it before all else."
         ),
     )
+
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _holds_scalars(cls, parameters: Any) -> Any:
+        """Says it in one sentence; a union would say it once for each of its types."""
+        for name, value in parameters.items() if isinstance(parameters, dict) else ():
+            problem = problem_of_scalar(value)
+            if problem:
+                raise FieldError(str(name), problem)
+        return parameters
 
     @property
     def is_known(self) -> bool:

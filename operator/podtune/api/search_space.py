@@ -145,7 +145,7 @@ class FixedValue(ApiModel):
     @field_validator("value", mode="before")
     @classmethod
     def _is_scalar(cls, value: Any) -> Any:
-        problem = _problem_of_scalar(value)
+        problem = problem_of_scalar(value)
         if problem:
             raise ValueError(problem)
         return value
@@ -277,12 +277,12 @@ def _listed(parameter: Parameter, values: list[Scalar], written: str) -> Scalar:
 
 def _check_scalars(values: list[Any], path: str = "") -> None:
     for position, value in enumerate(values):
-        problem = _problem_of_scalar(value)
+        problem = problem_of_scalar(value)
         if problem:
             raise FieldError(f"{path}[{position}]", problem)
 
 
-def _problem_of_scalar(value: Any) -> str:
+def problem_of_scalar(value: Any) -> str:
     """What is wrong with a value; empty where nothing is."""
     if not isinstance(value, bool | int | float | str):
         kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)

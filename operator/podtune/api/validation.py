@@ -64,9 +64,13 @@ def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[s
     if problem:
         raise InvalidSpec(problem)
     try:
-        return ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+        spec = ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
     except ValidationError as error:
         raise InvalidSpec(explain(error)) from error
+    problem = _source_problem(resource, spec)
+    if problem:
+        raise InvalidSpec(problem)
+    return spec
 
 
 def find_problems(resource: Mapping[str, Any], service_accounts: Collection[str] = ()) -> list[str]:
@@ -82,10 +86,11 @@ def find_problems(resource: Mapping[str, Any], service_accounts: Collection[str]
     named = _name_problem(resource)
     problems = [named] if named else []
     try:
-        ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+        spec = ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
     except ValidationError as error:
-        problems += [_sentence(mistake) for mistake in error.errors(include_url=False)]
-    return problems
+        return problems + [_sentence(mistake) for mistake in error.errors(include_url=False)]
+    source = _source_problem(resource, spec)
+    return [*problems, source] if source else problems
 
 
 def explain(error: ValidationError) -> str:
@@ -102,6 +107,15 @@ def _name_problem(resource: Mapping[str, Any]) -> str:
     if "." in name:
         return f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead"
     return ""
+
+
+def _source_problem(resource: Mapping[str, Any], spec: ExperimentSpec) -> str:
+    """What is wrong with where the search starts from; empty where nothing is."""
+    source = spec.search.warm_start
+    if source is None or source.experiment != resource.get("metadata", {}).get("name"):
+        return ""
+    path = "spec.search.warmStart.experiment"
+    return f"{path}: {source.experiment!r} is this very experiment, which has no trials yet; name an earlier one"
 
 
 def _sentence(mistake: Any) -> str:

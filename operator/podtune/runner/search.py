@@ -9,7 +9,7 @@ was made ahead and lost comes out as it was (decision 9).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from podtune.api.experiment import Asked, ExperimentSpec
@@ -105,6 +105,10 @@ class Search:
         if any(self._is_created(index) for index in self._proposals.waiting):
             return False
         return self._room < 1 or (self._proposals.exhausted and not self._proposals.waiting)
+
+    def own_tells(self, start: int) -> Sequence[Tell]:
+        """What the experiment's own trials tell, in the order that they record, from some place in it on."""
+        return self._tells.in_order[self._tells.known + start :]
 
     def reserve_place(self) -> int:
         """A place in the order of tells for a trial that has come to its end."""

@@ -31,7 +31,8 @@ class Tells:
         told = [(place, tell) for place, tell in taken if tell is not None]
         self.in_order = [*known, *(tell for _, tell in told)]
         """All tells; the list grows, and is never changed otherwise."""
-        self._known = len(known)
+        self.known = len(known)
+        """How many of them were known beforehand."""
         self._places = [place for place, _ in told]
         self._next_place = taken[-1][0] + 1 if taken else 0
         self._early: dict[int, Tell | None] = {}
@@ -68,7 +69,7 @@ class Tells:
 
     def count(self, end: int) -> int:
         """How many of `in_order` the searcher knows that was told all below the place `end`."""
-        return self._known + bisect_left(self._places, end)
+        return self.known + bisect_left(self._places, end)
 
 
 def averaged(repeats: Sequence[Tell]) -> Tell:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from podtune.api.dependencies import Dependencies, exists
-from podtune.api.expression import Expression, ExpressionError, UnknownName
-from podtune.api.search_space import Domain, Parameter, Scalar, format_value, plain_value
+from podtune.api.configuration import ConfigurationRules, Refused
+from podtune.api.search_space import Domain, Parameter, Scalar, format_value
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.domains import Points, finite_points
 from podtune.tuning.searchers.tree import PointTree, TooEntangled
 
+__all__ = ["ActiveSpace", "Key", "Refusals", "Refused"]
+
 Key = tuple[str | None, ...]
 """What tells a configuration from others: its sampled values, None where a parameter does not exist."""
-
-
-class Refused(ValueError):
-    """Sampled values make no configuration.
-
-    Attributes:
-        by: What is against it, such as: the constraint 'batch <= 64'.
-    """
-
-    def __init__(self, by: str, why: str) -> None:
-        super().__init__(f"{by} {why}")
-        self.by = by
 
 
 class ActiveSpace:
@@ -52,33 +40,19 @@ class ActiveSpace:
         Raises:
             FieldError: They don't fit together.
         """
-        self.dependencies = Dependencies(parameters)
+        self._rules = ConfigurationRules(parameters, constraints)
+        self.dependencies = self._rules.dependencies
+        self.refuses = self._rules.refuses
         self.sampled = [parameter for parameter in parameters if parameter.is_sampled]
-        self._constraints = self.dependencies.constraints(constraints)
-        self._names = [parameter.name for parameter in parameters]
         self._fixed = {parameter.name: parameter.fixed.value for parameter in parameters if parameter.fixed is not None}
-        self.refuses = bool(self._constraints or self.dependencies.expressions)
 
     def configuration(self, values: Configuration) -> Configuration:
-        """The configuration that sampled values make.
+        """The configuration that sampled values make; see `ConfigurationRules.configuration`."""
+        return self._rules.configuration(values)
 
-        Args:
-            values: A value for each sampled parameter; those of parameters that don't exist then are passed over.
-
-        Raises:
-            Refused: A constraint does not hold, or an expression has no value.
-            KeyError: A parameter that exists is given no value.
-        """
-        active: dict[str, Scalar] = {}
-        for name in self.dependencies.order:
-            if exists(self.dependencies.conditions[name], active):
-                active[name] = self._fixed[name] if name in self._fixed else values[name]
-        for name, expression in self.dependencies.expressions.items():
-            if exists(self.dependencies.conditions[name], active):
-                _compute(name, expression, active)
-        for constraint in self._constraints:
-            _demand(constraint, active)
-        return {name: active[name] for name in self._names if name in active}
+    def complete(self, given: Configuration) -> Configuration:
+        """The configuration that values in a manifest make; see `ConfigurationRules.complete`."""
+        return self._rules.complete(given)
 
     def points(self, axis: Callable[[Domain], Points | None] = finite_points) -> PointTree | None:
         """All points of the space; None where they are infinitely many.
@@ -140,30 +114,3 @@ class Refusals:
             f"no configuration was found in {tries:,} tries: in {count:,} of them {self._last[by]}; relax it, or "
             "narrow the domains to where it holds"
         )
-
-
-def _compute(name: str, expression: Expression, active: dict[str, Scalar]) -> None:
-    """Adds a computed value; there is none where it needs a parameter that does not exist."""
-    by = f"the expression {expression.text!r} of {name}"
-    try:
-        value = expression.evaluate(active)
-    except UnknownName:
-        return
-    except ExpressionError as error:
-        raise Refused(by, f"has no value ({error})") from error
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Refused(by, f"comes to {value}, which is not a finite number")
-    active[name] = plain_value(format_value(value))
-
-
-def _demand(constraint: Expression, active: Mapping[str, Scalar]) -> None:
-    """Refuses what does not hold; nothing is demanded of a parameter that does not exist."""
-    by = f"the constraint {constraint.text!r}"
-    try:
-        if constraint.holds(active):
-            return
-    except UnknownName:
-        return
-    except ExpressionError as error:
-        raise Refused(by, f"has no value ({error})") from error
-    raise Refused(by, "does not hold")

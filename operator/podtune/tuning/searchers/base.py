@@ -35,7 +35,8 @@ class Tell:
     """A finished trial, or the value of one at a rung, as a searcher is told of it.
 
     Attributes:
-        number: The number of the proposal that the trial came from; below 0 where that was before the experiment began.
+        number: The number of the proposal that the trial came from; below 0, and without attributes, where the searcher
+            has not proposed it: the manifest did, or it was tried before the experiment began.
         configuration: What was proposed.
         value: The objective's value, None where the trial failed.
         step: Iterations after which the value was reached; a trial stopped early has fewer than a whole one.
@@ -55,7 +56,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A trial that was proposed and has not finished."""
+    """A trial that was proposed and has not finished; for its number and attributes see `Tell`."""
 
     number: int
     configuration: Configuration
@@ -89,6 +90,12 @@ class Searcher(ABC):
     @abstractmethod
     def tell(self, tell: Tell) -> None:
         """Takes in a finished trial. Each is told once, in the order that the trials record."""
+
+    def skip(self, configuration: Configuration) -> None:  # noqa: B027 - most don't care
+        """This configuration is tried without having been proposed; said before the first `ask`.
+
+        A searcher that goes through its space leaves it out.
+        """
 
     @abstractmethod
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:

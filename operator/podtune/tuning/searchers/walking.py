@@ -59,9 +59,19 @@ class WalkingSearcher(Searcher):
     @override
     def tell(self, tell: Tell) -> None:
         """Learns nothing, but what was known before the experiment began is not tried again in a finite space."""
-        if tell.number < 0 and self._points.length is not None:
-            self._skipped.add(self._space.key(tell.configuration))
-            self._forget()
+        if tell.number < 0:
+            self.skip(tell.configuration)
+
+    @override
+    def skip(self, configuration: Configuration) -> None:
+        """Leaves a point of a finite space out; what was found so far is looked for again."""
+        key = self._space.key(configuration)
+        if self._points.length is None or key in self._skipped:
+            return
+        self._skipped.add(key)
+        self._found = []
+        self._next = 0
+        self._seen = set(self._skipped)
 
     @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
@@ -103,12 +113,6 @@ class WalkingSearcher(Searcher):
         if index == length and (self._found or self._skipped or not refusals.count):
             return False
         raise refusals.error(index - self._next)
-
-    def _forget(self) -> None:
-        """Starts from the beginning."""
-        self._found = []
-        self._next = 0
-        self._seen = set(self._skipped)
 
 
 class ThenEveryOther(PointSequence):

@@ -1,0 +1,65 @@
+"""Proposals that the manifest makes, before a searcher makes its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from typing_extensions import override
+
+from podtune.api.known import InitialConfiguration
+from podtune.api.objective import Objective
+from podtune.tuning.searchers.active_space import ActiveSpace
+from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+
+
+class InitialFirst(Searcher):
+    """Proposes the configurations of `search.initial` first, and tells what is known of the others.
+
+    The searcher that comes after counts its own proposals from 0, and so proposes what it would without them, but for
+    what it learns of them. To it, theirs are numbers below 0.
+    """
+
+    def __init__(
+        self, inner: Searcher, space: ActiveSpace, initial: Sequence[InitialConfiguration], objective: Objective
+    ) -> None:
+        """Makes a searcher.
+
+        Args:
+            inner: What proposes the rest; it has been told nothing.
+            space: What may be tried.
+            initial: The configurations, complete and valid.
+            objective: Says which results count.
+        """
+        self._inner = inner
+        self._first = [space.complete(entry.parameters) for entry in initial if not entry.is_known]
+        known = [entry for entry in initial if entry.is_known]
+        self._known = len(known)
+        for configuration in self._first:
+            inner.skip(configuration)
+        for place, entry in enumerate(known):
+            value, *others = (entry.results[criterion.metric] for criterion in objective.criteria)
+            number = place - self._known - len(self._first)
+            inner.tell(Tell(number, space.complete(entry.parameters), value, step=0, others=tuple(others)))
+
+    @override
+    def tell(self, tell: Tell) -> None:
+        """Passes it on."""
+        self._inner.tell(replace(tell, number=self._inner_number(tell.number)))
+
+    @override
+    def skip(self, configuration: Configuration) -> None:
+        """Passes it on."""
+        self._inner.skip(configuration)
+
+    @override
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+        """The configuration of the manifest with this number, or what the searcher proposes after them."""
+        if number < len(self._first):
+            return Proposed(self._first[number])
+        shown = [replace(trial, number=self._inner_number(trial.number)) for trial in unfinished]
+        return self._inner.ask(number - len(self._first), shown, attempt)
+
+    def _inner_number(self, number: int) -> int:
+        """Of what was tried before the experiment began, below those that the manifest knows of."""
+        return number - len(self._first) - (self._known if number < 0 else 0)
