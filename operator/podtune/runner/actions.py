@@ -6,11 +6,12 @@ heard of the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import ExperimentReason
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
@@ -28,6 +29,7 @@ class Propose:
             than before means that what was told before counts no more: the searcher has to be made anew.
         told: How many of them the searcher is to know.
         unfinished: Trials under way.
+        end: The place in the order of tells that `told` stands for: all below it are told.
     """
 
     first: int
@@ -35,6 +37,7 @@ class Propose:
     tells: Sequence[Tell]
     told: int
     unfinished: tuple[Unfinished, ...]
+    end: int = 0
 
     @property
     def key(self) -> Key:
@@ -60,8 +63,12 @@ class CreatePod:
     """Create the pod of a new attempt.
 
     Attributes:
+        spec: The trial's, with the parameters that it runs with now.
         restore: Checkpoints to start from, the one to try first at the front.
         iteration: Iterations of the trial so far.
+        restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting afresh.
+        limits: Resource limits of the training container that take the place of the template's, by name; "0" takes one
+            away.
     """
 
     trial: str
@@ -70,6 +77,8 @@ class CreatePod:
     spec: TrialSpec
     restore: tuple[Checkpoint, ...]
     iteration: int
+    restore_or_fail: bool = False
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
@@ -210,12 +219,14 @@ class Outcome:
 
     Attributes:
         message: Why it was refused or failed.
+        reason: The same in a word, where the verdict says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
     """
 
     verdict: Verdict
     message: str = ""
+    reason: ExperimentReason | None = None
     proposals: tuple[Proposed, ...] = ()
     logs: Logs | None = None
 

@@ -10,8 +10,10 @@ from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
+from podtune.runner import clones, usage
 from podtune.runner.actions import FetchLogs
-from podtune.runner.failures import AttemptOutcome, FailureClass, classify
+from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
+from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
@@ -62,6 +64,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     )
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
+    trial.set(usage=usage.concluded(trial.status, pod, now))
     return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node), outcome, now)
 
 
@@ -73,6 +76,8 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
     _record(trial, pod, outcome)
     trial.attempt_over()
+    if outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
+        trial.context.undo_clone(trial, outcome.message, now)
     trial.touch(now)
     return _next_state(trial, outcome, now)
 
@@ -127,12 +132,17 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
 
 
 def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
-    """The decision that was recorded is what the trial's state becomes."""
+    """The decision that was recorded is what the trial's state becomes.
+
+    A pause stands however the attempt ended, and no failure is spent: results that were taken in stay, and the trial
+    goes on from its last checkpoint. A program that fails for a reason will fail again then, and be told.
+    """
     decision = trial.status.decision
     assert decision is not None  # else the class were another
     match decision.action:
         case "PAUSE":
-            trial.explain(TrialState.PAUSED, decision.reason, decision.message)
+            trial.explain(TrialState.PAUSED, decision.reason, clip(outcome.message))
+            trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue
             return Ending(outcome)
         case _:
             trial.finish(TrialState.TERMINATED, decision.reason, decision.message, now)
@@ -144,9 +154,11 @@ def _retry(trial: TrialMachine, count: int, outcome: AttemptOutcome, now: float)
     setting = trial.context.spec.failures.backoff
     backoff = Backoff(seconds(setting.initial), seconds(setting.max))
     wait = backoff.delay(count, f"{trial.uid}/{outcome.failure_class}")
-    start = trial.status.checkpoint
+    start = next(iter(clones.to_restore(trial.status)), None)
     where = f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
-    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(f"{outcome.message}; will be retried {where}"))
+    message = f"{outcome.message}; will be retried {where}"
+    trial.note(Entry.RETRY, message, {str(outcome.failure_class): count}, now=now)
+    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(message))
     trial.set(retry_time=rfc3339(now + wait))
 
 

@@ -7,26 +7,79 @@ from podtune.api.names import ExperimentReason, TrialState
 from podtune.runner.experiment_status import Ended
 from podtune.runner.overview import Overview
 from podtune.runner.search import Search
-from podtune.tuning.schedulers.base import Action
-from podtune.tuning.stoppers.base import ExperimentStopper, Progress
+from podtune.tuning.stoppers import make_experiment_stopper
+from podtune.tuning.stoppers.base import ExperimentProgress
+
+SOON = 0.01
+"""Seconds until a deadline is looked at again that was missed by a rounding error."""
 
 
-def find_end(
-    overview: Overview, search: Search, spec: ExperimentSpec, stopper: ExperimentStopper, now: float
-) -> Ended | None:
-    """Why an experiment ends now: time is up, a failure is not to be survived, or nothing is left to try."""
-    verdict = stopper.check(Progress(elapsed=now - overview.start(now)))
-    if verdict.action is Action.STOP:
-        return Ended(ExperimentReason.TIME_LIMIT, verdict.message)
-    if spec.failures.fail_fast and overview.by_state[TrialState.ERROR]:
-        return Ended(ExperimentReason.FAIL_FAST, "a trial ended in ERROR and failFast is set", good=False)
-    return _natural_end(overview, search) if search.is_over and overview.is_settled else None
+class ExperimentEnd:
+    """Finds the end of an experiment: one of its rules holds, or nothing is left to try.
 
+    An end that is found is written into the Experiment's status first, and acted on when it stands there (see
+    `Overview`): a restarted operator would not find all ends again, since the trials that were stopped count too.
+    """
 
-def _natural_end(overview: Overview, search: Search) -> Ended:
-    total = sum(overview.by_state.values())
-    if total and overview.by_state[TrialState.ERROR] == total:
-        return Ended(ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False)
-    if search.is_exhausted:
-        return Ended(ExperimentReason.SPACE_EXHAUSTED, f"all {total} configurations of the space were tried")
-    return Ended(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
+    def __init__(self, spec: ExperimentSpec, overview: Overview, search: Search) -> None:
+        """Makes the rules of a spec.
+
+        Args:
+            spec: The spec.
+            overview: What the trials have come to.
+            search: Knows in which order they have ended, and whether there will be more.
+        """
+        self._stopper = make_experiment_stopper(spec)
+        self._overview = overview
+        self._search = search
+        self._heard = 0
+
+    def find(self, now: float) -> Ended | None:
+        """Why the experiment ends now; None where it goes on."""
+        self._hear()
+        ending = self._stopper.check(self._progress(now))
+        if ending is not None:
+            return Ended(ending.reason, ending.message, ending.good)
+        return self._natural_end() if self._search.is_over and self._overview.is_settled else None
+
+    def deadline(self, now: float) -> float | None:
+        """When it has to be looked for again even if nothing happens."""
+        deadline = self._stopper.deadline(self._progress(now))
+        return None if deadline is None else max(self._overview.start(now) + deadline, now + SOON)
+
+    def is_decided_by(self, value: float) -> bool:
+        """Whether a value of the objective may end the experiment: it is written down at once."""
+        return self._stopper.is_decided_by(value)
+
+    def _hear(self) -> None:
+        """Tells the stopper of the trials that have ended, in the order that they record."""
+        for tell in self._search.own_tells(self._heard):
+            self._heard += 1
+            if tell.final:
+                self._stopper.on_trial_end(tell.value)
+
+    def _progress(self, now: float) -> ExperimentProgress:
+        overview = self._overview
+        used = overview.usage.at(now)
+        leader = overview.leader
+        errors = overview.by_state[TrialState.ERROR]
+        return ExperimentProgress(
+            elapsed=now - overview.start(now),
+            best=leader.value if leader else None,
+            best_trial=leader.trial if leader else "",
+            best_result=leader.result if leader else {},
+            ended=errors + overview.by_state[TrialState.TERMINATED],
+            errors=errors,
+            pod_seconds=used.pod_seconds,
+            gpu_seconds=used.gpu_seconds,
+            pods=used.pods,
+            gpus=used.gpus,
+        )
+
+    def _natural_end(self) -> Ended:
+        total = sum(self._overview.by_state.values())
+        if total and self._overview.by_state[TrialState.ERROR] == total:
+            return Ended(ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False)
+        if self._search.is_exhausted:
+            return Ended(ExperimentReason.SPACE_EXHAUSTED, f"all {total} configurations of the space were tried")
+        return Ended(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")

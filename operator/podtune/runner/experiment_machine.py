@@ -11,12 +11,12 @@ else), the machine makes itself anew of what it has seen; only what is under way
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import replies
+from podtune.runner import promotions, replies
 from podtune.runner.actions import (
     Action,
     CreatePod,
@@ -32,10 +32,13 @@ from podtune.runner.actions import (
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.experiment_end import find_end
+from podtune.runner.experiment_end import ExperimentEnd
+from podtune.runner.exploits import Exploits
 from podtune.runner.judgement import Judge
 from podtune.runner.overview import Overview
 from podtune.runner.places import Places
+from podtune.runner.promotions import PausedEnd, Promotions
+from podtune.runner.protection import Protected
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
@@ -44,7 +47,8 @@ from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.stoppers import make_experiment_stopper, make_trial_stopper
+from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
 
@@ -61,7 +65,12 @@ class ExperimentMachine:
     """The state of one experiment with a spec that can be used."""
 
     def __init__(
-        self, experiment: Experiment, trials: Iterable[Trial], pods: Iterable[Pod], settings: RunnerSettings
+        self,
+        experiment: Experiment,
+        trials: Iterable[Trial],
+        pods: Iterable[Pod],
+        settings: RunnerSettings,
+        make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -71,11 +80,13 @@ class ExperimentMachine:
             pods: All their pods, looked up no earlier than the Trials: one that a Trial names and that is missing
                 here is taken for gone.
             settings: Times and limits.
+            make_scheduler: Makes the scheduler that the spec asks for.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
         self.spec: ExperimentSpec = experiment.spec
         self.settings = settings
+        self._make_scheduler = make_scheduler
         self._dispatch = Dispatch(settings.api_backoff)
         self._gone: set[str] = set()
         """UIDs of Trials that were deleted: later news of them is old news."""
@@ -93,11 +104,19 @@ class ExperimentMachine:
         self._trials: dict[str, TrialMachine] = {}
         self._dirty: dict[str, None] = {}
         self._strays: dict[str, Pod] = {}
-        self._judge = Judge(make_scheduler(self.spec), make_trial_stopper(self.spec))
-        self._stopper = make_experiment_stopper(self.spec)
+        scheduler = self._make_scheduler(self.spec)
+        self._protected = Protected()
+        self._judge = Judge(
+            scheduler,
+            make_trial_stopper(self.spec),
+            Exploits(scheduler, self._trial_with_index, self._protected),
+            waiting=lambda: len(self._places.queue) + self._search.to_come,
+            rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
+            is_decisive=self._is_decisive,
+        )
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
-        self._places = Places(self._dispatch, self._judge.scheduler)
+        self._places = Places(self._dispatch, self._judge)
         self._cleanup = Cleanup(self.spec.pod_retention, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -105,8 +124,13 @@ class ExperimentMachine:
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
             self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid))
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
-        self._search = Search(self.experiment.name, self.spec, self._trials, self._dispatch)
+        self._search = Search(self.experiment.name, self.spec, self._trials, self._dispatch, self.settings)
+        self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
+        self._promotions = Promotions(self._judge, self._places, self._search)
+        for name in sorted(self._trials, key=lambda name: self._trials[name].index):
+            if promotions.was_removed(self._trials[name].saved):
+                scheduler.on_trial_remove(self._trials[name].index)
 
     # Facts
 
@@ -117,6 +141,9 @@ class ExperimentMachine:
         changed = experiment.spec is not None and experiment.spec != self.spec
         self.experiment = experiment
         self._overview.experiment_seen(experiment, changed=changed)
+        if self._overview.end_to_act_on is not None:
+            for name in self._overview.unfinished:
+                self._mark(name)
         if changed and experiment.spec is not None:
             self._spec_changed(experiment.spec)
 
@@ -176,7 +203,8 @@ class ExperimentMachine:
             return fenced
         trial.report(report, now)
         self._mark(trial.name)
-        return replies.reply(trial, report, may_act=self._judge.may_act(trial))
+        protected = self._protected.of(trial.name)
+        return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)
 
     def landed(self, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -216,12 +244,13 @@ class ExperimentMachine:
         return Plan(self._dispatch.take(), self._dispatch.alarms.next)
 
     def _decide(self, now: float) -> None:
-        if self._outdated:
+        if self._outdated or self._promotions.is_outdated:
             self._rebuild()
         for name in self._dispatch.alarms.ring(now):
             self._mark(name)
         self._plan_dirty(now)
         if self._overview.ended is None:
+            self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
             self._end_if_due(now)
         if self._overview.is_over:
             for name in self._cleanup.release():
@@ -230,35 +259,47 @@ class ExperimentMachine:
         if self._overview.ended is None and not self.experiment.problem:
             self._start_trials(now)
         self._cleanup.sweep(now)
-        self._overview.write(now, hindrance=self._search.hindrance, debounce=self.settings.experiment_debounce)
+        self._overview.write(
+            now,
+            hindrance=self._search.hindrance,
+            asked=self._search.to_record,
+            debounce=self.settings.experiment_debounce,
+        )
 
     def _plan_dirty(self, now: float) -> None:
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             trial = self._trials.get(name)
             if trial is not None:
-                self._planner.plan(trial, self._overview.ended, now)
-                self._overview.settle(trial)
+                self._planner.plan(trial, self._overview.end_to_act_on, now)
+                self._overview.settle(trial, now)
+                self._protected.settle(trial)
                 self._places.settle(trial, now)
                 self._cleanup.settle(trial, now)
 
     def _end_if_due(self, now: float) -> None:
-        self._overview.ended = find_end(self._overview, self._search, self.spec, self._stopper, now)
-        if self._overview.ended is not None:
-            for name in self._overview.unfinished:
-                self._mark(name)
-            self._plan_dirty(now)
-            return
-        deadline = self._stopper.deadline()
+        self._overview.ended = self._end.find(now)
+        deadline = self._end.deadline(now) if self._overview.ended is None else None
         if deadline is not None:
-            self._dispatch.alarms.set(EXPERIMENT, self._overview.start(now) + deadline)
+            self._dispatch.alarms.set(EXPERIMENT, deadline)
 
     def _start_trials(self, now: float) -> None:
         limit = self.spec.max_concurrent_trials
-        self._places.fill(limit, now)
-        places = self._places.free(limit) - self._places.queued(now)
-        self._search.ask(places, self._overview.unfinished.values(), self.settings.proposal_batch, now)
-        self._search.create_trials(now)
+        for trial in self._places.fill(limit, now):
+            self._mark(trial.name)
+        self._plan_dirty(now)
+        places = self._places.unclaimed(limit)
+        self._search.create_trials(places, now)
+        self._search.ask(places, self.experiment.status.asked, now)
+        if self._overview.is_durable:
+            self._end_paused(self._promotions.never_promoted(len(self._overview.unfinished)), now)
+
+    def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
+        """Ends trials that the scheduler has paused and that will never run again."""
+        for end in list(ends):
+            self._planner.end_paused(end, now)
+            self._mark(end.trial.name)
+        self._plan_dirty(now)
 
     # How actions went
 
@@ -300,9 +341,9 @@ class ExperimentMachine:
     def _saved(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
         if self._judge.saved(trial):
-            for name in self._judge.waiting:
+            for name in self._judge.tickets.waiting:
                 self._mark(name)
-            self._judge.waiting.clear()
+            self._judge.tickets.waiting.clear()
         self._search.saved(trial)
 
     # Bookkeeping
@@ -328,6 +369,7 @@ class ExperimentMachine:
             self._judge.scheduler.restore(machine.index, trial.status.scheduler, machine.configuration)
         else:
             self._judge.scheduler.on_trial_add(machine.index, machine.configuration)
+        self._judge.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):
                 machine.pod_seen(pod)
@@ -335,17 +377,19 @@ class ExperimentMachine:
             else:
                 self._strays[pod.uid] = pod
         machine.miss_pod()
+        self._protected.settle(machine)
         self._mark(trial.name)
         return machine
 
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec
         self._judge.stopper = make_trial_stopper(spec)
-        self._stopper = make_experiment_stopper(spec)
+        self._end = ExperimentEnd(spec, self._overview, self._search)
         self._cleanup.retention = spec.pod_retention
         self._context = self._make_context()
         for trial in self._trials.values():
             trial.context = self._context
+            self._judge.restore_stopper(trial)
             self._mark(trial.name)
 
     def _make_context(self) -> TrialContext:
@@ -360,7 +404,15 @@ class ExperimentMachine:
             time_attribute=self._judge.scheduler.time_attribute,
             store_prefix=prefix,
             judge=self._judge.judge,
+            limits=self._judge.limits,
+            undo_clone=self._judge.undo_clone,
         )
+
+    def _trial_with_index(self, index: int) -> TrialMachine | None:
+        return self._trials.get(f"{self.experiment.name}-{index}")
+
+    def _is_decisive(self, value: float) -> bool:
+        return self._end.is_decided_by(value)
 
     def _mark(self, name: str) -> None:
         self._dirty[name] = None

@@ -70,6 +70,7 @@ def project(
     truths = _truths(ended, over=over, problem=problem, message=message)
     if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
         truths.append(_proposing(hindrance))
+    truths += _decided(conditions, ended)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
     return before.model_copy(
@@ -105,6 +106,17 @@ def _state(
     if hindrance is not None:
         return ExperimentState.RUNNING, f"{progress}; {hindrance.message}"
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
+
+
+def _decided(conditions: tuple[Condition, ...], ended: Ended | None) -> list[tuple[ConditionType, bool, str, str]]:
+    """The conditions that tell of an end before it is acted on, named as those of a Job; there only from then on."""
+    truths = []
+    for type_, good in ((ConditionType.SUCCESS_CRITERIA_MET, True), (ConditionType.FAILURE_TARGET, False)):
+        if ended is not None and ended.good is good:
+            truths.append((type_, True, str(ended.reason), ended.message))
+        elif find_condition(conditions, type_) is not None:
+            truths.append((type_, False, str(ExperimentReason.IN_PROGRESS), ""))
+    return truths
 
 
 def _proposing(hindrance: Hindrance | None) -> tuple[ConditionType, bool, str, str]:

@@ -53,6 +53,8 @@ NEVER_RAN_REASONS = frozenset(
     {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
 )
 """Reasons of a whole pod that say that the kubelet did not admit it."""
+RESTORE_FAILED = "RestoreFailed"
+"""Reason of an attempt whose checkpoint could not be put in place."""
 LOST_CONTAINER = "ContainerStatusUnknown"
 """The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
 
@@ -72,7 +74,7 @@ def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retria
     if decision is not None and decision.action == "FAIL":
         return AttemptOutcome(FailureClass.FINAL, decision.reason, decision.message)
     if decision is not None:
-        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message)
+        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pod))
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
         return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0)
     if _taken_away(pod):
@@ -83,7 +85,7 @@ def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retria
     if end.name == RESTORE_CONTAINER:
         return AttemptOutcome(
             FailureClass.INFRASTRUCTURE,
-            "RestoreFailed",
+            RESTORE_FAILED,
             f"restoring the checkpoint failed: {end.message}",
             end.exit_code,
         )
@@ -103,6 +105,12 @@ def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retria
             end.exit_code,
         )
     return AttemptOutcome(FailureClass.USER, end.reason or "Error", message, end.exit_code)
+
+
+def _before_deletion(pod: Pod) -> str:
+    """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
+    end = None if pod.deleting else _first_failure(pod)
+    return "" if end is None else f"; container {end.name} had ended with exit code {end.exit_code} by then"
 
 
 def _taken_away(pod: Pod) -> bool:

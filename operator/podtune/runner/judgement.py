@@ -2,96 +2,214 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason
-from podtune.api.trial import Decision
+from podtune.api.trial import Decision, RungTell
 from podtune.protocol.messages import Result
-from podtune.runner.trial_machine import TrialMachine
-from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Record, Scheduler, Verdict
-from podtune.tuning.stoppers.base import TrialStopper
+from podtune.runner import resources
+from podtune.runner.exploits import Exploits
+from podtune.runner.ledger import Entry
+from podtune.runner.results import metrics_of, number, show
+from podtune.runner.tickets import Tickets
+from podtune.runner.trial_machine import NEVER, TrialMachine
+from podtune.runner.usage import training_time
+from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
+from podtune.tuning.stoppers import TrialStopper
 
 MAX_MESSAGE = 512
+MAX_RUNG_TELLS = 32
+SOON = 0.01
+"""Seconds until a deadline is looked at again that was missed by a rounding error."""
 
 
 class Judge:
-    """Shows results to the stopper first, then to the scheduler, and keeps track of what it has to remember.
+    """Shows results to the stopper first, then to the scheduler, and has the Trials record what they say."""
 
-    A scheduler compares trials, so a decision on one trial rests on the records of others. Each change of a record
-    gets a ticket, in order; a decision is acted on only when all records with a ticket up to its own are durable.
-    """
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        stopper: TrialStopper,
+        exploits: Exploits,
+        *,
+        waiting: Callable[[], int],
+        rung_place: Callable[[], int | None],
+        is_decisive: Callable[[float], bool],
+    ) -> None:
+        """Makes a judge.
 
-    def __init__(self, scheduler: Scheduler, stopper: TrialStopper) -> None:
+        Args:
+            scheduler: Compares trials.
+            stopper: Ends single trials.
+            exploits: Carries out exploits.
+            waiting: How many trials could run if there were a place for them.
+            rung_place: A place in the order of tells, where the searcher learns from rungs.
+            is_decisive: Whether a value of the objective may end the experiment.
+        """
         self.scheduler = scheduler
         self.stopper = stopper
-        self._ticket = 0
-        self._unsaved: dict[str, list[tuple[int, Record]]] = {}
-        self.waiting: dict[str, None] = {}
-        """Trials whose decision waits for records to become durable."""
+        self.tickets = Tickets(scheduler)
+        self._exploits = exploits
+        self._waiting = waiting
+        self._rung_place = rung_place
+        self._is_decisive = is_decisive
+        self._start_ticket = 0
 
     def judge(self, trial: TrialMachine, result: Result, now: float) -> None:
         """Shows a new result of a running trial to stopper and scheduler."""
-        verdict = self.stopper.on_result(trial.index, result.metrics)
+        value = number(result.metrics, trial.context.spec.objective.metric)
+        if value is not None and self._is_decisive(value):
+            trial.touch(now)
+        verdict = self.stopper.on_result(trial.index, result.metrics, training_time(trial.status, trial.pod, now))
+        trial.remark = self.stopper.problem(result.metrics)
         if verdict.action is Action.STOP:
             self.completed(trial, result.metrics, now)
             self._decide(trial, verdict, TrialReason.STOPPED_BY_CRITERION, result, now)
             return
+        trial.set(stopper={part: dict(values) for part, values in self.stopper.record(trial.index).items()})
         try:
-            verdict = self.scheduler.on_result(trial.index, result.metrics)
+            verdict = self.scheduler.on_result(trial.index, result.metrics, waiting=self._waiting())
         except MetricMissing as missing:
-            failed = Decision(
-                action="FAIL",
-                reason=TrialReason.METRIC_MISSING,
-                message=clip(str(missing), MAX_MESSAGE),
-                attempt=trial.attempt,
-                step=result.step,
-            )
-            trial.decide(failed, ticket=self._ticket, now=now)
+            if trial.context.spec.objective.missing == "lenient":
+                trial.set(missing_metrics=trial.status.missing_metrics + 1)
+            else:
+                self._fail(trial, missing, result, now)
             return
-        if verdict.recorded:
-            self._record(trial, now)
-        if verdict.action is Action.STOP:
-            self.completed(trial, result.metrics, now)
-            reason = TrialReason.MAX_TIME_REACHED if verdict.full else TrialReason.STOPPED_BY_SCHEDULER
-            self._decide(trial, verdict, reason, result, now)
-        elif verdict.action is Action.PAUSE:
-            self._decide(trial, verdict, TrialReason.PAUSED_BY_SCHEDULER, result, now)
+        if verdict.recorded and self.scheduler.records_every_result:
+            self.tickets.note(trial)
+        elif verdict.recorded:
+            self.tickets.record(trial, now)
+        self._tell_searcher(trial, verdict, result, now)
+        if verdict.exploit is not None:
+            self._exploit(trial, verdict, result, now)
+        else:
+            self._follow(trial, verdict, result, now)
+
+    def check_time(self, trial: TrialMachine, now: float) -> float:
+        """Stops a running trial that has had its time, whether it reports or not.
+
+        Returns:
+            When it has to be looked at again; infinity for never.
+        """
+        if trial.pod is None or not trial.pod.training_since or trial.status.decision is not None:
+            return NEVER
+        elapsed = training_time(trial.status, trial.pod, now)
+        verdict = self.stopper.on_time(trial.index, elapsed)
+        if verdict.action is not Action.STOP:
+            deadline = self.stopper.deadline(trial.index, elapsed)
+            return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
+        self.completed(trial, metrics_of(trial.status.last_result), now)
+        trial.note(Entry.STOP, verdict.message, verdict.because, now=now)
+        decision = _decision(
+            trial, verdict.action, TrialReason.STOPPED_BY_CRITERION, verdict.message, trial.status.iteration
+        )
+        trial.decide(decision, ticket=self.tickets.latest, now=now)
+        return NEVER
+
+    def restore_stopper(self, trial: TrialMachine) -> None:
+        """Has the stopper remember what the trial's status holds of its results."""
+        if not trial.is_finished:
+            self.stopper.restore(trial.index, trial.status.stopper)
+
+    def ended(self, trial: TrialMachine) -> None:
+        """A trial has come to its end: what the stopper remembers of it is of no use any more."""
+        self.stopper.forget(trial.index)
+        trial.set(stopper={})
 
     def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler of a trial's good end."""
         if self.scheduler.on_trial_complete(trial.index, metrics):
-            self._record(trial, now)
+            self.tickets.record(trial, now)
+
+    def start(self, trial: TrialMachine, start: Start, now: float) -> bool:
+        """Records that the scheduler has picked a trial to run next.
+
+        Returns:
+            Whether that has to be durable before its pod is made; a trial that was next in the queue starts at once.
+        """
+        resumes = trial.is_paused_by_scheduler
+        exploited = (
+            resumes
+            and start.exploit is not None
+            and self._exploits.carry_out(
+                trial, start.exploit, start.message, start.because, now=now, step=trial.status.iteration
+            )
+        )
+        if start.message and not exploited:
+            trial.note(Entry.PROMOTE if resumes else Entry.START, start.message, start.because, now=now)
+        if start.recorded or exploited:
+            self.tickets.record(trial, now)
+            self._start_ticket = self.tickets.latest
+        if not resumes and not start.recorded:
+            trial.decision_ticket = self._start_ticket  # it was chosen after those that are
+            return False
+        trial.resume(start.message or "goes on; its pod is made next", ticket=self.tickets.latest, now=now)
+        return True
+
+    def limits(self, trial: TrialMachine) -> dict[str, str]:
+        """The resource limits that the rungs which a trial has passed give it."""
+        settings = trial.context.spec.scheduler
+        return resources.limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
+
+    def undo_clone(self, trial: TrialMachine, problem: str, now: float) -> None:
+        """Takes back an exploit whose checkpoint can't be restored."""
+        self._exploits.undo(trial, problem, now)
+        self.tickets.record(trial, now)
 
     def saved(self, trial: TrialMachine) -> bool:
         """The API server has a trial's status; whether a record became durable, so that decisions may be due."""
-        records = self._unsaved.get(trial.name, [])
-        durable = [place for place, (_, record) in enumerate(records) if record == trial.saved.scheduler]
-        if not durable:
-            return False
-        del records[: durable[-1] + 1]
-        if not records:
-            del self._unsaved[trial.name]
-        return True
+        return self.tickets.saved(trial)
 
     def may_act(self, trial: TrialMachine) -> bool:
-        """Whether all records that the trial's decision rests on are durable."""
-        return all(records[0][0] > trial.decision_ticket for records in self._unsaved.values())
+        """Whether all records that what was decided on the trial rests on are durable."""
+        return self.tickets.is_durable(trial.decision_ticket)
 
-    def _record(self, trial: TrialMachine, now: float) -> None:
-        record = {name: dict(values) for name, values in self.scheduler.record(trial.index).items()}
-        trial.set(scheduler=record)
-        self._ticket += 1
-        self._unsaved.setdefault(trial.name, []).append((self._ticket, record))
-        trial.touch(now)
+    def _tell_searcher(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
+        """Reserves a place in the order of tells for a value at a rung, where the searcher learns from these."""
+        value = number(result.metrics, trial.context.spec.objective.metric)
+        if verdict.milestone is None or value is None or len(trial.status.rung_tells) >= MAX_RUNG_TELLS:
+            return
+        place = self._rung_place()
+        if place is not None:
+            tell = RungTell(place=place, step=verdict.milestone, value=show(value))
+            trial.set(rung_tells=[*trial.status.rung_tells, tell])
+            trial.touch(now)
+
+    def _follow(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
+        match verdict.action:
+            case Action.STOP:
+                self.completed(trial, result.metrics, now)
+                reason = TrialReason.MAX_TIME_REACHED if verdict.full else TrialReason.STOPPED_BY_SCHEDULER
+                self._decide(trial, verdict, reason, result, now)
+            case Action.PAUSE:
+                self._decide(trial, verdict, TrialReason.PAUSED_BY_SCHEDULER, result, now)
+            case Action.CONTINUE:
+                if verdict.message:
+                    trial.note(Entry.CONTINUE, verdict.message, verdict.because, now=now, step=result.step)
+                if verdict.wants_checkpoint and not result.checkpoint:
+                    trial.wanted_step = result.step
+
+    def _exploit(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
+        """Has the trial give up what it has learnt; where the donor has nothing to clone yet, it goes on."""
+        assert verdict.exploit is not None  # the caller has looked
+        if not self._exploits.carry_out(
+            trial, verdict.exploit, verdict.message, verdict.because, now=now, step=result.step
+        ):
+            return
+        self.tickets.record(trial, now)
+        decision = _decision(trial, verdict.action, TrialReason.PAUSED_BY_SCHEDULER, verdict.message, result.step)
+        trial.decide(decision, ticket=self.tickets.latest, now=now)
+
+    def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
+        decision = _decision(trial, "FAIL", TrialReason.METRIC_MISSING, str(missing), result.step)
+        trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)
+        trial.decide(decision, ticket=self.tickets.latest, now=now)
 
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
-        decision = Decision(
-            action=verdict.action,
-            reason=reason,
-            message=clip(verdict.message, MAX_MESSAGE),
-            attempt=trial.attempt,
-            step=result.step,
-        )
-        trial.decide(decision, ticket=self._ticket, wait=self._wait(trial, verdict, result), now=now)
+        trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
+        decision = _decision(trial, verdict.action, reason, verdict.message, result.step)
+        trial.decide(decision, ticket=self.tickets.latest, wait=self._wait(trial, verdict, result), now=now)
 
     def _wait(self, trial: TrialMachine, verdict: Verdict, result: Result) -> float:
         """How long a checkpoint is waited for: the one that the result carries, and before a pause any new one."""
@@ -100,3 +218,13 @@ class Judge:
         if verdict.action is Action.PAUSE:
             return trial.context.settings.pause_wait
         return trial.context.settings.checkpoint_wait if result.checkpoint else 0.0
+
+
+def _decision(trial: TrialMachine, action: str, reason: TrialReason, message: str, step: int) -> Decision:
+    return Decision(
+        action=action,
+        reason=reason,
+        message=clip(message, MAX_MESSAGE),
+        attempt=trial.attempt,
+        step=step,
+    )

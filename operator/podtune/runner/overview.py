@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from podtune.api.experiment import BestTrial, ExperimentSpec, ExperimentStatus
+from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
-from podtune.runner import checkpoints, experiment_status, results
+from podtune.runner import checkpoints, experiment_status, parameters, results
 from podtune.runner.actions import WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.experiment_status import Ended
+from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
+from podtune.runner.usage import Totals
+from podtune.tuning.schedulers.base import Metrics
+
+STOPPED_EARLY = (TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The best result that is recorded."""
+
+    value: float
+    trial: str
+    result: Metrics
 
 
 class Overview:
-    """Counts trials by state and remembers the best; decides when the Experiment's status is written."""
+    """Counts trials by state and remembers the best; decides when the Experiment's status is written.
+
+    An end of the experiment is decided, then written, then acted on, as any decision is.
+    """
 
     def __init__(self, experiment: Experiment, spec: ExperimentSpec, dispatch: Dispatch) -> None:
         self._experiment = experiment
@@ -29,20 +47,23 @@ class Overview:
         self._next_look = -NEVER
         self._undurable: set[str] = set()
         self._start = parse_rfc3339(experiment.status.start_time)
+        self._missing: dict[str, int] = {}
+        self._missing_metrics = 0
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
-        self.ended = _recorded_end(experiment.status)
+        self.usage = Totals()
+        self.ended = _decided_end(experiment)
 
     def experiment_seen(self, experiment: Experiment, *, changed: bool) -> None:
         """Takes in a version of the Experiment.
 
         Args:
             experiment: The Experiment.
-            changed: Whether its spec is another one: an end that is not recorded yet has to be found again.
+            changed: Whether its spec is another one: an end that it has not come to yet has to be found again.
         """
         self._experiment = experiment
         if changed:
-            self.ended = _recorded_end(experiment.status)
+            self.ended = _decided_end(experiment)
 
     def start(self, now: float) -> float:
         """When the experiment started: now, if it had not before."""
@@ -50,9 +71,10 @@ class Overview:
             self._start = now
         return self._start
 
-    def settle(self, trial: TrialMachine) -> None:
+    def settle(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         self._count(trial)
+        self.usage.settle(trial.name, trial.status, trial.pod, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
         else:
@@ -61,7 +83,7 @@ class Overview:
             self._undurable.discard(trial.name)
         else:
             self._undurable.add(trial.name)
-        value = results.best_value(trial.status, self._objective.metric)
+        value = results.best_value(trial.saved, self._objective.metric)
         if value is not None and self._is_best(value, trial):
             self._best = (value, trial)
 
@@ -71,24 +93,44 @@ class Overview:
         return not self.unfinished and not self._undurable
 
     @property
+    def is_durable(self) -> bool:
+        """Whether all that was decided and all that ended stands in the Trials."""
+        return not self._undurable
+
+    @property
     def is_over(self) -> bool:
         """Whether the experiment has come to its end and nothing of it goes on."""
         return self.ended is not None and self.is_settled
+
+    @property
+    def end_to_act_on(self) -> Ended | None:
+        """Why the experiment ends, once that stands in its status."""
+        return self.ended if _decided_end(self._experiment) is not None else None
+
+    @property
+    def leader(self) -> Leader | None:
+        """The best result that the Trials have recorded, so that a restarted operator knows of it too."""
+        if self._best is None:
+            return None
+        value, trial = self._best
+        return Leader(value, trial.name, results.metrics_of(trial.saved.best))
 
     @property
     def is_recorded(self) -> bool:
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
         return _recorded_end(self._experiment.status) is not None
 
-    def write(self, now: float, *, hindrance: str, debounce: float) -> None:
-        """Asks for the status to be written, if it changed; the end is written at once.
+    def write(self, now: float, *, hindrance: Hindrance | None, asked: Asked | None, debounce: float) -> None:
+        """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
 
         Args:
             now: The present time.
             hindrance: What keeps Trials from being made at present.
+            asked: What the searcher is to be asked for as soon as the status says so.
             debounce: Seconds between two looks at it.
         """
-        if now < self._next_look and not self.is_over:
+        decided = self.ended is not None and self.end_to_act_on is None
+        if now < self._next_look and not self.is_over and not decided and asked is None:
             self._dispatch.alarms.set(EXPERIMENT, self._next_look)
             return
         before = self._experiment.status
@@ -103,13 +145,13 @@ class Overview:
             hindrance=hindrance,
             generation=self._experiment.generation,
             now=rfc3339(now),
-        ).model_copy(update={"start_time": rfc3339(self.start(now))})
+        ).model_copy(update={"start_time": rfc3339(self.start(now)), "asked": asked or before.asked})
         if status == before or self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
             self._next_look = now + debounce
 
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING
-        early = state is TrialState.TERMINATED and trial.status.reason == TrialReason.STOPPED_BY_SCHEDULER
+        early = state is TrialState.TERMINATED and trial.status.reason in STOPPED_EARLY
         before = self._counted.get(trial.name)
         if before == (state, early):
             return
@@ -134,16 +176,27 @@ class Overview:
         checkpoint = checkpoints.best(trial.status.checkpoints, self._objective)
         return BestTrial(
             trial=trial.name,
-            value=trial.status.best[self._objective.metric],
-            parameters=trial.spec.parameters,
+            value=trial.saved.best[self._objective.metric],
+            parameters=parameters.of_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",
         )
 
 
 def _recorded_end(status: ExperimentStatus) -> Ended | None:
     """The end that an experiment has come to before."""
+    return next((end for end, _ in _ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
+
+
+def _decided_end(experiment: Experiment) -> Ended | None:
+    """The end that an experiment has come to, or is coming to by its present spec."""
+    decided = _ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+    present = (end for end, generation in decided if generation == experiment.generation)
+    return _recorded_end(experiment.status) or next(present, None)
+
+
+def _ends(status: ExperimentStatus, good: ConditionType, bad: ConditionType) -> Iterator[tuple[Ended, int]]:
+    """The ends that the conditions of two types tell of, each with the generation that it was told of."""
     for condition in status.conditions:
-        if condition.status == "True" and condition.type in (ConditionType.COMPLETE, ConditionType.FAILED):
-            good = condition.type == ConditionType.COMPLETE
-            return Ended(ExperimentReason(condition.reason), condition.message, good)
-    return None
+        if condition.status == "True" and condition.type in (good, bad):
+            end = Ended(ExperimentReason(condition.reason), condition.message, good=condition.type == good)
+            yield end, condition.observed_generation

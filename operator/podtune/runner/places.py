@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from podtune.runner import clones, parameters
 from podtune.runner.actions import CreatePod
 from podtune.runner.dispatch import Dispatch
+from podtune.runner.judgement import Judge
+from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
-from podtune.tuning.schedulers.base import Scheduler
 
 
 class Places:
     """Starts attempts as there are places.
 
-    A trial holds a place from the moment its pod is asked for until the pod's end is taken in; also while it is not
-    known whether the pod was made. The queue is in the order of the times from which trials may start, then of their
-    indexes: it follows from what is recorded, so a restarted operator has the same.
+    A trial holds a place from the moment it is picked until its pod's end is taken in; also while its start is not
+    durable yet, and while it is not known whether the pod was made.
     """
 
-    def __init__(self, dispatch: Dispatch, scheduler: Scheduler) -> None:
+    def __init__(self, dispatch: Dispatch, judge: Judge) -> None:
         self._dispatch = dispatch
-        self._scheduler = scheduler
+        self._judge = judge
         self._holders: set[str] = set()
-        self._waiting: dict[str, TrialMachine] = {}
+        self._picked: dict[str, TrialMachine] = {}
+        """Trials that hold a place and whose pod is to be made as soon as that is possible."""
+        self._begun: set[str] = set()
+        """Trials that were picked and that something has to be durable for first."""
+        self.queue = StartQueue()
+        self._none_chosen = False
 
     def settle(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
-        if trial.occupies_place or self.creating(trial, now):
-            self._holders.add(trial.name)
+        if trial.name in self._begun and not trial.is_to_run:
+            self._begun.discard(trial.name)
+        holds = trial.occupies_place or trial.name in self._begun or self.creating(trial, now)
+        (self._holders.add if holds else self._holders.discard)(trial.name)
+        at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))
+        if at <= now and not holds:
+            self.queue.add(trial, trial.may_start_at())
         else:
-            self._holders.discard(trial.name)
-        if trial.may_start_at() == NEVER or ("create-pod", trial.name) in self._dispatch:
-            self._waiting.pop(trial.name, None)
+            self.queue.discard(trial.index)
+        if at <= now and holds and not trial.is_paused_by_scheduler:
+            self._picked[trial.name] = trial
         else:
-            self._waiting[trial.name] = trial
+            self._picked.pop(trial.name, None)
+        if now < at < NEVER:
+            self._dispatch.alarms.set(trial.name, at)
 
     def creating(self, trial: TrialMachine, now: float) -> bool:
         """Whether a pod of the trial's may come to be that has not been seen yet; if so it is looked at again."""
@@ -46,47 +59,63 @@ class Places:
         """How many more trials may have a pod; negative where the limit was lowered."""
         return limit - len(self._holders)
 
-    def queued(self, now: float) -> int:
-        """How many trials wait for a place that they could take at once."""
-        return sum(
-            1 for trial in self._waiting.values() if trial.name not in self._holders and trial.may_start_at() <= now
-        )
+    def unclaimed(self, limit: int) -> int:
+        """How many places there are that no trial waits for, but for those that the scheduler keeps paused."""
+        return self.free(limit) - (len(self.queue) - self.queue.paused)
 
-    def fill(self, limit: int, now: float) -> None:
-        """Asks for the pods of as many waiting trials as there are places, as the scheduler picks them."""
-        ready = sorted(
-            (trial for trial in self._waiting.values() if self._may_start(trial, now)),
-            key=lambda trial: (trial.may_start_at(), trial.index),
-        )
-        for trial in ready:
-            if trial.name in self._holders:
-                self._start(trial, now)
-        by_index = {trial.index: trial for trial in ready if trial.name not in self._holders}
-        while by_index and self.free(limit) > 0:
-            chosen = self._scheduler.choose(list(by_index))
-            if chosen is None:
-                return
-            self._start(by_index.pop(chosen.trial), now)
+    def is_deadlocked(self, unfinished: int) -> bool:
+        """Whether all unfinished trials are paused by the scheduler, and it starts none of them.
 
-    def _may_start(self, trial: TrialMachine, now: float) -> bool:
-        at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))
-        if now < at < NEVER:
-            self._dispatch.alarms.set(trial.name, at)
-        return at <= now
+        Args:
+            unfinished: How many there are.
+        """
+        return self._none_chosen and 0 < unfinished == self.queue.paused and not self._holders
 
-    def _start(self, trial: TrialMachine, now: float) -> None:
-        asked = self._dispatch.ask(
-            CreatePod(
-                trial=trial.name,
-                trial_uid=trial.uid,
-                attempt=trial.attempt,
-                spec=trial.spec,
-                restore=tuple(reversed(trial.saved.checkpoints)),
-                iteration=trial.saved.iteration,
-            ),
-            now,
-            trial.name,
-        )
-        if asked:
+    def fill(self, limit: int, now: float) -> list[TrialMachine]:
+        """Gives free places to waiting trials, as the scheduler picks them.
+
+        Returns:
+            The trials whose start has to be written before their pods are made.
+
+        Raises:
+            ValueError: The scheduler has picked a trial that does not wait.
+        """
+        for trial in list(self._picked.values()):
+            self._launch(trial, now)
+        begun: list[TrialMachine] = []
+        self._none_chosen = False
+        while self.queue and self.free(limit) > 0:
+            start = self._judge.scheduler.choose(self.queue)
+            if start is None:
+                self._none_chosen = True
+                break
+            if start.trial not in self.queue:
+                raise ValueError(f"the scheduler starts trial {start.trial}, which does not wait; that is its error")
+            trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
-            del self._waiting[trial.name]
+            if self._judge.start(trial, start, now):
+                self._begun.add(trial.name)
+                begun.append(trial)
+            else:
+                self._launch(trial, now)
+        return begun
+
+    def _launch(self, trial: TrialMachine, now: float) -> None:
+        if not self._judge.may_act(trial):
+            self._begun.add(trial.name)
+            self._judge.tickets.waiting[trial.name] = None
+            return
+        action = CreatePod(
+            trial=trial.name,
+            trial_uid=trial.uid,
+            attempt=trial.attempt,
+            spec=parameters.with_effective(trial.spec, trial.saved),
+            restore=clones.to_restore(trial.saved),
+            iteration=trial.saved.iteration,
+            restore_or_fail=trial.saved.clone is not None,
+            limits=trial.context.limits(trial),
+        )
+        if self._dispatch.ask(action, now, trial.name):
+            self._begun.discard(trial.name)
+            self._picked.pop(trial.name, None)
+

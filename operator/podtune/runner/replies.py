@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from podtune.protocol.messages import Reply, Report
+from podtune.runner import clones, ledger
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -27,13 +28,14 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
     return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
 
 
-def reply(trial: TrialMachine, report: Report, *, may_act: bool) -> Reply:
+def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tuple[str, ...] = ()) -> Reply:
     """The answer to a report that was taken in.
 
     Args:
         trial: The trial.
         report: The report.
         may_act: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of it.
+        protected: URIs of the trial's checkpoints that other trials need.
     """
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
     recorded = {checkpoint.uri for checkpoint in trial.status.checkpoints}
@@ -49,6 +51,14 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool) -> Reply:
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == "PAUSE" else "STOP"),
-        should_checkpoint=trial.status.decision is not None and trial.status.decision.action == "PAUSE",
-        kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),
+        should_checkpoint=_wants_checkpoint(trial),
+        kept=(*protected, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
+        ledger=ledger.to_export(trial.saved, report.ledger),
     )
+
+
+def _wants_checkpoint(trial: TrialMachine) -> bool:
+    """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
+    decision = trial.status.decision
+    pauses = decision is not None and decision.action == "PAUSE" and not clones.is_given_up(trial.status)
+    return pauses or (decision is None and trial.wanted_step is not None)

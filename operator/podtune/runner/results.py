@@ -51,7 +51,8 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     """The status after a result: last and best result, iteration and progress."""
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
     if is_new(status, result, time_attribute):
-        changes["last_result"] = shown(result.metrics)
+        if not _is_passed_over(status, result, objective):
+            changes["last_result"] = shown(result.metrics)
         time = number(result.metrics, time_attribute)
         if time is not None and not math.isnan(time):
             changes["progress"] = repr(time)
@@ -59,8 +60,14 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     if value is not None and objective.is_better(value, best_value(status, objective.metric)):
         changes["best"] = shown(result.metrics)
         changes["best_value"] = show(value)
-        changes["best_value"] = show(value)
+        changes["best_parameters"] = status.parameters
     return status.model_copy(update=changes)
+
+
+def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -> bool:
+    """Whether a result is not to stand for the trial: it lacks what an earlier one has, and that is no mistake."""
+    lacks = number(result.metrics, objective.metric) is None
+    return lacks and objective.missing == "lenient" and objective.metric in status.last_result
 
 
 def metrics_of(shown: Mapping[str, str]) -> dict[str, Value]:

@@ -10,7 +10,7 @@ over; its logs are fetched if they are needed; the end is classified and written
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip, find_condition
@@ -28,8 +28,9 @@ from podtune.protocol.messages import (
     StoreProblem,
     parse_final_commit,
 )
-from podtune.runner import checkpoints, results
+from podtune.runner import checkpoints, clones, ledger, parameters, results
 from podtune.runner.actions import Logs
+from podtune.runner.ledger import Because, Entry
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -51,6 +52,10 @@ class TrialContext:
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
     judge: Callable[[TrialMachine, Result, float], None]
     """Shows a result to stopper and scheduler, and records their decision."""
+    limits: Callable[[TrialMachine], Mapping[str, str]]
+    """Resource limits that the rungs which a trial has passed give it."""
+    undo_clone: Callable[[TrialMachine, str, float], None]
+    """Takes back an exploit whose checkpoint can't be restored, and says why."""
 
 
 class TrialMachine:
@@ -81,6 +86,12 @@ class TrialMachine:
         self.store_problem_since = 0.0
         self.results_lost = False
         self.checkpoint_values: dict[int, str] = {}
+        self.wanted_step: int | None = None
+        """A checkpoint of this step or a later one is worth having."""
+        self.remark = ""
+        """What is wrong with its last result that the trial goes on for."""
+        self._held: list[Result] = []
+        """Results after the one that the scheduler has paused the trial at."""
 
     # What was seen of the Trial and its pods
 
@@ -91,8 +102,8 @@ class TrialMachine:
 
     @property
     def configuration(self) -> Configuration:
-        """The values of its parameters, in the manifest's order."""
-        written = self.spec.parameters
+        """The values of its parameters as it runs with them now, in the manifest's order."""
+        written = parameters.effective(self.spec, self.status)
         return {p.name: parse_value(p, written[p.name]) for p in self.context.spec.parameters if p.name in written}
 
     @property
@@ -185,11 +196,14 @@ class TrialMachine:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the API server has all that the status should say of attempts, decisions and the trial's end."""
+        """Whether the API server has all that the status should say of attempts, decisions, exploits and the end."""
+        saved, status = self.saved, self.status
         return (
-            self.saved.last_attempt == self.status.last_attempt
-            and self.saved.decision == self.status.decision
-            and (self.saved.state == self.status.state or not self.is_finished)
+            saved.last_attempt == status.last_attempt
+            and saved.decision == status.decision
+            and saved.parameters == status.parameters
+            and clones.is_same(saved.clone, status.clone)
+            and (saved.state == status.state or not self.is_finished)
         )
 
     @property
@@ -202,10 +216,31 @@ class TrialMachine:
         """Whether a decision was taken that ends it: results that come after do not count."""
         return self.status.decision is not None and self.status.decision.action != "PAUSE"
 
+    @property
+    def is_to_run(self) -> bool:
+        """Whether it has no pod and is to get one."""
+        waits = self.status.state in (None, TrialState.PENDING) and self.status.decision is None
+        return waits and self.pod is None and self.spec.desired_state is DesiredState.RUNNING and not self.deleting
+
+    @property
+    def is_paused_by_scheduler(self) -> bool:
+        """Whether it waits for the scheduler to start it again, or to give it up."""
+        return self.status.state is TrialState.PAUSED and self.status.reason == TrialReason.PAUSED_BY_SCHEDULER
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether the scheduler has decided to pause it: the results that come after do not count."""
+        decision = self.status.decision
+        return decision is not None and decision.action == "PAUSE" and decision.reason != TrialReason.PAUSED_BY_USER
+
     def may_start_at(self) -> float:
-        """When a new attempt may be started: a point in time, infinity where none is to be started."""
-        waits = self.status.state in (None, TrialState.PENDING) and self.pod is None and self.status.decision is None
-        if not waits or not self.is_durable or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
+        """When a new attempt may be started: a point in time, infinity where none is to be started.
+
+        For a trial that the scheduler has paused, it is the time from which that may pick it.
+        """
+        if not self.is_durable or not (self.is_to_run or self.is_paused_by_scheduler):
+            return NEVER
+        if self.pod is not None or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
             return NEVER
         return parse_rfc3339(self.status.retry_time) or 0.0
 
@@ -213,14 +248,14 @@ class TrialMachine:
 
     def report(self, report: Report, now: float) -> None:
         """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
+        if report.restored is not None:
+            self._restored_seen(report.restored, now)
         for result in report.results:
             if result.seq == self.acked_seq + 1:
                 self.take(result, now)
         for commit in report.checkpoints:
             if not self.is_ahead(commit):
                 self.accept(commit, now)
-        if report.restored is not None:
-            self.restored = report.restored
         if report.store_problem != self.store_problem:
             self._store_problem_seen(report.store_problem, now)
 
@@ -228,19 +263,22 @@ class TrialMachine:
         """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new.
 
         The results after the one that a trial was stopped at depend on how fast its pod is deleted, so they change
-        nothing. A trial that is to pause trains on up to its checkpoint, and may be stopped meanwhile.
+        nothing. Nor do those after a scheduler's pause, unless they come before the checkpoint that it goes on from:
+        they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
         """
         self.acked_seq = result.seq
-        spec = self.context.spec
+        objective = self.context.spec.objective
         if result.checkpoint:
-            value = results.number(result.metrics, spec.objective.metric)
+            value = results.number(result.metrics, objective.metric)
             self.checkpoint_values[result.seq] = "" if value is None else results.show(value)
         if self.is_stopped:
             return
+        if self.is_pausing:
+            self._held.append(result)
+            return
         new = results.is_new(self.status, result, self.context.time_attribute)
-        self.status = results.with_result(self.status, result, spec.objective, self.context.time_attribute)
-        decision = self.status.decision
-        if new and (decision is None or decision.reason == TrialReason.PAUSED_BY_USER):
+        self.status = results.with_result(self.status, result, objective, self.context.time_attribute)
+        if new:
             self.context.judge(self, result, now)
         self.touch(now + self.context.settings.result_debounce)
 
@@ -251,20 +289,32 @@ class TrialMachine:
     def accept(self, commit: CheckpointCommit, now: float) -> None:
         """Records a checkpoint of the current attempt; one from elsewhere is passed over.
 
-        Of a trial that was stopped no more is wanted than the checkpoint of its last result, or else the next one.
+        Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
+        result, or else the next one; of one that has given up what it has learnt, none.
         """
         home = self._home
-        if not home or not commit.uri.startswith(home):
+        if not home or not commit.uri.startswith(home) or clones.is_given_up(self.status):
             return
         newest = max((c.step for c in self.status.checkpoints if c.uri.startswith(home)), default=-1)
         decision = self.status.decision
-        if commit.step <= newest or (decision is not None and self.is_stopped and newest >= decision.step):
+        ends = self.is_stopped or self.is_pausing
+        if commit.step <= newest or (decision is not None and ends and newest >= decision.step):
             return
-        checkpoint = Checkpoint(step=commit.step, uri=commit.uri, digest=commit.digest, metric=self._value_at(commit))
+        self._count_held(commit.seq)
+        checkpoint = Checkpoint(
+            step=commit.step,
+            uri=commit.uri,
+            digest=commit.digest,
+            metric=self._value_at(commit),
+            configuration=parameters.fingerprint(self.status.parameters),
+        )
         for seq in [seq for seq in self.checkpoint_values if seq <= commit.seq]:
             del self.checkpoint_values[seq]
+        if self.wanted_step is not None and commit.step >= self.wanted_step:
+            self.wanted_step = None
         spec = self.context.spec
         self.status = checkpoints.accept(self.status, checkpoint, spec.checkpoints.keep, spec.objective)
+        self.set(clone=None)  # what it has cloned is its own now
         waited_for = decision is not None and commit.step >= decision.step
         self.touch(now if waited_for else now + self.context.settings.checkpoint_debounce)
 
@@ -282,10 +332,31 @@ class TrialMachine:
         self.act_by = now + wait
         self.touch(now)
 
+    def resume(self, message: str, *, ticket: int, now: float) -> None:
+        """The scheduler has picked it: it is made to run as soon as that is durable.
+
+        Args:
+            message: Why it was picked.
+            ticket: It must not run before all records up to this one are durable.
+            now: The present time.
+        """
+        self.set(decision=None)
+        self.explain(TrialState.PENDING, TrialReason.QUEUED, clip(message))
+        self.decision_ticket = ticket
+        self.touch(now)
+
+    def note(self, action: Entry, message: str, because: Because, *, now: float, step: int | None = None) -> None:
+        """Puts a decision into the ledger; it is written with what follows from it."""
+        at = self.status.iteration if step is None else step
+        attempt = self.status.attempt if self.pod is None else self.attempt
+        self.status = ledger.enter(self.status, action, message, because, now=now, attempt=attempt, step=at)
+
     def waits_for_checkpoint(self, now: float) -> bool:
         """Whether the recorded decision still waits for a checkpoint."""
         decision = self.saved.decision
         if decision is None or self.store_problem is not None or self.pod is None or not self.pod.training:
+            return False
+        if clones.is_given_up(self.saved):
             return False
         if self.act_by == NEVER:  # decided before a restart: a pause can wait, a stopped trial's agent will store it
             self.act_by = now + (self.context.settings.pause_wait if decision.action == "PAUSE" else 0.0)
@@ -307,18 +378,18 @@ class TrialMachine:
 
     def take_final(self, final: FinalCommit, unacked: list[Result], now: float) -> None:
         """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
+        if final.restored is not None:
+            self._restored_seen(final.restored, now)
         for result in [*unacked, final.last]:
             if result is not None and result.seq == self.acked_seq + 1:
                 self.take(result, now)
         if final.seq > self.acked_seq or not final.complete:
-            self.results_lost = True
+            self.results_lost = not (self.is_stopped or self.is_pausing) or self.results_lost
             if final.last is not None and final.last.seq > self.acked_seq:
                 self.take(final.last, now)
         for commit in final.checkpoints:
             self.accept(commit, now)
         self.store_problem = final.store_problem
-        if final.restored is not None:
-            self.restored = final.restored
 
     def attempt_over(self) -> None:
         """The end of the current attempt is in the status: the next one begins afresh."""
@@ -349,7 +420,7 @@ class TrialMachine:
     def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
-        self.set(completion_time=rfc3339(now), retry_time=None)
+        self.set(completion_time=rfc3339(now), retry_time=None, clone=None)
         self.touch(now)
 
     def cover(self) -> None:
@@ -357,8 +428,9 @@ class TrialMachine:
         pod = self.status.pod
         if self.pod is not None:
             pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node)
-        if pod != self.status.pod or self.acked_seq != self.status.durable_seq:
-            self.set(pod=pod, durable_seq=self.acked_seq)
+        covered = self.acked_seq - len(self._held)
+        if pod != self.status.pod or covered != self.status.durable_seq:
+            self.set(pod=pod, durable_seq=covered)
 
     @property
     def pod_name(self) -> str:
@@ -382,6 +454,30 @@ class TrialMachine:
         self.restored = None
         self.store_problem = None
         self.checkpoint_values.clear()
+        self.wanted_step = None
+        self._held.clear()
+
+    def _restored_seen(self, restored: Restored, now: float) -> None:
+        """The agent has told what the attempt started from.
+
+        One that is pausing may have started from the very checkpoint that the next one is to clone once more.
+        """
+        self.restored = restored
+        if self.is_pausing:
+            return
+        status = clones.with_restored(self.status, restored.uri, self.attempt)
+        if status is not self.status:
+            self.status = status
+            self.touch(now)
+
+    def _count_held(self, seq: int) -> None:
+        """Results up to a checkpoint won't come again: they count, but nobody is asked what they mean."""
+        covered = [result for result in self._held if result.seq <= seq]
+        del self._held[: len(covered)]
+        for result in covered:
+            self.status = results.with_result(
+                self.status, result, self.context.spec.objective, self.context.time_attribute
+            )
 
     def _store_problem_seen(self, problem: StoreProblem | None, now: float) -> None:
         if self.store_problem is None:

@@ -6,13 +6,15 @@ from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.trial import Decision
-from podtune.runner import attempt_end, trial_status
+from podtune.runner import attempt_end, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
 from podtune.runner.judgement import MAX_MESSAGE, Judge
+from podtune.runner.ledger import Entry
 from podtune.runner.places import Places
+from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
@@ -42,12 +44,21 @@ class TrialPlanner:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
             self._check_deadline(trial, pod, now)
+            self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
             trial_status.explain_pod(trial, pod, now)
             self._carry_out_decision(trial, pod, now)
         elif not trial.is_finished:
             trial_status.explain_queue(trial, now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
+
+    def end_paused(self, end: PausedEnd, now: float) -> None:
+        """Ends a trial that the scheduler has paused and that will never run again."""
+        trial = end.trial
+        self._judge.scheduler.on_trial_remove(trial.index)
+        trial.note(Entry.STOP, end.message, end.because, now=now)
+        trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
+        self._reserve_tell(trial)
 
     def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt."""
@@ -91,6 +102,7 @@ class TrialPlanner:
         if trial.pod is not None:
             if trial.status.decision is None and not trial.pod.is_over:
                 self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+                trial.note(Entry.STOP, message, {}, now=now)
                 trial.decide(_decision(trial, "STOP", reason, message), now=now)
         elif not self._places.creating(trial, now):
             self._judge.scheduler.on_trial_remove(trial.index)
@@ -103,6 +115,7 @@ class TrialPlanner:
         if trial.pod is not None:
             if trial.context.store_prefix and trial.status.decision is None and not trial.pod.is_over:
                 wait = trial.context.settings.pause_wait
+                trial.note(Entry.PAUSE, message, {}, now=now)
                 trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
         elif trial.status.state is not TrialState.PAUSED and not self._places.creating(trial, now):
             trial.explain(TrialState.PAUSED, reason, message)
@@ -135,11 +148,14 @@ class TrialPlanner:
             self._judge.scheduler.on_trial_error(trial.index)
             event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
             self._dispatch.ask(event, now)
+        if trial.status.state is TrialState.ERROR:
+            self._judge.scheduler.on_trial_remove(trial.index)
         if trial.is_finished:
             self._reserve_tell(trial)
 
     def _reserve_tell(self, trial: TrialMachine) -> None:
         trial.set(told=self._search.reserve_place())
+        self._judge.ended(trial)
 
     # Decisions
 
@@ -162,6 +178,7 @@ class TrialPlanner:
             return
         why = f" (for longer than failures.startDeadline, {limit})"
         message = clip(message, MAX_MESSAGE - len(why)) + why
+        trial.note(Entry.FAIL, message, {}, now=now)
         trial.decide(_decision(trial, "FAIL", reason, message), now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, pod: Pod, now: float) -> None:
@@ -171,7 +188,7 @@ class TrialPlanner:
         if trial.waits_for_checkpoint(now):
             self._dispatch.alarms.set(trial.name, trial.act_by)
         elif not self._judge.may_act(trial):
-            self._judge.waiting[trial.name] = None
+            self._judge.tickets.waiting[trial.name] = None
         else:
             self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
 
@@ -186,9 +203,11 @@ class TrialPlanner:
         if not self._dispatch.ready(("write-trial", trial.name), now, trial.name):
             return
         trial.cover()
+        self._judge.tickets.refresh(trial)
         trial_status.finish_wording(trial, now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
+            trial.set(usage=usage.written(trial.status, trial.pod, now))
             trial.unseen.statuses.append(trial.status)
             self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from podtune.api.conditions import Condition, clip, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
+from podtune.runner import resources
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -59,21 +61,35 @@ def progress_message(trial: TrialMachine) -> str:
     last = trial.status.last_attempt
     if last is not None:
         restored = trial.restored
-        after = f"exit code {last.exit_code}" if last.exit_code else last.reason
-        parts.append(f"attempt {trial.attempt}{_start(restored)} after {after}")
+        parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
         if restored and restored.message:
             parts.append(restored.message)
+    if given := resources.shown(trial.context.limits(trial)):
+        parts.append(f"with {given}")
     if trial.store_problem is not None:
         parts.append(trial.store_problem.message)
+    if trial.status.missing_metrics:
+        parts.append(f"{trial.status.missing_metrics} results were passed over for want of a metric")
+    if trial.remark:
+        parts.append(trial.remark)
     if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
         parts.append("can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store, or stop it")
     return clip("; ".join(parts))
 
 
-def _start(restored: Restored | None) -> str:
+def _start(trial: TrialMachine, restored: Restored | None) -> str:
     if restored is None:
         return ""  # not known yet
+    clone = trial.status.clone
+    if clone is not None and clone.checkpoint.uri == restored.uri:
+        return f" cloned {clone.donor} at iteration {restored.step}"
     return f" resumed from iteration {restored.step}" if restored.step else " started afresh"
+
+
+def _ended_by(last: AttemptEnd) -> str:
+    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, TrialReason.PAUSED_BY_USER):
+        return "a pause"
+    return f"exit code {last.exit_code}" if last.exit_code else last.reason
 
 
 def _last_result(trial: TrialMachine) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.protocol.messages import (
     UNACKED_PREFIX,
     CheckpointCommit,
@@ -94,8 +95,14 @@ class SimulatedPod:
         self.index = action.spec.index
         self.uid = uid
         self._home = f"{prefix}{action.trial}/{uid}"
-        restored = next((c for c in action.restore if c.uri in simulation.bucket), None)
+        self._parameters = dict(action.spec.parameters)
+        restored = next((c for c in action.restore if c.uri in simulation.bucket and self._is_whole(c.uri)), None)
         self.restored = Restored(restored.step, restored.uri) if restored else Restored(0)
+        self._can_start = restored is not None or not action.restore_or_fail
+        if restored is not None:
+            is_clone = action.restore_or_fail and f"/{action.trial}/" not in restored.uri
+            fits = is_clone or simulation.trained_with[restored.uri] == self._parameters
+            assert fits, f"{self.name} mixes the weights of {restored.uri} with other parameters"
         self._step = self.restored.step
         mishaps = program.mishaps.get(self.index, ())
         self._mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
@@ -118,7 +125,10 @@ class SimulatedPod:
         if not self._alive:
             return
         moment = self._sim.now
-        if self._happens(Fate.NOT_ADMITTED):
+        if not self._can_start:
+            end = ContainerEnd(RESTORE_CONTAINER, 1, "Error", "its manifest is missing")
+            self._finish(PodPhase.FAILED, (end,), agent=False)
+        elif self._happens(Fate.NOT_ADMITTED):
             self._finish(PodPhase.FAILED, (), reason="OutOfcpu", message="Node didn't have enough cpu", agent=False)
         elif self._happens(Fate.STUCK):
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
@@ -190,6 +200,9 @@ class SimulatedPod:
                 self._sim.api.remove_pod(self.name)
             case Fate.NOT_ADMITTED | Fate.STUCK:
                 raise AssertionError("it never ran")
+
+    def _is_whole(self, uri: str) -> bool:
+        return uri not in self._sim.damaged
 
     def _happens(self, fate: Fate) -> bool:
         return self._mishap is not None and self._mishap.fate is fate
@@ -266,6 +279,7 @@ class SimulatedPod:
         self._uploading.remove(commit)
         self._commits.append(commit)
         self._sim.bucket.append(commit.uri)
+        self._sim.trained_with[commit.uri] = self._parameters
         self._post_soon()
 
     def _heartbeat(self) -> None:

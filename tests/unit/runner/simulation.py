@@ -34,6 +34,8 @@ from podtune.runner.actions import (
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
@@ -83,6 +85,18 @@ def spec(**fields: Any) -> ExperimentSpec:
     return make_spec(**{**defaults, **fields})
 
 
+def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposed]:
+    unfinished = list(action.unfinished)
+    answers: dict[int, Proposed] = {}
+    for number in range(action.first, action.first + action.count):
+        answer = searcher.ask(number, unfinished)
+        if answer is None:
+            break
+        answers[number] = answer
+        unfinished.append(Unfinished(number, answer.configuration, answer.attributes))
+    return answers
+
+
 class Simulation:
     """Runs one experiment."""
 
@@ -94,8 +108,10 @@ class Simulation:
         *,
         seed: int = 0,
         settings: RunnerSettings | None = None,
+        make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
     ) -> None:
         self.now = START
+        self.make_scheduler = make_scheduler
         self.random = random.Random(seed)
         self.weather = weather
         self.program = program or Program()
@@ -106,9 +122,15 @@ class Simulation:
         self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
         self.bucket: list[str] = []
         """Committed checkpoints, oldest first."""
+        self.trained_with: dict[str, dict[str, str]] = {}
+        """By URI of a checkpoint: the parameters that it was trained with last."""
+        self.damaged: set[str] = set()
+        """Checkpoints that are in the bucket and can't be restored."""
         self.pods: dict[str, SimulatedPod] = {}
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
+        self.proposed: dict[int, Proposed] = {}
+        """What the searcher has answered last, by number."""
         self.unreachable = False
         """Whether no report of an agent reaches the operator."""
         self.frozen = False
@@ -184,9 +206,7 @@ class Simulation:
         """Makes a machine of what the API server holds."""
         self._life += 1  # a watch begins where the list ended
         self._pending = 0
-        self.machine = ExperimentMachine(
-            self.api.experiment, list(self.api.trials.values()), list(self.api.pods.values()), self.settings
-        )
+        self.machine = self.rebuilt()
         self._searcher = None
         self._wake(self.now)
 
@@ -325,20 +345,23 @@ class Simulation:
     def _propose(self, action: Propose) -> tuple[Proposed, ...]:
         spec = self.api.experiment.spec
         assert spec is not None
-        if self._searcher is None or self._tells is not action.tells:
+        if self._searcher is None or self._tells is not action.tells or self._told > action.told:
             self._searcher, self._tells, self._told = make_searcher(spec), action.tells, 0
         for tell in action.tells[self._told : action.told]:
             self._searcher.tell(tell)
-        self._told = max(self._told, action.told)
-        unfinished = list(action.unfinished)
-        answers: list[Proposed] = []
-        for number in range(action.first, action.first + action.count):
-            answer = self._searcher.ask(number, unfinished)
-            if answer is None:
-                break
-            answers.append(answer)
-            unfinished.append(Unfinished(number, answer.configuration, answer.attributes))
-        return tuple(answers)
+        self._told = action.told
+        answers = _ask(self._searcher, action)
+        self.proposed.update(answers)
+        return tuple(answers.values())
+
+    def answers(self, action: Propose) -> dict[int, Proposed]:
+        """By number, what a fresh searcher proposes that is told and asked the same."""
+        spec = self.api.experiment.spec
+        assert spec is not None
+        searcher = make_searcher(spec)
+        for tell in action.tells[: action.told]:
+            searcher.tell(tell)
+        return _ask(searcher, action)
 
     # What the operator sees
 
@@ -354,10 +377,12 @@ class Simulation:
     def keep(self, trial: str, kept: tuple[str, ...]) -> None:
         """An agent deletes the checkpoints before the newest recorded one that are not kept."""
         recorded = {c.uri for c in self.api.trials[trial].status.checkpoints} if trial in self.api.trials else set()
+        clones = (other.status.clone for other in self.api.trials.values())
+        recorded |= {clone.checkpoint.uri for clone in clones if clone is not None}
         mine = [uri for uri in self.bucket if f"/{trial}/" in uri]
         for uri in mine[: mine.index(kept[-1])]:
             if uri not in kept:
-                assert uri not in recorded, f"{uri} is still recorded"
+                assert uri not in recorded, f"{uri} is still needed"
                 self.bucket.remove(uri)
 
     def _watched(self, thing: Thing) -> None:
@@ -427,5 +452,9 @@ class Simulation:
         """Another machine of the same objects."""
         experiment = replace(self.api.experiment)
         return ExperimentMachine(
-            experiment, list(self.api.trials.values()), list(self.api.pods.values()), self.settings
+            experiment,
+            list(self.api.trials.values()),
+            list(self.api.pods.values()),
+            self.settings,
+            self.make_scheduler,
         )

@@ -1,0 +1,70 @@
+"""A trial that goes on from another one's checkpoint, with another configuration (an exploit).
+
+What it clones stands in its status, whole, from the decision on: donor, checkpoint, and what to go back to. That stays
+there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
+one starts from the same weights. For as long the donor's checkpoint is protected from deletion.
+
+Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then the
+exploit is undone; and of its own checkpoints a trial restores only those that were taken with the parameters it has.
+"""
+
+from __future__ import annotations
+
+from podtune.api.trial import Checkpoint, Clone, TrialSpec, TrialStatus
+from podtune.runner.parameters import Parameters, changed, fingerprint
+
+
+def to_restore(status: TrialStatus) -> tuple[Checkpoint, ...]:
+    """What the next attempt may start from, the one to try first at the front."""
+    if status.clone is not None:
+        return (status.clone.checkpoint,)
+    return own_checkpoints(status)
+
+
+def own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
+    """The trial's own checkpoints that were taken with the parameters it has now, the newest first."""
+    tag = fingerprint(status.parameters)
+    return tuple(checkpoint for checkpoint in reversed(status.checkpoints) if checkpoint.configuration == tag)
+
+
+def give_up_for(
+    status: TrialStatus, spec: TrialSpec, donor: str, checkpoint: Checkpoint, parameters: Parameters
+) -> TrialStatus:
+    """The status of a trial that is to go on from a donor's checkpoint with other parameters.
+
+    Where an earlier clone has no checkpoint of its own yet, what was before that one is what is gone back to.
+    """
+    before = status.parameters if status.clone is None else status.clone.before
+    clone = Clone(donor=donor, checkpoint=checkpoint, before=before)
+    return status.model_copy(update={"clone": clone, "parameters": changed(spec, parameters)})
+
+
+def is_given_up(status: TrialStatus) -> bool:
+    """Whether what the current attempt reports counts no more: it is of before an exploit."""
+    return status.clone is not None and status.clone.attempt == 0
+
+
+def with_restored(status: TrialStatus, uri: str, attempt: int) -> TrialStatus:
+    """The status after an attempt has told what it restored.
+
+    With a clone the trial takes over its donor's time: iterations go on from the checkpoint's, and its progress begins
+    anew, so that none of what it reports from then on is taken for a stretch that was run before.
+    """
+    clone = status.clone
+    if clone is None or clone.attempt or clone.checkpoint.uri != uri:
+        return status
+    restored = clone.model_copy(update={"attempt": attempt})
+    return status.model_copy(update={"clone": restored, "iteration": clone.checkpoint.step, "progress": ""})
+
+
+def is_same(one: Clone | None, other: Clone | None) -> bool:
+    """Whether two statuses have the trial go on from the same."""
+    if one is None or other is None:
+        return one is other
+    return one.checkpoint == other.checkpoint
+
+
+def undone(status: TrialStatus) -> TrialStatus:
+    """The status without the clone, with the parameters that the trial's own checkpoints were taken with."""
+    assert status.clone is not None  # the caller has looked
+    return status.model_copy(update={"clone": None, "parameters": status.clone.before})

@@ -1,0 +1,101 @@
+"""The latest decisions on a trial, in its status.
+
+All of them are in the bucket, beside the results of the attempts; a status has to stay small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from podtune.api.conditions import clip
+from podtune.api.trial import LedgerEntry, TrialStatus
+from podtune.protocol import messages
+from podtune.runner.results import show
+from podtune.runner.timestamps import rfc3339
+
+MAX_ENTRIES = 16
+MAX_SIZE = 2048
+"""About so many bytes are kept, and the latest entry in any case."""
+MAX_MESSAGE = 256
+MAX_NUMBERS = 16
+MAX_NAME = 63
+MAX_NUMBER = 64
+_FRAME = 96
+"""Bytes of an entry besides its texts."""
+
+Because = Mapping[str, float | int | str]
+
+
+class Entry(StrEnum):
+    """What was decided."""
+
+    CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    STOP = "STOP"
+    FAIL = "FAIL"
+    START = "START"
+    PROMOTE = "PROMOTE"
+    """A paused trial goes on."""
+    EXPLOIT = "EXPLOIT"
+    UNDO = "UNDO"
+    """An exploit could not be carried out, and what was before holds again."""
+    RETRY = "RETRY"
+
+
+def enter(
+    status: TrialStatus, action: Entry, message: str, because: Because, *, now: float, attempt: int, step: int
+) -> TrialStatus:
+    """The status with one more decision; the oldest ones go where there is no room.
+
+    Args:
+        status: The status so far.
+        action: What was decided.
+        message: Why, in a sentence.
+        because: The numbers behind it.
+        now: The present time.
+        attempt: The attempt that it was decided on.
+        step: The iteration that it was decided on.
+    """
+    entry = LedgerEntry(
+        number=status.ledger[-1].number + 1 if status.ledger else 1,
+        time=rfc3339(now),
+        attempt=attempt,
+        step=step,
+        action=action,
+        message=clip(message, MAX_MESSAGE),
+        because={name[:MAX_NAME]: show(value)[:MAX_NUMBER] for name, value in list(because.items())[:MAX_NUMBERS]},
+    )
+    return status.model_copy(update={"ledger": _newest([*status.ledger, entry])})
+
+
+def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
+    """The entries after the one with number `known`, for the agent that puts them into the bucket."""
+    return tuple(
+        messages.LedgerEntry(
+            number=entry.number,
+            time=entry.time,
+            attempt=entry.attempt,
+            step=entry.step,
+            action=entry.action,
+            message=entry.message,
+            because=entry.because,
+        )
+        for entry in status.ledger
+        if entry.number > known
+    )
+
+
+def _newest(entries: list[LedgerEntry]) -> list[LedgerEntry]:
+    kept = entries[-1:]
+    room = MAX_SIZE - _size(entries[-1])
+    for entry in reversed(entries[-MAX_ENTRIES:-1]):
+        room -= _size(entry)
+        if room < 0:
+            break
+        kept.insert(0, entry)
+    return kept
+
+
+def _size(entry: LedgerEntry) -> int:
+    return _FRAME + len(entry.message) + sum(len(name) + len(number) + 6 for name, number in entry.because.items())

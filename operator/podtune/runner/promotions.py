@@ -1,0 +1,92 @@
+"""Which of the trials that the scheduler has paused come to their end without running again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from podtune.api.names import TrialReason, TrialState
+from podtune.api.trial import TrialStatus
+from podtune.runner.judgement import Judge
+from podtune.runner.ledger import Because
+from podtune.runner.places import Places
+from podtune.runner.search import Search
+from podtune.runner.trial_machine import TrialMachine
+
+
+@dataclass(frozen=True, slots=True)
+class PausedEnd:
+    """A paused trial that will never run again, and why."""
+
+    trial: TrialMachine
+    reason: TrialReason
+    message: str
+    because: Because
+
+
+class Promotions:
+    """Asks the scheduler which paused trials it gives up, and gives up those that nothing can come of any more."""
+
+    def __init__(self, judge: Judge, places: Places, search: Search) -> None:
+        self._judge = judge
+        self._places = places
+        self._search = search
+        self._said_over = False
+        self._rests_on: dict[str, int] = {}
+        """By trial that is dismissed: the latest ticket of the time at which it first was."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
+        return self._said_over and not self._search.is_over
+
+    def dismissed(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
+        """The trials that the scheduler gives up, once all that this rests on is durable.
+
+        One that is on its way to its pause ends when it has arrived there.
+
+        Args:
+            trial_of: The trial with an index, if there is one.
+        """
+        if self._search.is_over and not self._said_over:
+            self._said_over = True
+            self._judge.scheduler.on_search_over()
+        for dismissal in self._judge.scheduler.dismissed():
+            trial = trial_of(dismissal.trial)
+            if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
+                continue
+            ticket = self._rests_on.setdefault(trial.name, self._judge.tickets.latest)
+            if not self._judge.tickets.is_durable(ticket):
+                self._judge.tickets.waiting[trial.name] = None
+                continue
+            del self._rests_on[trial.name]
+            yield PausedEnd(trial, TrialReason.STOPPED_BY_SCHEDULER, dismissal.message, dismissal.because)
+
+    def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
+        """All paused trials, where nothing else is left and the scheduler starts none of them.
+
+        Args:
+            unfinished: How many trials have not come to their end.
+        """
+        if not self._search.is_over or not self._places.is_deadlocked(unfinished):
+            return
+        if not self._judge.tickets.is_durable(self._judge.tickets.latest):
+            return
+        for trial in self._places.queue.trials:
+            message = (
+                f"paused at iteration {trial.status.iteration} and never promoted: "
+                "no trial runs, and none will be made, that could have made room for it"
+            )
+            because: Because = {"iteration": trial.status.iteration, "paused": unfinished}
+            yield PausedEnd(trial, TrialReason.NOT_PROMOTED, message, because)
+
+
+def was_removed(status: TrialStatus) -> bool:
+    """Whether a trial's end is one that the scheduler hears of by `on_trial_remove`.
+
+    It was completed where the program came to its end, or was stopped while it ran: that was decided on an attempt.
+    """
+    if status.state is TrialState.ERROR:
+        return True
+    stopped = status.decision is not None and status.decision.action == "STOP"
+    return status.state is TrialState.TERMINATED and status.reason != TrialReason.COMPLETED and not stopped

@@ -1,0 +1,26 @@
+"""What a trial gets from a rung on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from podtune.api.scheduler import Scheduler
+
+
+def limits(settings: Scheduler, rungs_passed: int) -> dict[str, str]:
+    """The limits that take the place of the training container's own, by resource name; "0" takes one away.
+
+    Args:
+        settings: The experiment's `spec.scheduler`.
+        rungs_passed: How many rungs the trial has passed.
+    """
+    found: dict[str, str] = {}
+    for entry in settings.resources:
+        if entry.at_rung <= rungs_passed:
+            found |= entry.limits
+    return found
+
+
+def shown(limits: Mapping[str, str]) -> str:
+    """Such as `nvidia.com/gpu 4, memory 64Gi`; empty where there are none."""
+    return ", ".join(f"{name} {amount}" for name, amount in limits.items() if amount != "0")

@@ -1,0 +1,201 @@
+"""A scheduler that asks for everything that one may ask for, at rungs, by the numbers that a seed draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from typing_extensions import override
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.tuning.randomness import generator
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    Action,
+    Dismissal,
+    Exploit,
+    Metrics,
+    Record,
+    Scheduler,
+    Start,
+    Verdict,
+)
+from podtune.tuning.searchers.base import Configuration
+
+
+@dataclass(frozen=True)
+class Script:
+    """Shares of what becomes of a trial at a rung, and of a paused one.
+
+    Attributes:
+        pause: It pauses there.
+        exploit: It clones another one.
+        stop: It is stopped.
+        start_clone: Of the paused ones that go on: as a clone.
+        keep: Of the paused ones: never goes on.
+        dismiss: Of those: is dismissed.
+        cohort: The paused go on only once no trial will be added.
+        distance: Iterations from one rung to the next.
+    """
+
+    pause: float = 0.0
+    exploit: float = 0.0
+    stop: float = 0.0
+    start_clone: float = 0.0
+    keep: float = 0.0
+    dismiss: float = 0.0
+    cohort: bool = False
+    distance: int = 2
+
+
+@dataclass(frozen=True)
+class State:
+    """What the scheduler remembers of a trial."""
+
+    rungs: int = 0
+    paused: bool = False
+    starts: int = 0
+
+
+class Scripted(Scheduler):
+    """Follows a script; what it draws depends on the seed, the trial, and how far that is."""
+
+    def __init__(self, script: Script, seed: int = 0) -> None:
+        self.script = script
+        self.seed = seed
+        self.states: dict[int, State] = {}
+        self.configurations: dict[int, Configuration] = {}
+        self.removed: set[int] = set()
+        self.completed: set[int] = set()
+        self.search_over = False
+        self.pausing: int | None = None
+        """A trial that was told to clone another one, just now: it does so only if that has a checkpoint."""
+
+    def draw(self, purpose: str, trial: int) -> float:
+        state = self.states[trial]
+        return generator(self.seed, purpose, trial, state.rungs).random()
+
+    @override
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
+        self.states[trial] = State()
+        self.configurations[trial] = configuration
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+        state = self.states[trial]
+        self.pausing = None
+        assert not state.paused, f"a result of trial {trial}, which is paused"
+        time = metrics[self.time_attribute]
+        milestone = (state.rungs + 1) * self.script.distance
+        assert isinstance(time, int)
+        if time < milestone:
+            return CONTINUE
+        self.states[trial] = replace(state, rungs=state.rungs + 1)
+        drawn, because = self.draw("verdict", trial), {"rung": milestone, "time": time}
+        said = f"at rung {milestone}"
+        if drawn < self.script.stop:
+            return Verdict(Action.STOP, f"stopped {said}", because, recorded=True)
+        if drawn < self.script.stop + self.script.exploit:
+            exploit = self.exploit(trial)
+            self.pausing = trial
+            return Verdict(Action.PAUSE, f"clones {exploit.donor} {said}", because, recorded=True, exploit=exploit)
+        if drawn < self.script.stop + self.script.exploit + self.script.pause:
+            self.states[trial] = replace(self.states[trial], paused=True)
+            return Verdict(Action.PAUSE, f"paused {said}", because, recorded=True)
+        return Verdict(Action.CONTINUE, f"went on {said}", because, recorded=True, wants_checkpoint=drawn > 0.9)
+
+    def exploit(self, trial: int) -> Exploit:
+        """From one of the first trials that there are, with the trial's own values made a little smaller."""
+        donors = [donor for donor in range(4) if donor != trial]
+        donor = generator(self.seed, "donor", trial, self.states[trial].rungs).choice(donors)
+        own = self.configurations[trial]
+        return Exploit(donor, {name: value * 0.9 for name, value in own.items() if isinstance(value, float)})
+
+    @override
+    def on_configuration(self, trial: int, configuration: Configuration) -> None:
+        self.configurations[trial] = configuration
+        if self.pausing == trial:
+            self.states[trial] = replace(self.states[trial], paused=True)
+        self.pausing = None
+
+    @override
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        assert trial not in self.completed
+        self.completed.add(trial)
+        return False
+
+    @override
+    def on_trial_error(self, trial: int) -> None:
+        """Does nothing."""
+
+    @override
+    def on_trial_remove(self, trial: int) -> None:
+        assert trial not in self.removed | self.completed
+        self.removed.add(trial)
+
+    @override
+    def forget(self, trial: int) -> None:
+        """Does nothing: the machine is made anew."""
+
+    @override
+    def on_search_over(self) -> None:
+        assert not self.search_over
+        self.search_over = True
+
+    @override
+    def choose(self, waiting: Sequence[int]) -> Start | None:
+        for trial in waiting:
+            state = self.states[trial]
+            if not state.paused:
+                return Start(trial)
+            if (self.search_over or not self.script.cohort) and self.draw("keep", trial) >= self.script.keep:
+                clones = self.draw("start", trial) < self.script.start_clone
+                self.states[trial] = replace(state, paused=False, starts=state.starts + 1)
+                because = {"rungs": state.rungs}
+                message = f"goes on after {state.rungs} rungs"
+                exploit = self.exploit(trial) if clones else None
+                return Start(trial, message, because, recorded=True, exploit=exploit)
+        return None
+
+    @override
+    def dismissed(self) -> Sequence[Dismissal]:
+        return [
+            Dismissal(trial, f"given up after {state.rungs} rungs", {"rungs": state.rungs})
+            for trial, state in sorted(self.states.items())
+            if state.paused
+            and trial not in self.removed
+            and (self.search_over or not self.script.cohort)
+            and self.draw("keep", trial) < self.script.keep * self.script.dismiss
+        ]
+
+    @override
+    def rungs_passed(self, trial: int) -> int:
+        return self.states[trial].rungs
+
+    @override
+    def record(self, trial: int) -> Record:
+        state = self.states[trial]
+        if state == State():
+            return {}
+        values = {"rungs": str(state.rungs), "paused": str(state.paused), "starts": str(state.starts)}
+        return {"state": values}
+
+    @override
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
+        values = record["state"]
+        self.configurations[trial] = configuration
+        self.states[trial] = State(int(values["rungs"]), values["paused"] == "True", int(values["starts"]))
+
+    @property
+    @override
+    def time_attribute(self) -> str:
+        return "training_iteration"
+
+
+def scripted(script: Script, seed: int = 0):  # type: ignore[no-untyped-def]
+    """What makes a machine's scheduler."""
+
+    def make(spec: ExperimentSpec) -> Scheduler:
+        return Scripted(script, seed)
+
+    return make

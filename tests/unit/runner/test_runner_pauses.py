@@ -1,0 +1,105 @@
+"""Trials that the scheduler pauses, starts again, clones and gives up, whatever the weather."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podtune.api.names import ExperimentState, TrialReason, TrialState
+from podtune.runner.actions import EmitEvent, Propose
+from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.scripted_scheduler import Script, scripted
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
+
+TRIALS = 6
+STEPS = 9
+PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
+
+shares = st.sampled_from([0.0, 0.1, 0.3])
+weathers = st.builds(
+    Weather,
+    latency=st.sampled_from([0.0, 0.1, 1.0]),
+    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
+    fails=shares,
+    loses_reply=shares,
+    repeats=shares,
+    loses_report=shares,
+    restarts=st.lists(st.floats(0.0, 20.0), max_size=4).map(tuple),
+    downtime=st.sampled_from([0.1, 3.0]),
+)
+likely = st.sampled_from([0.0, 0.3, 0.6, 1.0])
+scripts = st.builds(
+    Script,
+    pause=likely,
+    exploit=st.sampled_from([0.0, 0.3, 0.6]),
+    stop=st.sampled_from([0.0, 0.1]),
+    start_clone=st.sampled_from([0.0, 0.5]),
+    keep=likely,
+    dismiss=likely,
+    cohort=st.booleans(),
+    distance=st.integers(1, 4),
+)
+fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
+mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
+misfortunes = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(mishaps, max_size=3).map(tuple), max_size=TRIALS)
+seeds = st.integers(0, 2**32)
+bounded = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+def start(
+    script: Script, weather: Weather, seed: int, mishaps: dict[int, tuple[Mishap | None, ...]], **fields: Any
+) -> Simulation:
+    defaults = {
+        "checkpoints": {"store": STORE, "keep": {"count": 1}},
+        "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 3, "maxDisruptions": 12},
+        "search": {"algorithm": "random", "maxTrials": TRIALS, "seed": 7},
+    }
+    program = Program(steps=STEPS, checkpoint_every=seed % 3, mishaps=mishaps)
+    return Simulation(
+        spec(**defaults | fields),
+        program,
+        weather,
+        seed=seed,
+        settings=PATIENT,
+        make_scheduler=scripted(script, seed),
+    )
+
+
+@bounded
+@given(scripts, weathers, misfortunes, seeds, st.integers(1, 4))
+def test_every_trial_ends(
+    script: Script, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int
+) -> None:
+    """The simulation watches over places, deletions, weights and what is still needed of the bucket meanwhile."""
+    simulation = start(script, weather, seed, misfortunes, maxConcurrentTrials=concurrent).run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (TRIALS, TRIALS)
+    for index in range(TRIALS):
+        trial = simulation.status(index)
+        assert trial.told is not None
+        if trial.reason == TrialReason.NOT_PROMOTED:
+            assert script.keep > 0
+        if trial.reason == TrialReason.COMPLETED:
+            assert trial.iteration == STEPS
+
+
+@bounded
+@given(scripts, weathers, misfortunes, seeds, st.floats(0.0, 60.0))
+def test_a_machine_made_anew_agrees(
+    script: Script, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, moment: float
+) -> None:
+    """Wherever the operator has come to rest, a machine of the same objects plans the same."""
+    simulation = start(script, weather, seed, misfortunes)
+    simulation.run(moment)
+    simulation.frozen = True
+    simulation.run(600.0)
+    simulation.run(until=lambda: simulation.is_quiet)
+    assert simulation.machine is not None
+    later = simulation.now + 1.0
+    made_anew = simulation.rebuilt().decide(later)
+    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent | Propose)] == []
+    assert simulation.machine.decide(later).actions == ()
