@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Callable
 
 START = 946_684_800.0
@@ -17,11 +16,12 @@ class Clock:
     def __init__(self) -> None:
         self.now = START
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
+        self._asked = 0
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen so many seconds from now."""
-        heapq.heappush(self._queue, (self.now + seconds, next(self._order), what))
+        self._asked += 1
+        heapq.heappush(self._queue, (self.now + seconds, self._asked, what))
 
     @property
     def next(self) -> float:

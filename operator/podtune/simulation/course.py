@@ -14,6 +14,7 @@ from podtune.runner.results import number
 from podtune.simulation.clock import Clock
 from podtune.simulation.cluster import Gpus
 from podtune.tuning.schedulers.base import Metrics
+from podtune.tuning.searchers.base import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,17 @@ class Decided:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The start of an attempt, with what it trains with, in virtual seconds since the experiment began."""
+
+    seconds: float
+    pod: str
+    configuration: Configuration
+
+
 class Course:
-    """Takes in results and decisions; its size grows with the number of trials, not with that of results."""
+    """Takes in results, starts and decisions; its size grows with the number of trials, not with that of results."""
 
     def __init__(self, objective: Objective, clock: Clock, gpus: Gpus) -> None:
         """Makes the course of an experiment that begins now."""
@@ -57,6 +67,7 @@ class Course:
         self.results = 0
         self.improvements: list[Improvement] = []
         self.decisions: list[Decided] = []
+        self.starts: list[Started] = []
 
     @property
     def seconds(self) -> float:
@@ -70,6 +81,10 @@ class Course:
         if value is not None and self._objective.is_better(value, self._best):
             self._best = value
             self.improvements.append(Improvement(self.seconds, value, trial, iteration, self._gpus.hours))
+
+    def started(self, pod: str, configuration: Configuration) -> None:
+        """Takes in that a pod is made."""
+        self.starts.append(Started(self.seconds, pod, configuration))
 
     def recorded(self, trial: str, before: TrialStatus, after: TrialStatus) -> None:
         """Takes in a status that is written: whether it holds a new decision."""
@@ -86,6 +101,7 @@ class Outcome:
         trials: All Trials, as they were recorded last, by index.
         improvements: The best result over time.
         decisions: All decisions that ended or paused an attempt, in their order.
+        starts: All attempts, in the order of their starts.
         results: How many results were reported.
         seconds: How long it took, in virtual time.
         gpu_hours: GPU time of all pods.
@@ -96,6 +112,7 @@ class Outcome:
     trials: tuple[Trial, ...]
     improvements: tuple[Improvement, ...]
     decisions: tuple[Decided, ...]
+    starts: tuple[Started, ...]
     results: int
     seconds: float
     gpu_hours: float
@@ -112,10 +129,12 @@ class Outcome:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all proposals and decisions: equal if and only if two simulations decided the same."""
+        """SHA-256 of all proposals, starts and decisions: equal if and only if two simulations decided the same."""
         digest = hashlib.sha256()
         for trial in self.trials:
             digest.update(_written([trial.name, trial.spec.parameters]))
+        for start in self.starts:
+            digest.update(_written([start.pod, dict(start.configuration)]))
         for decided in self.decisions:
             digest.update(_written([decided.trial, decided.decision.model_dump(mode="json")]))
         return digest.hexdigest()

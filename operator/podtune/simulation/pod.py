@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 
 from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
@@ -135,7 +136,7 @@ class SimulatedPod:
         self._site.course.reported(self.record.trial, iteration, metrics)
         seq = self.agent.take(metrics, self._training, checkpoint=checkpoint)
         if checkpoint:
-            self._site.clock.after(self._site.model.checkpoint, lambda: self._uploaded(seq))
+            self._site.clock.after(self._site.model.checkpoint, partial(self._uploaded, seq))
         self._go_on()
 
     def _uploaded(self, seq: int) -> None:
@@ -157,14 +158,12 @@ class SimulatedPod:
 
     def _terminate(self) -> None:
         """SIGTERM, the agent's last words, and the pod is gone."""
+        self._site.clock.after(self._site.model.pod_stop, self._killed)
 
-        def end() -> None:
-            if self._stage is not _Stage.ENDED:
-                ends = KILLED if self._stage is _Stage.TRAINING else None
-                self._finish(PodPhase.FAILED, ends, done=False)
-            self._change(gone=True)
-
-        self._site.clock.after(self._site.model.pod_stop, end)
+    def _killed(self) -> None:
+        if self._stage is not _Stage.ENDED:
+            self._finish(PodPhase.FAILED, KILLED if self._stage is _Stage.TRAINING else None, done=False)
+        self._change(gone=True)
 
     def _finish(self, phase: PodPhase, end: ContainerEnd | None, *, done: bool) -> None:
         words = self.agent.last_words(done=done) if self._stage is _Stage.TRAINING else ""

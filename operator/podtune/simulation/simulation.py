@@ -7,6 +7,7 @@ event does not depend on how many trials there are, save for what the searcher t
 
 from __future__ import annotations
 
+import copy
 from typing import assert_never
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
@@ -149,6 +150,18 @@ class Simulation:
             self._clock.step()
         self._decide()
 
+    def fork(self) -> Simulation:
+        """Another simulation that is where this one is, but for its operator, which was killed and started again."""
+        other = copy.copy(self)
+        shared = [self._spec, self._site.curves, self._site.model, self._objects.experiment]
+        shared += [*self._objects.trials.values(), *self._course.decisions, *self._course.starts]
+        # What never changes need not be copied, and whoever watches the copied cluster is the copy.
+        memo: dict[int, object] = {id(self): other, **{id(thing): thing for thing in shared}}
+        other._site, other._objects = copy.deepcopy((self._site, self._objects), memo)
+        other._clock, other._course = other._site.clock, other._site.course
+        other.restart()
+        return other
+
     def restart(self) -> None:
         """Kills the operator and starts it again: it knows what the objects record, and what agents tell it again."""
         self._objects.reload()
@@ -167,6 +180,7 @@ class Simulation:
             trials=tuple(sorted(trials, key=lambda trial: trial.spec.index)),
             improvements=tuple(self._course.improvements),
             decisions=tuple(self._course.decisions),
+            starts=tuple(self._course.starts),
             results=self._course.results,
             seconds=self._course.seconds,
             gpu_hours=self._site.gpus.hours,
@@ -239,10 +253,15 @@ class Simulation:
             raise SimulationError(f"no configuration can be proposed: {error}") from error
 
     def _create_pod(self, action: CreatePod) -> None:
+        existing = self._objects.pods.get(action.name)
+        if existing is not None:  # it was made before the operator was restarted
+            self._machine.pod_seen(existing.record)
+            return
         record = Pod(
             action.name, f"{action.name}-uid", action.trial, action.attempt, version=1, trial_uid=action.trial_uid
         )
         configuration = self._configuration(action.spec)
+        self._course.started(action.name, configuration)
         pod = SimulatedPod(self._site, action, record, configuration, self._gpus_a_trial)
         self._objects.pods[action.name] = pod
         self._machine.pod_seen(record)
