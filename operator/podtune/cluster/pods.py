@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,8 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     for container in [*spec["containers"], *own_containers]:
         container["env"] = [*environment, *(container.get("env") or ())]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
+    if action.limits:
+        _give(next(c for c in spec["containers"] if c["name"] == trial_container(template.spec)), action.limits)
     drain = _drain_seconds(spec["terminationGracePeriodSeconds"])
     spec["initContainers"] = [*_agent_containers(experiment, action, agent, drain), *own_containers]
     return {
@@ -122,6 +125,24 @@ def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     }
 
 
+def _give(container: Manifest, limits: Mapping[str, str]) -> None:
+    """Puts limits in the place of a container's own; what it requests of the same resources goes along with them."""
+    resources = copy.deepcopy(container.get("resources") or {})
+    wanted = {name: amount for name, amount in limits.items() if not _is_zero(amount)}
+    kept = {name: amount for name, amount in (resources.get("limits") or {}).items() if name not in limits}
+    resources["limits"] = kept | wanted
+    requests = resources.get("requests") or {}
+    asked = {name: wanted.get(name, amount) for name, amount in requests.items() if name not in limits or name in wanted}
+    if requests:
+        resources["requests"] = asked
+    container["resources"] = resources
+
+
+def _is_zero(amount: str) -> bool:
+    """Whether a quantity is nothing, however it is written."""
+    return not any(digit in "123456789" for digit in re.sub("[eE].*", "", amount))
+
+
 def _drain_seconds(grace: object) -> int:
     """How long the agent may take at the end; a grace period that is no number is the API server's to refuse."""
     return max(1, min(LONGEST_DRAIN, grace - DRAIN_MARGIN)) if isinstance(grace, int) else 1
@@ -142,6 +163,7 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
         layout.ENV_TRIAL: action.trial,
         layout.ENV_INDEX: str(action.spec.index),
         layout.ENV_ATTEMPT: str(action.attempt),
+        **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
     }
     return _env(values)
@@ -206,6 +228,8 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         if action.restore:
             candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)
+            if action.restore_or_fail:
+                values[agent_env.RESTORE_OR_FAIL] = "true"
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
     uid = {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}

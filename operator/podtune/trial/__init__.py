@@ -28,7 +28,7 @@ from typing import Any
 from podtune.trial.metrics import Value
 from podtune.trial.sessions import Session, find_session
 
-__all__ = ["params", "report", "restored_checkpoint", "should_checkpoint", "should_stop"]
+__all__ = ["params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop"]
 
 
 @functools.cache
@@ -43,6 +43,15 @@ def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
         defaults: Values of parameters that the trial does not set; all of them when the program runs alone.
     """
     return {**(defaults or {}), **_session().params()}
+
+
+def seed(default: int = 0) -> int:
+    """What to seed random draws with, from 0 to 2^31 - 1: the same for all configurations, another for each repeat.
+
+    Args:
+        default: The seed when the program runs alone.
+    """
+    return _session().seed(default)
 
 
 def report(metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None = None, *, done: bool = False) -> None:

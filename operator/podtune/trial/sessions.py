@@ -23,6 +23,9 @@ class Session(Protocol):
     def params(self) -> dict[str, Value]:
         """The trial's parameters, as far as this place knows them."""
 
+    def seed(self, default: int) -> int:
+        """The trial's seed, or the default."""
+
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Hands over one result."""
 
@@ -66,6 +69,10 @@ class PodSession:
         if not isinstance(parameters, dict):
             raise TypeError(f"{layout.PARAMETERS} is not a JSON object, but a {type(parameters).__name__}")
         return parameters
+
+    def seed(self, default: int) -> int:
+        """The trial's seed, or the default where the operator that made it knew of none."""
+        return environment_seed(self._environ, default)
 
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Appends the result as one line; a checkpoint is in its place before the line names it."""
@@ -132,6 +139,10 @@ class LocalSession:
         """The parameters that the environment holds."""
         return environment_params(self._environ)
 
+    def seed(self, default: int) -> int:
+        """The default, unless the environment holds a seed."""
+        return environment_seed(self._environ, default)
+
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Prints the result on one line; a checkpoint is looked at, but not kept."""
         flat = flatten(metrics)
@@ -179,6 +190,12 @@ def environment_params(environ: Mapping[str, str]) -> dict[str, Value]:
     """The parameters in `PODTUNE_PARAM_<name>` variables; numbers and booleans are recognised by their looks."""
     prefix = layout.ENV_PARAMETER_PREFIX
     return {name.removeprefix(prefix): read_value(text) for name, text in environ.items() if name.startswith(prefix)}
+
+
+def environment_seed(environ: Mapping[str, str], default: int) -> int:
+    """The seed in `PODTUNE_SEED`."""
+    written = environ.get(layout.ENV_SEED, "")
+    return int(written) if written else default
 
 
 def read_value(text: str) -> Value:

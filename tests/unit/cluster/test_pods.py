@@ -106,6 +106,13 @@ def test_parameters_come_by_variables_that_commands_and_own_variables_can_use() 
     assert (variables["PODTUNE_TRIAL"], variables["PODTUNE_ATTEMPT"]) == ("digits-3", "2")
 
 
+def test_the_seed_comes_by_a_variable() -> None:
+    spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "32"}, seed=247054594)
+    seeded = manifest(create=CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=7))
+    assert env(container(seeded, "main"))["PODTUNE_SEED"] == "247054594"
+    assert "PODTUNE_SEED" not in env(container(manifest(), "main"))
+
+
 @settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("$()ab {}PODTUNE_TRIAL")), max_size=30))
 def test_a_parameters_value_arrives_as_it_is_whatever_dollars_are_in_it(value: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from podtune import trial
 from podtune.trial import sessions
 
-TRIAL_NAMES = ["params", "report", "restored_checkpoint", "should_checkpoint", "should_stop"]
+TRIAL_NAMES = ["params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop"]
 
 
 @pytest.fixture(autouse=True)
@@ -203,6 +203,13 @@ class TestAlone:
             trial.report({"x": None})
         with pytest.raises(NotADirectoryError):
             trial.report({"x": 1}, checkpoint=checkpoint / "weights")
+
+    def test_the_seed_is_the_trials_or_the_programs_own(self, monkeypatch):
+        assert trial.seed() == 0
+        assert trial.seed(7) == 7
+        monkeypatch.setenv("PODTUNE_SEED", "247054594")
+        trial._session.cache_clear()
+        assert trial.seed(7) == 247054594
 
     def test_nothing_is_restored_or_asked_for(self):
         assert trial.restored_checkpoint() is None

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from podtune.tuning.randomness import derived_seed, generator
+from podtune.tuning.randomness import derived_seed, generator, trial_seed
 
 
 def test_a_seed_is_the_same_for_ever() -> None:
@@ -14,3 +14,10 @@ def test_each_purpose_has_draws_of_its_own() -> None:
         (seed, purpose, number) for seed in range(10) for purpose in ("proposal", "bracket") for number in range(50)
     ]
     assert len({generator(*purpose).random() for purpose in purposes}) == len(purposes)
+
+
+def test_a_programs_seed_differs_between_repeats_and_experiments_and_fits_everywhere() -> None:
+    seeds = [trial_seed(experiment, repeat) for experiment in range(20) for repeat in range(20)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert trial_seed(7, 0) == 247054594, "the same for ever"
