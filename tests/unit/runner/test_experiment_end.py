@@ -53,7 +53,7 @@ def test_an_experiment_whose_trials_all_fail_has_failed() -> None:
 def test_fail_fast_stops_the_others() -> None:
     program = Program(steps=50, mishaps={0: (Mishap(Fate.CRASH, 3),)})
     simulation = Simulation(spec(failures={**ERRORS, "failFast": True}), program).run()
-    assert ends(simulation) == (ExperimentState.FAILED, "a trial ended in ERROR and failFast is set")
+    assert ends(simulation) == (ExperimentState.FAILED, "stopped: 1 trial is in ERROR, at least 1, as failures.failFast asks")
     assert condition(simulation, ConditionType.FAILED) == ("True", ExperimentReason.FAIL_FAST)
     assert simulation.status(0).state is TrialState.ERROR
     assert simulation.status(1).reason == TrialReason.STOPPED_BY_EXPERIMENT
@@ -66,7 +66,9 @@ def test_when_time_is_up_running_trials_are_stopped() -> None:
     assert 30 <= simulation.now - START <= 32
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
     assert condition(simulation, ConditionType.COMPLETE) == ("True", ExperimentReason.TIME_LIMIT)
-    assert simulation.api.experiment.status.message == "stopped after 30 s: stop.totalTime allows 30 s"
+    assert simulation.api.experiment.status.message == (
+        "stopped: 30 s since the first trial was made are at least 30 s, as stop.totalTime asks"
+    )
     for index in range(2):
         assert simulation.status(index).state is TrialState.TERMINATED
         assert simulation.status(index).reason == TrialReason.STOPPED_BY_EXPERIMENT
