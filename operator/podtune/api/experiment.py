@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from podtune.api.compatibility import check_combination
 from podtune.api.conditions import Condition
 from podtune.api.dependencies import Dependencies
 from podtune.api.expression import ExpressionText
@@ -239,6 +240,7 @@ class ExperimentSpec(ApiModel):
         if doubled:
             raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
         Dependencies(self.parameters).constraints(self.constraints)
+        check_combination(self.objective, self.search, self.scheduler)
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
             check_secret_references(self.trial_template.spec, store.credentials_secret)

@@ -6,10 +6,11 @@ went through an API server. Rules about a change (`oldSelf`) have none; only the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from podtune.api.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
@@ -25,6 +26,7 @@ from podtune.api.scheduler import (
     Scheduler,
 )
 from podtune.api.search import Search
+from podtune.api.search_settings import WITH_SETTINGS
 from podtune.api.search_space import KINDS, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Parameter
 from podtune.api.stop import (
     CostBudget,
@@ -167,6 +169,48 @@ _NEEDS_STORE = " || ".join(
 )
 
 
+def _is_one_of(searchers: Iterable[str]) -> str:
+    return f"self.search.algorithm in [{', '.join(repr(name) for name in sorted(searchers))}]"
+
+
+def _has_one_of(schedulers: Iterable[str]) -> str:
+    return " || ".join(f"has(self.scheduler.{name})" for name in sorted(schedulers))
+
+
+def _pair(refused: Refusal) -> Rule:
+    """Searchers that don't go with schedulers; where none is given, it is fifo."""
+    if "fifo" in refused.schedulers:
+        goes = _has_one_of(SCHEDULERS.keys() - refused.schedulers)
+    else:
+        goes = f"!({_has_one_of(refused.schedulers)})"
+    return Rule(
+        rule=f"!({_is_one_of(refused.searchers)}) || {goes}",
+        message=f"{refused.why}",
+        expression=f"self.search.algorithm + ' can\\'t go with this scheduler: {refused.why}'",
+        field=".search.algorithm",
+    )
+
+
+_HAS_OTHERS = "(has(self.objective.others) && size(self.objective.others) > 0)"
+_COMBINATIONS = (
+    *(_pair(refused) for refused in REFUSALS if refused.searchers and refused.schedulers),
+    Rule(
+        rule=f"!{_HAS_OTHERS} || {_is_one_of(MULTI_OBJECTIVE)}",
+        message=f"objective.others goes with {', '.join(sorted(MULTI_OBJECTIVE))}; use one of them, or remove others",
+        expression=(
+            "self.search.algorithm + ' has one objective, and objective.others names more; use one of "
+            f"{', '.join(sorted(MULTI_OBJECTIVE))}, or remove others'"
+        ),
+        field=".search.algorithm",
+    ),
+    Rule(
+        rule=f"!{_HAS_OTHERS} || !({_has_one_of(SCHEDULERS.keys() - {'fifo'})})",
+        message="schedulers compare trials by one metric, and objective.others names more; use fifo, or remove others",
+        field=".scheduler",
+    ),
+)
+
+
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
     IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
@@ -245,9 +289,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     Search: (
-        _settings_of("grid"),
-        _settings_of("tpe"),
-        _settings_of("cmaes"),
+        *map(_settings_of, WITH_SETTINGS),
         Rule(
             rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
             message="maxTrials must be a multiple of repeats; change one of the two",
@@ -262,9 +304,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         _fixed("repeats"),
         _fixed_optional("initial"),
         _fixed_optional("warmStart"),
-        _fixed_optional("grid"),
-        _fixed_optional("tpe"),
-        _fixed_optional("cmaes"),
+        *map(_fixed_optional, WITH_SETTINGS),
     ),
     Stop: (_some_time("totalTime"),),
     TrialCriterion: (_exactly_one(TrialCriterion), _some_time("time")),
@@ -304,6 +344,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
         ),
         _fixed_optional("constraints"),
+        *_COMBINATIONS,
         _fixed_optional("scheduler"),
         _fixed("trialTemplate"),
         Rule(

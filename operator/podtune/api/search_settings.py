@@ -31,6 +31,10 @@ class QmcSettings(ApiModel):
     )
 
 
+WITH_SETTINGS = ("grid", "tpe", "cmaes", "nsga2", "nsga3")
+"""Algorithms that have settings, in a field of their own name."""
+
+
 class CmaEsSettings(ApiModel):
     """Settings of the covariance matrix adaptation evolution strategy (CMA-ES)."""
 

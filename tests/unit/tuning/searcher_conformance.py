@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -106,6 +107,8 @@ class SearcherConformance:
 
     def test_values_that_a_condition_leaves_out_are_no_obstacle(self) -> None:
         searcher = self.make(every_kind())
+        if searcher.sees_inactive:
+            pytest.skip("it is told what it had drawn for them")
         for number in range(20):
             proposed = searcher.ask(number, [])
             assert proposed is not None

@@ -153,16 +153,6 @@ def test_a_deleted_trial_costs_one_trial_not_the_generations_that_followed() -> 
     assert int(proposed.attributes["generation"]) >= max(generations) - 1
 
 
-def test_a_value_that_a_condition_leaves_out_is_told_as_it_was_drawn() -> None:
-    whole, parted = cmaes(SQUARE, population_size=4), cmaes(SQUARE, population_size=4)
-    for number in range(20):
-        proposed = ask(whole, number)
-        assert ask(parted, number) == proposed
-        rest = {"x": proposed.configuration["x"]}
-        tell(whole, number, proposed, -float(proposed.configuration["x"]))
-        parted.tell(Tell(number, rest, -float(rest["x"]), step=1, attributes=proposed.attributes))
-
-
 def known(searcher: Searcher, *points: tuple[float, float]) -> None:
     for number, (x, y) in enumerate(points):
         searcher.tell(Tell(number, {"x": x, "y": y}, -((x - 4) ** 2) - (y - 4) ** 2, step=1))

@@ -10,8 +10,10 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Searcher
+from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.grid import GridSearcher
+from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import experiment
@@ -21,7 +23,15 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "kind"), [("random", RandomSearcher), ("grid", GridSearcher), ("tpe", TpeSearcher)]
+    ("algorithm", "kind"),
+    [
+        ("random", RandomSearcher),
+        ("grid", GridSearcher),
+        ("tpe", TpeSearcher),
+        ("cmaes", CmaEsSearcher),
+        ("nsga2", NsgaSearcher),
+        ("nsga3", NsgaSearcher),
+    ],
 )
 def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.search import GridSettings, TpeSettings
-from podtune.api.search_settings import CmaEsSettings
+from podtune.api.search_settings import CmaEsSettings, Nsga2Settings, Nsga3Settings
 from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
@@ -46,5 +46,13 @@ def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
             from podtune.tuning.searchers.cmaes import CmaEsSearcher  # noqa: PLC0415
 
             return CmaEsSearcher(sampled, spec.objective, search.cmaes or CmaEsSettings(), search.seed)
+        case "nsga2":
+            from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
+
+            return NsgaSearcher(sampled, spec.objective, search.nsga2 or Nsga2Settings(), search.seed)
+        case "nsga3":
+            from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
+
+            return NsgaSearcher(sampled, spec.objective, search.nsga3 or Nsga3Settings(), search.seed)
         case _:
             return RandomSearcher(sampled, search.seed)

@@ -39,8 +39,6 @@ class CmaEsSearcher(Searcher):
     It models numbers alone: **choices are drawn at random**, each value as likely as any other. Integers and steps are
     drawn as real numbers and rounded.
 
-    A value that a condition leaves out is told as it was drawn, so that it is neither rewarded nor punished.
-
     Known results move the start: to the best of them, or, of ten or more, to the distribution of the best tenth
     (Nomura et al., "Warm Starting CMA-ES", AAAI 2021).
 
@@ -73,8 +71,7 @@ class CmaEsSearcher(Searcher):
         """Takes in a finished trial; the last one of a generation moves the distribution."""
         if self._optimizer is None or tell.value is None or math.isnan(tell.value):
             return
-        params = self._drawn(self._optimizer, tell.number) | self._space.encode(tell.configuration)
-        solution = self._cube.to_cube(params), self._sign * tell.value
+        solution = self._cube.to_cube(self._space.encode(tell.configuration)), self._sign * tell.value
         generation = tell.attributes.get(GENERATION)
         if generation is None:
             self._take_known(self._optimizer, solution)
@@ -85,7 +82,8 @@ class CmaEsSearcher(Searcher):
     @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Draws a configuration from the present distribution."""
-        draw = Random(proposal_seed(self._seed, number, attempt))
+        seed = proposal_seed(self._seed, number, attempt, bits=32)
+        draw = Random(seed)
         params: dict[str, float] = {
             name: draw.randrange(len(distribution.choices))
             for name, distribution in self._space.distributions.items()
@@ -93,13 +91,9 @@ class CmaEsSearcher(Searcher):
         }
         if self._optimizer is None:
             return Proposed(self._space.decode(params))
-        params |= self._drawn(self._optimizer, number, attempt)
+        self._optimizer.reseed_rng(seed)
+        params |= self._cube.from_cube(self._optimizer.ask())
         return Proposed(self._space.decode(params), {GENERATION: str(self._optimizer.generation)})
-
-    def _drawn(self, optimizer: CMA, number: int, attempt: int = 0) -> dict[str, float]:
-        """What the present distribution proposes for a number."""
-        optimizer.reseed_rng(proposal_seed(self._seed, number, attempt, bits=32))
-        return self._cube.from_cube(optimizer.ask())
 
     def _move(self, optimizer: CMA) -> None:
         """Ends each generation that is complete.

@@ -17,7 +17,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage
-from optuna.study import StudyDirection
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
@@ -26,7 +26,7 @@ from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
 from podtune.tuning.searchers.space import OptunaSpace
 
 _STUDY = "experiment"
-DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
+_DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}
 
 
 class History:
@@ -44,10 +44,7 @@ class History:
         self._storage = _OverlaidStorage()
         self._groups = [tuple(space.distributions)]
         self._numbers: set[int] = set()
-        with _silenced():
-            self._study = optuna.create_study(
-                storage=self._storage, study_name=_STUDY, directions=[DIRECTIONS[each.mode] for each in criteria]
-            )
+        self._study = new_study(criteria, self._storage)
 
     def __contains__(self, number: int) -> bool:
         """Whether the proposal with this number has been told of."""
@@ -98,6 +95,18 @@ class History:
             if name not in params:
                 params[name] = sampler.sample_independent(study, trial, name, distribution)
         return self._space.decode(params)
+
+
+def new_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = None) -> Study:
+    """Makes an empty study.
+
+    Args:
+        criteria: What is optimised.
+        storage: Where it is; somewhere of its own, unless given.
+    """
+    directions = [_DIRECTIONS[criterion.mode] for criterion in criteria]
+    with _silenced():
+        return optuna.create_study(storage=storage or InMemoryStorage(), study_name=_STUDY, directions=directions)
 
 
 def values_of(tell: Tell, criteria: int) -> list[float] | None:
