@@ -7,17 +7,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from podtune.api.compatibility import check_combination
+from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import Condition
-from podtune.api.dependencies import Dependencies
+from podtune.api.configuration import ConfigurationRules
 from podtune.api.expression import ExpressionText
 from podtune.api.gpus import requested_gpus
+from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
+from podtune.api.population import check_population
 from podtune.api.scheduler import FifoSettings, Scheduler
 from podtune.api.search import Search
+from podtune.api.search_checks import check_search
 from podtune.api.search_space import MAX_TEXT, Parameter
 from podtune.api.stop import Stop
 
@@ -239,7 +242,10 @@ class ExperimentSpec(ApiModel):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
-        Dependencies(self.parameters).constraints(self.constraints)
+        rules = ConfigurationRules(self.parameters, self.constraints)
+        check_search(self.search, rules, self.objective, scheduler_name(self.scheduler), self.stop)
+        if self.search.algorithm == "bruteForce":
+            check_finite(self.parameters)
         check_combination(self.objective, self.search, self.scheduler)
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
@@ -250,6 +256,8 @@ class ExperimentSpec(ApiModel):
                 "checkpoints.store",
                 f"is missing, and scheduler {needs_store} resumes trials from checkpoints; give a store, or use asha",
             )
+        if self.scheduler.population is not None:
+            check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus
         if budget and not requested_gpus(self.trial_template.spec):
             raise FieldError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
+from podtune.api.model import FieldError
 from podtune.api.search_space import (
     ChoiceDomain,
     FloatDomain,
@@ -47,6 +49,33 @@ def has_distinct_values(parameter: Parameter) -> bool:
             return step is not None
         case LogNormalDomain():
             return False
+
+
+def check_finite(parameters: Sequence[Parameter]) -> None:
+    """Refuses parameters of which nobody can list the values.
+
+    Raises:
+        FieldError: With the field, from the Experiment's spec on, and the remedy.
+    """
+    for place, parameter in enumerate(parameters):
+        problem = _infinity(parameter)
+        if problem:
+            raise FieldError(
+                f"parameters[{place}]", f"{parameter.name} has infinitely many values; {problem}, or use grid"
+            )
+
+
+def _infinity(parameter: Parameter) -> str:
+    """What to give a parameter so that its values can be listed; empty where they can be."""
+    match parameter.domain if parameter.is_sampled else None:
+        case FloatDomain(min=low, max=high, step=None) if low < high:
+            return "give it a step"
+        case NormalDomain(min=low, max=high, step=step) if None in (low, high, step):
+            return "give it min, max and step"
+        case LogNormalDomain():
+            return "use float with a step"
+        case _:
+            return ""
 
 
 def _listed(values: list[Scalar], value: Scalar) -> Scalar | None:

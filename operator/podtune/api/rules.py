@@ -25,7 +25,8 @@ from podtune.api.scheduler import (
     HyperbandSettings,
     Scheduler,
 )
-from podtune.api.search import Search
+from podtune.api.search import Search, TpeSettings
+from podtune.api.search_checks import REPEATABLE
 from podtune.api.search_settings import WITH_SETTINGS
 from podtune.api.search_space import KINDS, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Parameter
 from podtune.api.stop import (
@@ -288,8 +289,20 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".others",
         ),
     ),
+    TpeSettings: (
+        Rule(
+            rule="!has(self.group) || !self.group || !has(self.multivariate) || self.multivariate",
+            message="group true needs multivariate true; change one of the two",
+            field=".group",
+        ),
+    ),
     Search: (
         *map(_settings_of, WITH_SETTINGS),
+        Rule(
+            rule="self.algorithm != 'plugin' || has(self.plugin)",
+            message="plugin is missing, and algorithm plugin needs its name; add plugin: {name: …}",
+            field=".plugin",
+        ),
         Rule(
             rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
             message="maxTrials must be a multiple of repeats; change one of the two",
@@ -345,6 +358,25 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         _fixed_optional("constraints"),
         *_COMBINATIONS,
+        Rule(
+            rule=(
+                "!has(self.search.repeats) || self.search.repeats == 1 || "
+                f"!({_has_one_of(SCHEDULERS.keys() - REPEATABLE)})"
+            ),
+            message=f"search.repeats goes with the schedulers {', '.join(sorted(REPEATABLE))}; use one of them, or 1",
+            field=".search.repeats",
+        ),
+        Rule(
+            rule=(
+                "type(self.search.maxTrials) == int || (has(self.stop) && (has(self.stop.totalTime) || "
+                "(has(self.stop.experiment) && size(self.stop.experiment) > 0)))"
+            ),
+            message=(
+                "maxTrials is unlimited, and nothing in stop ends the experiment; give stop.totalTime or another "
+                "budget, or a number"
+            ),
+            field=".search.maxTrials",
+        ),
         _fixed_optional("scheduler"),
         _fixed("trialTemplate"),
         Rule(
@@ -379,6 +411,10 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
 """The rules of each model, checked wherever the model stands in a resource."""
 
 EXPERIMENT_RULES: tuple[Rule, ...] = (
+    Rule(
+        rule="!has(self.spec.search.warmStart) || self.spec.search.warmStart.experiment != self.metadata.name",
+        message="search.warmStart names this very experiment, which has no trials yet; name an earlier one",
+    ),
     Rule(
         rule=f"size(self.metadata.name) <= {MAX_NAME}",
         message=f"the name of an Experiment may have at most {MAX_NAME} characters; shorten metadata.name",

@@ -8,12 +8,20 @@ from pydantic import Field, model_validator
 
 from podtune.api.known import InitialConfiguration, WarmStart
 from podtune.api.model import ApiModel, FieldError, IntegerOrWord
-from podtune.api.search_settings import WITH_SETTINGS, CmaEsSettings, Nsga2Settings, Nsga3Settings
+from podtune.api.plugin import Plugin
+from podtune.api.search_settings import (
+    WITH_SETTINGS,
+    BruteForceSettings,
+    CmaEsSettings,
+    Nsga2Settings,
+    Nsga3Settings,
+    QmcSettings,
+)
 
 MAX_TRIALS = 100_000
 """The most trials that an Experiment can have, whatever its manifest says."""
 UNLIMITED = "unlimited"
-_DEAF = frozenset({"random", "grid"})
+_DEAF = frozenset({"random", "grid", "qmc", "bruteForce"})
 """Algorithms that learn nothing from results."""
 
 
@@ -41,12 +49,29 @@ class TpeSettings(ApiModel):
             "with several."
         ),
     )
+    group: bool | None = Field(
+        default=None,
+        description=(
+            "Whether parameters that depend on conditions are modelled jointly with those that they come with. If not, "
+            "each of them is modelled alone. True when it is left out, where parameters are modelled jointly at all."
+        ),
+    )
+    constant_liar: bool = Field(
+        default=True,
+        description="Whether trials under way count as bad ones, so that proposals made at the same time spread out.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.group and self.multivariate is False:
+            raise FieldError("group", "group true needs multivariate true; change one of the two")
+        return self
 
 
 class Search(ApiModel):
     """How configurations are proposed."""
 
-    algorithm: Literal["random", "grid", "tpe", "cmaes", "nsga2", "nsga3"] = Field(
+    algorithm: Literal["random", "grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "plugin"] = Field(
         default="tpe", description="The search algorithm."
     )
     max_trials: Annotated[int | Literal["unlimited"], IntegerOrWord(1, MAX_TRIALS, UNLIMITED)] = Field(
@@ -74,19 +99,27 @@ class Search(ApiModel):
     )
     warm_start: WarmStart | None = Field(default=None, description="An earlier experiment to learn from.")
     grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
+    qmc: QmcSettings | None = Field(default=None, description="Only with algorithm qmc.")
+    brute_force: BruteForceSettings | None = Field(default=None, description="Only with algorithm bruteForce.")
     tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
     cmaes: CmaEsSettings | None = Field(
         default=None, description="Only with algorithm cmaes, which models numbers alone: it draws choices at random."
     )
     nsga2: Nsga2Settings | None = Field(default=None, description="Only with algorithm nsga2.")
     nsga3: Nsga3Settings | None = Field(default=None, description="Only with algorithm nsga3.")
+    plugin: Plugin | None = Field(
+        default=None, description="Only with algorithm plugin: a searcher that is installed in the operator's image."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        fields = {field.alias or name: name for name, field in Search.model_fields.items()}
         for name in WITH_SETTINGS:
-            if getattr(self, name) is not None and self.algorithm != name:
+            if getattr(self, fields[name]) is not None and self.algorithm != name:
                 problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
                 raise FieldError(name, problem)
+        if self.algorithm == "plugin" and self.plugin is None:
+            raise FieldError("plugin", "is missing, and algorithm plugin needs its name; add plugin: {name: …}")
         self._check_repeats()
         return self
 

@@ -31,7 +31,7 @@ class QmcSettings(ApiModel):
     )
 
 
-WITH_SETTINGS = ("grid", "tpe", "cmaes", "nsga2", "nsga3")
+WITH_SETTINGS = ("grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "plugin")
 """Algorithms that have settings, in a field of their own name."""
 
 

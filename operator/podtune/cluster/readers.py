@@ -17,6 +17,7 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cluster.pods import ANNOTATION_CONTAINER
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, Trial, Waiting
+from podtune.tuning.admission import find_problem
 
 Object = Mapping[str, Any]
 Record = TypeVar("Record")
@@ -184,7 +185,9 @@ def _owner(body: Object, kind: str) -> Object:
 
 def _experiment_spec(body: Object, service_accounts: Collection[str]) -> tuple[ExperimentSpec | None, str]:
     try:
-        return parse_experiment(body, service_accounts), ""
+        spec = parse_experiment(body, service_accounts)
+        problem = find_problem(spec)
+        return (None if problem else spec), problem
     except InvalidSpec as error:
         return None, str(error)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

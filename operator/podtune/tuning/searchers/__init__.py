@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.search import GridSettings, TpeSettings
-from podtune.api.search_settings import CmaEsSettings, Nsga2Settings, Nsga3Settings
+from podtune.api.search_settings import BruteForceSettings, CmaEsSettings, Nsga2Settings, Nsga3Settings, QmcSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.drawing import DrawingSearcher
+from podtune.tuning.searchers.initial import InitialFirst
 from podtune.tuning.searchers.random import RandomSearcher, without_repetitions
 
 __all__ = ["make_searcher"]
@@ -22,12 +23,27 @@ def make_searcher(spec: ExperimentSpec) -> Searcher:
     Each is imported when it is asked for: Optuna alone takes most of a second, which a command line need not spend.
     """
     space = ActiveSpace(spec.parameters, spec.constraints)
+    searcher = _searcher(spec, space)
+    initial = spec.search.initial
+    return InitialFirst(searcher, space, initial, spec.objective) if initial else searcher
+
+
+def _searcher(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
+    """The searcher that the rest comes from, once the manifest's own configurations have been tried."""
     search = spec.search
     match search.algorithm:
         case "grid":
             from podtune.tuning.searchers.grid import GridSearcher  # noqa: PLC0415
 
             return GridSearcher(space, search.grid or GridSettings())
+        case "qmc":
+            from podtune.tuning.searchers.qmc import QmcSearcher  # noqa: PLC0415
+
+            return QmcSearcher(space, search.qmc or QmcSettings(), search.seed)
+        case "bruteForce":
+            from podtune.tuning.searchers.brute_force import BruteForceSearcher  # noqa: PLC0415
+
+            return BruteForceSearcher(space, search.brute_force or BruteForceSettings(), search.seed)
         case "random" if (searcher := without_repetitions(space, search.seed)) is not None:
             return searcher
         case _:
@@ -54,5 +70,10 @@ def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
             from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
 
             return NsgaSearcher(sampled, spec.objective, search.nsga3 or Nsga3Settings(), search.seed)
+        case "plugin":
+            from podtune.tuning.searchers.plugin import make_plugin_searcher  # noqa: PLC0415
+
+            assert search.plugin is not None  # the model holds this
+            return make_plugin_searcher(search.plugin, sampled, spec.objective, search.seed)
         case _:
             return RandomSearcher(sampled, search.seed)

@@ -61,6 +61,12 @@ class DrawingSearcher(Searcher):
         self.inner.tell(self._as_drawn(tell))
 
     @override
+    def skip(self, configuration: Configuration) -> None:
+        """Draws something else in a finite space."""
+        if self._tree is not None:
+            self._tried.add(self._space.key(configuration))
+
+    @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Draws until something can be used."""
         used = self._used(unfinished)

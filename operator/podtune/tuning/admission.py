@@ -1,0 +1,40 @@
+"""What is wrong with a spec that only the makers of searchers and schedulers can know."""
+
+from __future__ import annotations
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.tuning.plugins import PluginError
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.tree import TooEntangled
+
+
+def find_problem(spec: ExperimentSpec) -> str:
+    """Says why a spec can never work here; empty where it can.
+
+    Args:
+        spec: A spec that is right by itself: plugins may be missing in this image, or refuse their settings, and
+            conditions may be too entangled to enumerate.
+    """
+    algorithm, plugin = spec.search.algorithm, spec.scheduler.plugin
+    if algorithm in _ENUMERATING or spec.search.plugin is not None:
+        try:
+            make_searcher(spec)
+        except TooEntangled as error:
+            return f"spec.search.algorithm: {algorithm} can't enumerate this space: {error}, or use random"
+        except PluginError as error:
+            return f"spec.search.plugin: {error}"
+    if plugin is not None:
+        try:
+            scheduler = make_scheduler(spec)
+        except PluginError as error:
+            return f"spec.scheduler.plugin: {error}"
+        if scheduler.pauses and spec.checkpoints.store is None:
+            return (
+                f"spec.checkpoints.store: is missing, and scheduler plugin {plugin.name!r} resumes trials from "
+                "checkpoints; give a store"
+            )
+    return ""
+
+
+_ENUMERATING = frozenset({"grid", "bruteForce"})

@@ -1,0 +1,50 @@
+"""Searchers and schedulers of other packages, found by their entry points.
+
+A package offers them in its own pyproject.toml:
+
+    [project.entry-points."podtune.searchers"]
+    hill-climbing = "my_package:make"
+
+What is named there is called with keyword arguments: a searcher's maker with `parameters`, `objective`, `settings` and
+`seed`, a scheduler's with `objective`, `settings` and `seed`. Settings that it can't work with it answers by a
+ValueError that says which, and what to write instead.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from podtune.api.plugin import Plugin
+
+
+class PluginError(ValueError):
+    """A plugin can't be used; the text names it, and what to do."""
+
+
+def make_plugin(group: str, plugin: Plugin, **arguments: Any) -> object:
+    """Makes what another package offers.
+
+    Args:
+        group: The group of entry points, such as podtune.searchers.
+        plugin: Which of them, with its settings.
+        arguments: What it is made with besides.
+
+    Raises:
+        PluginError: It is not installed, or can't be made.
+    """
+    installed = {entry.name: entry for entry in entry_points(group=group)}
+    entry = installed.get(plugin.name)
+    if entry is None:
+        there = f"there is {', '.join(sorted(installed))}" if installed else "there is none"
+        raise PluginError(
+            f"{plugin.name!r} is not installed in the operator's image ({there}); install a package that has it as an "
+            f"entry point of {group}, or correct the name"
+        )
+    try:
+        return entry.load()(settings=dict(plugin.settings), **arguments)
+    except ValueError as error:
+        raise PluginError(f"{plugin.name!r} refuses its settings: {error}") from error
+    except Exception as error:  # what somebody else's code does can fail in any way
+        problem = f"{type(error).__name__}: {error}"
+        raise PluginError(f"{plugin.name!r} ({entry.value}) can't be made ({problem}); tell its author") from error
