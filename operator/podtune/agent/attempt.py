@@ -5,6 +5,7 @@ Pure: no files, no network, no clock. The threads around it hold one lock while 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
@@ -13,6 +14,7 @@ from podtune.agent.result_line import ResultLine
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
+    LedgerEntry,
     Phase,
     Reply,
     Report,
@@ -25,6 +27,8 @@ from podtune.trial.layout import ITERATION
 
 HEARTBEAT = 10.0
 """Seconds between reports when there is nothing to say: so that decisions arrive."""
+MAX_LEDGER = 10_000
+"""Decisions that are held; a trial has a few dozen."""
 REMINDER = 1.0
 """Seconds until something is said again that a reply has left unacknowledged, or until news of durability is needed."""
 
@@ -43,6 +47,7 @@ class Attempt:
         complete: Whether every result was read.
         kept: The checkpoints that must stay in the bucket, by the latest reply; None when it is not known.
         wants: The program's instructions, as they stand in the control file.
+        ledger: The decisions on the trial that the operator has told of, oldest first; the latest `MAX_LEDGER`.
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
@@ -53,6 +58,8 @@ class Attempt:
         self._sent_seq = 0
         self._unsaid = True  # the first report says that the agent is there
         self._awaits_reply = False
+        self._asks = False
+        self._matters = False
         self._replied_at = float("-inf")
         self.outbox = Outbox()
         self.checkpoints = CheckpointQueue()
@@ -64,6 +71,7 @@ class Attempt:
         self.complete = True
         self.kept: tuple[str, ...] | None = None
         self.wants: Mapping[str, bool] = {"shouldCheckpoint": False, "shouldStop": False}
+        self.ledger: deque[LedgerEntry] = deque(maxlen=MAX_LEDGER)
 
     def set_restored(self, restored: Restored, iteration: int) -> None:
         """Learns what the attempt started from; iterations are counted on from there."""
@@ -103,14 +111,19 @@ class Attempt:
         self._unsaid = True
 
     def start_draining(self) -> None:
-        """The program has ended. Where nothing is left to deliver, nobody has to hear of it but the final commit."""
+        """The program has ended. Where nothing is left to deliver, nobody has to hear of it but the final commit.
+
+        Where there is a store, the operator is asked once more for the decisions on the trial, such as the one that has
+        ended the attempt.
+        """
         self.phase = "Draining"
+        self._asks = self._has_store
         if not (self.outbox.is_acked and self.checkpoints.is_stored):
             self._unsaid = True
 
     def next_report_at(self) -> float:
         """When the next report is due, by the clock that `take_reply` is given."""
-        if self._unsaid or self._sent_seq < self.outbox.last_seq:
+        if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq:
             return float("-inf")
         waits = not self.outbox.is_acked or self.outbox.is_full or bool(self.checkpoints.commits)
         return self._replied_at + (REMINDER if waits else HEARTBEAT)
@@ -119,7 +132,9 @@ class Attempt:
         """What is to be said now."""
         results = self.outbox.next_batch()
         self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
+        self._matters = self._unsaid or bool(results)
         self._unsaid = False
+        self._asks = False
         self._awaits_reply = True
         return Report(
             attempt=self._id,
@@ -128,6 +143,7 @@ class Attempt:
             checkpoints=self.checkpoints.to_report(),
             restored=self.restored,
             store_problem=self.store_problem,
+            ledger=self._last_decision,
         )
 
     def take_reply(self, reply: Reply, now: float) -> None:
@@ -139,14 +155,16 @@ class Attempt:
             self._sent_seq = self.outbox.acked_seq  # go on at once; where nothing moved, the reminder is soon enough
         self.checkpoints.acknowledge(reply.acked_checkpoints)
         self.kept = reply.kept
+        known = self._last_decision
+        self.ledger.extend(entry for entry in reply.ledger if entry.number > known)
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
         self._replied_at = now
 
     def lost_report(self) -> None:
-        """No answer came to the last report: everything in it is to be said again."""
+        """No answer came to the last report: everything in it is to be said again, if there was anything."""
         self._awaits_reply = False
         self._sent_seq = self.outbox.acked_seq
-        self._unsaid = True
+        self._unsaid = self._unsaid or self._matters or self.phase == "Training"
 
     @property
     def is_delivered(self) -> bool:
@@ -154,7 +172,17 @@ class Attempt:
 
         Commits need not be acknowledged: those that are not stand in the final commit.
         """
-        return self.fenced or (self.outbox.is_acked and not self._unsaid and not self._awaits_reply)
+        awaits = self._awaits_reply and self._matters
+        return self.fenced or (self.outbox.is_acked and not self._unsaid and not awaits)
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether the operator has answered, or could not, since the last time that it was asked for decisions."""
+        return self.fenced or not (self._asks or self._awaits_reply)
+
+    @property
+    def _last_decision(self) -> int:
+        return self.ledger[-1].number if self.ledger else 0
 
     def final_commit(self) -> FinalCommit:
         """The agent's last word, as of now."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from podtune.protocol.messages import UNACKED_PREFIX, FinalCommit, Result, result_json
+from podtune.protocol.messages import MAX_MESSAGE, UNACKED_PREFIX, FinalCommit, Result, result_json
 
 
 class TerminationLog:
@@ -34,6 +34,15 @@ class TerminationLog:
             os.pwrite(file, text.encode("ascii"), 0)
         finally:
             os.close(file)
+
+
+def write_reason(path: Path, reason: str) -> None:
+    """Has the kubelet put the reason of a failure into the pod's status.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    path.write_text(reason[:MAX_MESSAGE], encoding="utf-8")
 
 
 def print_results(results: Iterable[Result], stream: TextIO) -> int:

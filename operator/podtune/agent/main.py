@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from random import Random
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore import restore
+from podtune.agent.last_words import write_reason
+from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 
@@ -44,10 +45,21 @@ def run_restore(settings: Settings, log: EventLog) -> int:
     """The init container."""
     try:
         restore(settings, log, Random())
+    except NothingRestored as error:
+        log.error("restore failed", message=str(error))
+        _tell_reason(settings, log, str(error))
+        return 1
     except (SettingsError, OSError) as error:
         log.error("restore failed", message=str(error))
         return 1
     return 0
+
+
+def _tell_reason(settings: Settings, log: EventLog, reason: str) -> None:
+    try:
+        write_reason(settings.termination_log, reason)
+    except OSError as error:
+        log.error("the reason can't be told to the kubelet", message=str(error))
 
 
 def run_sidecar(settings: Settings, log: EventLog) -> int:

@@ -25,6 +25,10 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 15.0
 
 
+class NothingRestored(Exception):
+    """The attempt must go on from a checkpoint, and none of those it was given can be restored."""
+
+
 def restore(
     settings: Settings,
     log: EventLog,
@@ -34,7 +38,8 @@ def restore(
 ) -> RestoreInfo:
     """Restores the first checkpoint that is whole, or none, and leaves word of it.
 
-    A restore that fails never fails the trial: it starts afresh then, and says why.
+    A restore that fails never fails the trial: it starts afresh then, and says why. Only one that is to go on from
+    another trial's checkpoint, with the parameters that belong to it, fails instead.
 
     Args:
         settings: The attempt, and what to restore from.
@@ -44,6 +49,7 @@ def restore(
         sleep: Waits.
 
     Raises:
+        NothingRestored: It can't be restored, and the attempt must not start afresh.
         SettingsError: The list of checkpoints is wrong.
         OSError: The shared directory can't be written to.
     """
@@ -62,6 +68,8 @@ def restore(
             sleep=sleep,
         )
         outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
+    if outcome.candidate is None and settings.restore_or_fail:
+        raise NothingRestored(outcome.message or "there is nothing to restore from")
     info = _info(outcome)
     info.write(settings.directory / layout.RESTORE_INFO)
     say = log.warning if info.message else log.info

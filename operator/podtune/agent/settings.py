@@ -34,6 +34,7 @@ class Settings:
         objective: Name of the objective's metric.
         store: Where the trial's checkpoints go; None where there is no store.
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
+        restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         stdout_pattern: How results look on standard output; None where they are not read from there.
         drain_seconds: How long the end may take.
         termination_log: Where the final commit goes.
@@ -49,6 +50,7 @@ class Settings:
     objective: str
     store: TrialAddress | None
     restore_from: str
+    restore_or_fail: bool
     stdout_pattern: re.Pattern[str] | None
     drain_seconds: float
     termination_log: Path
@@ -73,6 +75,7 @@ class Settings:
             objective=_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
             restore_from=environ.get(env.RESTORE_FROM, ""),
+            restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             stdout_pattern=_pattern(environ),
             drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -24,6 +26,8 @@ from podtune.trial import layout
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 15.0
+LAST_WORD = 1.0
+"""Seconds that the operator's answer to the last report is waited for."""
 PERMANENT_WAIT = 30.0
 """Seconds until a store is tried again that somebody has to mend first."""
 
@@ -102,6 +106,7 @@ class Uploader(threading.Thread):
                 self._collect_garbage()
         if not self._attempt.fenced:
             self._upload_history()
+            self._upload_ledger()
         with self._changed:
             self.is_finished = True
             self._changed.notify_all()
@@ -213,6 +218,15 @@ class Uploader(threading.Thread):
 
         if self._attempt.outbox.last_seq:
             self._try(upload, "store the results' history")
+
+    def _upload_ledger(self) -> None:
+        """Stores the decisions on the trial, the operator's last word included if it comes soon."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._attempt.is_informed, LAST_WORD)
+            lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self._attempt.ledger]
+        if lines:
+            data = "".join(lines).encode()
+            self._try(lambda: self._store.put_bytes(self._address.ledger(self._attempt_id), data), "store the ledger")
 
     def _try(self, action: Callable[[], _T], doing: str) -> _T | None:
         """Does once what can be done without: that it has failed is told, but no reason to call the store unusable."""

@@ -86,7 +86,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         container["env"] = [*environment, *(container.get("env") or ())]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
     if action.limits:
-        _give(next(c for c in spec["containers"] if c["name"] == trial_container(template.spec)), action.limits)
+        _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
     drain = _drain_seconds(spec["terminationGracePeriodSeconds"])
     spec["initContainers"] = [*_agent_containers(experiment, action, agent, drain), *own_containers]
     return {

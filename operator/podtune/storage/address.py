@@ -10,6 +10,7 @@ from podtune.storage.errors import StoreSettingsError
 MANIFEST = "manifest.json"
 DATA = "data"
 HISTORY = "results.jsonl"
+LEDGER = "ledger.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,10 @@ class TrialAddress:
     def history(self, attempt: str) -> str:
         """The key of an attempt's results."""
         return f"{self.prefix}{attempt_folder(attempt)}/{HISTORY}"
+
+    def ledger(self, attempt: str) -> str:
+        """The key of the decisions on the trial that an attempt has heard of."""
+        return f"{self.prefix}{attempt_folder(attempt)}/{LEDGER}"
 
 
 @dataclass(frozen=True, slots=True)
