@@ -138,14 +138,14 @@ def _metrics(module: ModuleType) -> Iterator[str]:
     for metric in vars(module).values():
         if isinstance(metric, MetricWrapperBase):
             family = next(iter(metric.describe()))
-            name = f"{family.name}_total" if family.type == "counter" else family.name
-            yield _metric(name, family.type, metric._labelnames, family.documentation)
+            yield _metric(family.name, family.type, metric._labelnames, family.documentation)
     for family in module.TrialsCollector(_NoExperiments()).collect():
         yield _metric(family.name, family.type, family._labelnames, family.documentation)
 
 
 def _metric(name: str, kind: str, labels: tuple[str, ...], meaning: str) -> str:
-    return f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in labels)} | {_cell(meaning)} |"
+    shown = f"{name}_total" if kind == "counter" else name
+    return f"| `{shown}` | {kind} | {', '.join(f'`{label}`' for label in labels)} | {_cell(meaning)} |"
 
 
 class _NoExperiments:

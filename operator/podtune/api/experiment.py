@@ -301,6 +301,13 @@ class Asked(StatusModel):
     )
 
 
+class ExperimentUsage(StatusModel):
+    """What all trials have used, when the status was last written."""
+
+    pod_hours: float = Field(ge=0, description="How long pods were on nodes, added up.")
+    gpu_hours: float = Field(ge=0, description="The same for each GPU that they held.")
+
+
 class ExperimentStatus(StatusModel):
     """What the operator has seen and done. Its size does not depend on the number of trials."""
 
@@ -309,6 +316,10 @@ class ExperimentStatus(StatusModel):
     message: str = Field(default="", max_length=1024, description="The state in a sentence.")
     trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
     best: BestTrial | None = Field(default=None, description="The best result so far.")
+    usage: ExperimentUsage | None = Field(default=None, description="What all trials have used, as budgets count it.")
+    missing_metrics: int = Field(
+        default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."
+    )
     asked: Asked | None = Field(
         default=None,
         description="The proposals that were last asked for: a restarted operator asks the same again.",

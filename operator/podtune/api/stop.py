@@ -19,8 +19,8 @@ MAX_WINDOW = 50
 Thresholds = dict[MetricName, float]
 
 
-class Criterion(ApiModel):
-    """One reason for an end: an object with exactly one field."""
+class OneOf(ApiModel):
+    """One reason for an end: an object of which exactly one field is given."""
 
     time: Duration | None = None
 
@@ -69,13 +69,13 @@ class TrialPlateau(ApiModel):
     threshold: float | None = Field(
         default=None,
         description=(
-            "A plateau counts only where the last value has reached this: at least this, or, for the objective's own "
+            "A plateau counts only where the last value has reached this: at least this, or, for an objective's "
             "metric with mode min, at most this."
         ),
     )
 
 
-class TrialCriterion(Criterion):
+class TrialCriterion(OneOf):
     """One reason to stop a trial: exactly one field."""
 
     iterations: int | None = Field(
@@ -93,8 +93,8 @@ class TrialCriterion(Criterion):
         min_length=1,
         max_length=MAX_RULES,
         description=(
-            "One of these metrics has reached its value: at least the value, or, for the objective's own metric with "
-            "mode min, at most the value."
+            "One of these metrics has reached its value: at least the value, or, for an objective's metric with mode "
+            "min, at most the value."
         ),
     )
     plateau: TrialPlateau | None = Field(default=None, description="A metric does not change any more.")
@@ -175,7 +175,7 @@ class CostBudget(ApiModel):
         return self
 
 
-class ExperimentCriterion(Criterion):
+class ExperimentCriterion(OneOf):
     """One reason to end an experiment: exactly one field."""
 
     time: Duration | None = Field(
@@ -240,8 +240,8 @@ class Stop(ApiModel):
         default_factory=dict,
         max_length=MAX_RULES,
         description=(
-            "A trial is stopped when one of these metrics reaches its value: at least the value, or, for the "
-            "objective's own metric with mode min, at most the value."
+            "A trial is stopped when one of these metrics reaches its value: at least the value, or, for an "
+            "objective's metric with mode min, at most the value."
         ),
     )
     total_time: Duration | None = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from podtune.controllers.store import Store
@@ -33,9 +33,16 @@ class TrialsCollector(Collector):
         trials = GaugeMetricFamily(
             "podtune_trials", "Trials by experiment and state.", labels=["namespace", "experiment", "state"]
         )
+        passed_over = CounterMetricFamily(
+            "podtune_results_passed_over",
+            "Results that lacked a metric where objective.missing is lenient, by experiment.",
+            labels=["namespace", "experiment"],
+        )
         for entry in self._store.entries():
             experiment = entry.experiment
             counts = experiment.status.trials
             for state in ("pending", "running", "paused", "terminated", "error"):
                 trials.add_metric([experiment.namespace, experiment.name, state], getattr(counts, state))
+            passed_over.add_metric([experiment.namespace, experiment.name], experiment.status.missing_metrics)
         yield trials
+        yield passed_over

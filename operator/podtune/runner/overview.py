@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus
+from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.runner import checkpoints, experiment_status, parameters, results
 from podtune.runner.actions import WriteExperimentStatus
@@ -49,10 +49,11 @@ class Overview:
         self._start = parse_rfc3339(experiment.status.start_time)
         self._missing: dict[str, int] = {}
         self._missing_metrics = 0
+        self._end_to_act_on = _decided_end(experiment)
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
         self.usage = Totals()
-        self.ended = _decided_end(experiment)
+        self.ended = self._end_to_act_on
 
     def experiment_seen(self, experiment: Experiment, *, changed: bool) -> None:
         """Takes in a version of the Experiment.
@@ -62,8 +63,9 @@ class Overview:
             changed: Whether its spec is another one: an end that it has not come to yet has to be found again.
         """
         self._experiment = experiment
+        self._end_to_act_on = _decided_end(experiment)
         if changed:
-            self.ended = _decided_end(experiment)
+            self.ended = self._end_to_act_on
 
     def start(self, now: float) -> float:
         """When the experiment started: now, if it had not before."""
@@ -74,6 +76,7 @@ class Overview:
     def settle(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         self._count(trial)
+        self._count_missing(trial)
         self.usage.settle(trial.name, trial.status, trial.pod, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
@@ -105,7 +108,7 @@ class Overview:
     @property
     def end_to_act_on(self) -> Ended | None:
         """Why the experiment ends, once that stands in its status."""
-        return self.ended if _decided_end(self._experiment) is not None else None
+        return self._end_to_act_on if self.ended is not None else None
 
     @property
     def leader(self) -> Leader | None:
@@ -145,7 +148,15 @@ class Overview:
             hindrance=hindrance,
             generation=self._experiment.generation,
             now=rfc3339(now),
-        ).model_copy(update={"start_time": rfc3339(self.start(now)), "asked": asked or before.asked})
+        ).model_copy(
+            update={
+                "start_time": rfc3339(self.start(now)),
+                "asked": asked or before.asked,
+                "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
+            }
+        )
+        if status != before and not recorded:
+            status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before or self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
             self._next_look = now + debounce
 
@@ -162,12 +173,24 @@ class Overview:
         self.by_state[state] += 1
         self._stopped_early += early
 
+    def _count_missing(self, trial: TrialMachine) -> None:
+        missing = trial.status.missing_metrics
+        if missing:
+            self._missing_metrics += missing - self._missing.get(trial.name, 0)
+            self._missing[trial.name] = missing
+
     def _is_best(self, value: float, trial: TrialMachine) -> bool:
         """Whether a value is the best so far; among equals the trial with the lowest index wins, whoever was first."""
         if self._best is None:
             return self._objective.is_better(value, None)
         best, holder = self._best
         return self._objective.is_better(value, best) or (value == best and trial.index < holder.index)
+
+    def _used(self, now: float) -> ExperimentUsage | None:
+        used = self.usage.at(now)
+        if not used.pod_seconds:
+            return None
+        return ExperimentUsage(pod_hours=_hours(used.pod_seconds), gpu_hours=_hours(used.gpu_seconds))
 
     def _best_trial(self) -> BestTrial | None:
         if self._best is None:
@@ -180,6 +203,10 @@ class Overview:
             parameters=parameters.of_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",
         )
+
+
+def _hours(seconds: float) -> float:
+    return round(max(0.0, seconds) / 3600, 4)
 
 
 def _recorded_end(status: ExperimentStatus) -> Ended | None:

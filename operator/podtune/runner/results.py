@@ -66,8 +66,11 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
 
 def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -> bool:
     """Whether a result is not to stand for the trial: it lacks what an earlier one has, and that is no mistake."""
-    lacks = number(result.metrics, objective.metric) is None
-    return lacks and objective.missing == "lenient" and objective.metric in status.last_result
+    if objective.missing == "strict":
+        return False
+    wanted = [criterion.metric for criterion in objective.criteria]
+    lacks = any(number(result.metrics, metric) is None for metric in wanted)
+    return lacks and all(metric in status.last_result for metric in wanted)
 
 
 def metrics_of(shown: Mapping[str, str]) -> dict[str, Value]:

@@ -23,7 +23,7 @@ from podtune.tuning.stoppers.plateau import ExperimentStandsStill, Leaders, Tria
 from podtune.tuning.stoppers.time import TotalTime, TrainingTime
 from podtune.tuning.stoppers.trial import TrialRule, TrialStopper
 
-CriterionT = TypeVar("CriterionT", bound=stop.Criterion)
+CriterionT = TypeVar("CriterionT", bound=stop.OneOf)
 _REASONS = {
     "time": ExperimentReason.TIME_LIMIT,
     "target": ExperimentReason.TARGET_REACHED,

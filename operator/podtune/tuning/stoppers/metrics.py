@@ -15,8 +15,8 @@ from podtune.tuning.stoppers.base import Criterion, Finding, TrialProgress
 class MetricThresholds(Criterion[TrialProgress]):
     """Holds as soon as one of several metrics of the last result has reached its value.
 
-    Reached means at least the value, as in Ray's `stop={…}`; unlike there, for the objective's own metric with mode
-    min, at most. NaN reaches nothing.
+    Reached means at least the value, as in Ray's `stop={…}`; unlike there, for an objective's metric with mode min, at
+    most. NaN reaches nothing.
     """
 
     def __init__(self, thresholds: Mapping[str, float], objective: Objective) -> None:
@@ -77,4 +77,4 @@ def side(objective: Objective, metric: str) -> str:
 
 
 def _falls(objective: Objective, metric: str) -> bool:
-    return objective.mode == "min" and metric == objective.metric
+    return any(criterion.metric == metric and criterion.mode == "min" for criterion in objective.criteria)
