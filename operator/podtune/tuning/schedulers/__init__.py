@@ -6,7 +6,9 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.fifo import Fifo
+from podtune.tuning.schedulers.hyperband import Hyperband
 from podtune.tuning.schedulers.median import Median
 from podtune.tuning.schedulers.plugin import make_plugin_scheduler
 
@@ -19,6 +21,10 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
         return Asha(spec.scheduler.asha, spec.objective, spec.search.seed)
     if spec.scheduler.asha_promotion is not None:
         return AshaPromotion(spec.scheduler.asha_promotion, spec.objective, spec.search.seed)
+    if spec.scheduler.hyperband is not None:
+        return Hyperband(spec.scheduler.hyperband, spec.objective)
+    if spec.scheduler.bohb is not None:
+        return Bohb(spec.scheduler.bohb, spec.objective)
     if spec.scheduler.median is not None:
         return Median(spec.scheduler.median, spec.objective)
     if spec.scheduler.plugin is not None:

@@ -288,8 +288,8 @@ class AshaPromotion(Scheduler):
         return Start(
             promotion.trial,
             message=(
-                f"promoted from rung {rung.milestone} to {target}: {self._metric} {readable(value, cutoff)} is the best "
-                f"of {promotion.paused} paused there and not {'below' if self._mode == 'max' else 'above'} the "
+                f"promoted from rung {rung.milestone} to {target}: {self._metric} {readable(value, cutoff)} is the "
+                f"best of {promotion.paused} paused there and not {'below' if self._mode == 'max' else 'above'} the "
                 f"cutoff {readable(cutoff, value)} (top {rung.share:.3g} of {promotion.arrived})"
             ),
             because={

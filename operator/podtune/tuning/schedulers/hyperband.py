@@ -1,0 +1,433 @@
+"""HyperBand: synchronous successive halving in brackets.
+
+Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", JMLR 2018,
+https://arxiv.org/abs/1603.06560, as Ray Tune 2.60 implements it in `HyperBandScheduler`; the decisions are the same
+ones. Where that differs from the paper:
+
+- maxTime bounds the time of a trial, not the time that its last run takes: a trial that is promoted goes on from its
+  checkpoint, and the milestones of a bracket are the sums.
+- The smallest brackets, whose few trials run longest, are filled first; a bracket begins when the one before is full.
+- Brackets whose first milestone would be below 1 are left out.
+- Also trials at the last milestone are paused, until all of their bracket are there; then all are stopped.
+- Of trials with equal values the one that was made last is the better.
+- A trial that ends early or fails for good makes room for a new one while its bracket is being filled in the first
+  round; later its bracket goes on without it.
+
+Where this differs from Ray:
+
+- Ray keeps a trial queued ahead of need, so that a bracket is full when its last trial comes in. Here trials are made
+  when there is a place for them, and a bracket waits until it is full, or the search is over.
+- Where a trial ends early after the first round, or all of a round are beyond the next milestone already, Ray's bracket
+  waits for a result that may never come. Here it goes on when nobody is left to wait for.
+- A trial that is retried keeps its place; Ray moves it to the bracket that is being filled.
+- NaN ranks last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.scheduler import HyperbandSettings
+from podtune.tuning.numbers import readable
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    Action,
+    Dismissal,
+    Metrics,
+    Record,
+    Scheduler,
+    Start,
+    Verdict,
+    required_number,
+)
+from podtune.tuning.schedulers.cohorts import Arrival, Cohort, Fate, Line, Round, Seat
+from podtune.tuning.schedulers.records import Reading
+from podtune.tuning.searchers.base import Configuration
+
+Place = tuple[int, int]
+"""Which bracket: its band, and its position in that."""
+MAX_BANDS = 10**6
+_ACTIONS = {
+    Fate.WAITS: Action.PAUSE,
+    Fate.GOES_ON: Action.CONTINUE,
+    Fate.IS_AHEAD: Action.PAUSE,
+    Fate.LOSES: Action.STOP,
+    Fate.FINISHES: Action.STOP,
+}
+
+
+class Hyperband(Scheduler):
+    """Pauses trials at milestones until all of their bracket have come in; then the best go on together.
+
+    Its record is the trial's values at the milestones, {"rungs": {"9": "0.71", "27": "0.902"}}, its bracket and how far
+    that was, {"bracket": {"band": "0", "s": "2", "round": "1", "time": "27"}}, and the last of those that went on to
+    that round, {"line": {"value": "0.7", "trial": "3", "cohort": "9"}}.
+    """
+
+    key: ClassVar[str] = "hyperband"
+    """The scheduler's name in a manifest."""
+
+    def __init__(self, settings: HyperbandSettings, objective: Objective) -> None:
+        """Makes a scheduler that has seen nothing.
+
+        Args:
+            settings: Rounds and the time attribute.
+            objective: The metric to compare by.
+        """
+        self._settings = settings
+        self._metric = objective.metric
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._brackets: dict[Place, Cohort] = {}
+        self._busy: dict[Place, Cohort] = {}
+        """The brackets that hold or may get trials that have neither ended nor been dismissed."""
+        self._place_of: dict[int, Place] = {}
+        self._unplaced: list[int] = []
+        self._search_over = False
+        self._restoring = False
+
+    @property
+    @override
+    def time_attribute(self) -> str:
+        """The manifest's `timeAttribute`."""
+        return self._settings.time_attribute
+
+    @override
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
+        """Puts the trial into the bracket that is being filled, or into a new one."""
+        self._unplaced.append(trial)
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+        """Pauses the trial when it has reached its milestone; if it is the last one, halves its bracket.
+
+        Raises:
+            MetricMissing: The result lacks the time attribute or the objective's metric.
+        """
+        time = required_number(metrics, self.time_attribute, f"scheduler.{self.key}.timeAttribute")
+        value = required_number(metrics, self._metric)
+        self._settle()
+        bracket = self._bracket(trial)
+        if bracket.seats[trial].ended:
+            return CONTINUE
+        if not bracket.may_run(trial):
+            return self._still_paused(bracket, trial)
+        if math.isfinite(time):
+            bracket.advance(trial, time)
+        if not bracket.reaches(trial, time):
+            return CONTINUE
+        return self._verdict(bracket, bracket.come_in(trial, time, self._sign * value), time, value)
+
+    @override
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        """Has the trial leave its bracket, which may go on without it."""
+        self._settle()
+        bracket = self._bracket(trial)
+        ended = bracket.seats[trial].ended
+        bracket.end(trial)
+        return not ended
+
+    @override
+    def on_trial_error(self, trial: int) -> None:
+        """Does nothing: a retry keeps its place, and its bracket waits for it."""
+
+    @override
+    def on_trial_remove(self, trial: int) -> None:
+        """Has the trial leave its bracket, which may go on without it."""
+        if self._restoring and trial in self._place_of:
+            self._bracket(trial).seats[trial].ended = True
+            return
+        self._settle()
+        self._bracket(trial).end(trial)
+
+    @override
+    def on_search_over(self) -> None:
+        """Has the last bracket go on, full or not."""
+        self._search_over = True
+        if not self._restoring:
+            self._settle()
+            self._close_all_but_last()
+
+    @override
+    def forget(self, trial: int) -> None:
+        """Makes the trial's bracket anew of what is recorded of the others."""
+        if trial in self._unplaced:
+            self._unplaced.remove(trial)
+        place = self._place_of.pop(trial, None)
+        if place is None:
+            return
+        bracket = self._brackets[place]
+        del bracket.seats[trial]
+        if not bracket.seats:
+            del self._brackets[place]
+            self._busy.pop(place, None)
+        if not self._restoring:
+            bracket.rebuild()
+            self._close_all_but_last()
+
+    @override
+    def choose(self, waiting: Sequence[int]) -> Start | None:
+        """Picks, in the first band that has one, a trial of the bracket that is least far, the first made of these."""
+        self._settle()
+        startable = [trial for trial in waiting if self._bracket(trial).may_run(trial)]
+        if not startable:
+            return None
+        ranks = {place: self._rank(place) for place in {self._place_of[trial] for trial in startable}}
+        return self._start(min(startable, key=lambda trial: (ranks[self._place_of[trial]], trial)))
+
+    @override
+    def dismissed(self) -> Sequence[Dismissal]:
+        """Those that were not among the best of their bracket, and all at the last milestone."""
+        self._settle()
+        for place in [place for place, bracket in self._busy.items() if bracket.is_done]:
+            del self._busy[place]
+        return [
+            self._dismissal(bracket, trial, round_)
+            for _, bracket in sorted(self._busy.items())
+            for trial, round_ in sorted(bracket.lost.items())
+        ]
+
+    @override
+    def rungs_passed(self, trial: int) -> int:
+        """How many halvings of its bracket the trial has outlasted."""
+        self._settle()
+        bracket = self._bracket(trial)
+        return bracket.round if bracket.is_live(trial) else max(0, len(bracket.seats[trial].rewards) - 1)
+
+    @override
+    def on_progress(self, trial: int, time: float) -> None:
+        """Counts it as done: of brackets in the same band, the one that is least far comes first."""
+        if trial in self._place_of and self._bracket(trial).seats[trial].time < time:
+            self._bracket(trial).advance(trial, time)
+
+    @override
+    def record(self, trial: int) -> Record:
+        """The trial's values and its place, written so that reading them gives the same floats."""
+        if trial not in self._place_of:
+            self._settle()
+        (band, _), bracket = self._place_of[trial], self._bracket(trial)
+        seat = bracket.seats[trial]
+        record = {"bracket": {"band": str(band), "s": str(len(bracket.rounds) - 1), "round": str(seat.round)}}
+        if seat.rewards:
+            record["rungs"] = {
+                str(bracket.rounds[round_].milestone): repr(self._sign * reward)
+                for round_, reward in seat.rewards.items()
+            }
+        time = seat.time if seat.ended else seat.arrived
+        if time > 0:
+            record["bracket"]["time"] = str(int(time)) if time.is_integer() else repr(time)
+        if seat.ended:
+            record["bracket"]["ended"] = "true"
+        if seat.line is not None:
+            value = repr(self._sign * seat.line.reward)
+            record["line"] = {"value": value, "trial": str(seat.line.trial), "cohort": str(seat.line.cohort)}
+        return record
+
+    @override
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
+        """Takes in a trial's record after a restart.
+
+        Raises:
+            RecordError: A bracket or a milestone isn't one of this experiment's, or a value is not a number.
+        """
+        if not record:
+            self.on_trial_add(trial, configuration)
+            return
+        reading = Reading(trial, record)
+        place, bracket = self._read_place(reading)
+        seat = Seat(trial, round=reading.integer("bracket", "round", most=len(bracket.rounds)))
+        seat.rewards = self._read_rewards(bracket, reading)
+        if seat.rewards or "time" in reading.keys("bracket"):
+            time = reading.number("bracket", "time")
+            seat.arrived = time if seat.rewards else seat.arrived
+            seat.time = time if math.isfinite(time) else seat.time
+        seat.ended = "ended" in reading.keys("bracket")
+        if "line" in record:
+            seat.line = self._read_line(reading)
+        elif 0 < seat.round < len(bracket.rounds):
+            reading.refuse("line", "value", "and goes with a round above 0; remove the whole record")
+        bracket.seats[trial] = seat
+        self._brackets[place] = bracket
+        self._place_of[trial] = place
+        self._restoring = True
+
+    def _read_place(self, reading: Reading) -> tuple[Place, Cohort]:
+        band = reading.integer("bracket", "band", most=MAX_BANDS)
+        rungs = reading.integer("bracket", "s", most=self._settings.most_rungs)
+        position = next(position for position in range(self._settings.sizes) if self._rungs_of(position) == rungs)
+        return (band, position), self._brackets.get((band, position)) or self._make(position)
+
+    def _read_rewards(self, bracket: Cohort, reading: Reading) -> dict[int, float]:
+        rounds = {str(round_.milestone): number for number, round_ in enumerate(bracket.rounds)}
+        written = reading.keys("rungs")
+        for strange in written - rounds.keys():
+            known = ", ".join(rounds)
+            reading.refuse("rungs", strange, f"but the bracket's rungs are {known}; restore the scheduler's settings")
+        return {
+            number: self._sign * reading.number("rungs", milestone)
+            for milestone, number in rounds.items()
+            if milestone in written
+        }
+
+    def _read_line(self, reading: Reading) -> Line:
+        reward = self._sign * reading.number("line", "value")
+        return Line(reward, reading.integer("line", "trial"), reading.integer("line", "cohort"))
+
+    # Brackets
+
+    def _rungs_of(self, position: int) -> int:
+        """How many halvings the bracket at a position of a band has."""
+        return position
+
+    def _rank(self, place: Place) -> tuple[float, ...]:
+        """By which brackets are served, the lowest first."""
+        band, position = place
+        return band, self._brackets[place].completion, position
+
+    def _bracket(self, trial: int) -> Cohort:
+        return self._brackets[self._place_of[trial]]
+
+    def _settle(self) -> None:
+        """Catches up with what was restored or added since the last question."""
+        restored, self._restoring = self._restoring, False
+        if restored:
+            self._brackets = {place: self._brackets[place] for place in sorted(self._brackets)}
+            self._busy = dict(self._brackets)
+            for bracket in self._brackets.values():
+                bracket.rebuild()
+        for trial in sorted(self._unplaced):
+            self._put(trial)
+        self._unplaced.clear()
+        if restored:
+            self._close_all_but_last()
+
+    def _close_all_but_last(self) -> None:
+        """Says which bracket may get more trials; those that may not go on if all that they have come in."""
+        if not self._brackets:
+            return
+        last = next(reversed(self._brackets))
+        self._busy[last] = self._brackets[last]
+        for place, bracket in self._busy.items():
+            bracket.closed = place != last or self._search_over
+            bracket.proceed()
+
+    def _put(self, trial: int) -> None:
+        last = next(reversed(self._brackets), None)
+        if last is None or not self._brackets[last].accepts:
+            last = self._next_place(last)
+            self._brackets[last] = self._busy[last] = self._make(last[1])
+            self._close_all_but_last()
+        self._brackets[last].add(trial)
+        self._place_of[trial] = last
+
+    def _next_place(self, last: Place | None) -> Place:
+        band, position = last or (0, -1)
+        while True:
+            position += 1
+            if position == self._settings.sizes:
+                band, position = band + 1, 0
+            if self._settings.first_milestone(self._rungs_of(position)) > 0:
+                return band, position
+
+    def _make(self, position: int) -> Cohort:
+        """An empty bracket, in the arithmetic of Ray."""
+        factor, limit, rungs = self._settings.reduction_factor, self._settings.max_time, self._rungs_of(position)
+        size = math.ceil(self._settings.sizes / (rungs + 1) * factor**rungs)
+        milestone = self._settings.first_milestone(rungs)
+        rounds = [Round(size, milestone)]
+        # Ray reckons with the time that would be left if each run began anew, which only choose() goes by.
+        work, run = size * milestone, milestone
+        for _ in range(rungs):
+            size, run = math.ceil(size / factor), int(min(run * factor, limit - milestone))
+            work += size * run
+            rounds.append(Round(size, int(min(rounds[-1].milestone * factor, limit))))
+        return Cohort(rounds, work)
+
+    # Words
+
+    def _verdict(self, bracket: Cohort, arrival: Arrival, time: float, value: float) -> Verdict:
+        milestone = bracket.rounds[arrival.round].milestone
+        because: dict[str, float | int | str] = {
+            "rung": milestone,
+            "metric": self._metric,
+            "value": value,
+            "arrived": arrival.cohort,
+            "awaited": arrival.awaited,
+        }
+        if arrival.rank is not None:
+            because["rank"] = arrival.rank
+        return Verdict(
+            _ACTIONS[arrival.fate],
+            message=self._sentence(bracket, arrival, time, value),
+            because=because,
+            recorded=True,
+            full=arrival.fate is Fate.FINISHES,
+            milestone=milestone,
+        )
+
+    def _sentence(self, bracket: Cohort, arrival: Arrival, time: float, value: float) -> str:
+        rounds = bracket.rounds
+        at, shown = rounds[arrival.round].milestone, f"{self._metric} {readable(value)}"
+        if arrival.fate is Fate.WAITS:
+            return f"paused at rung {at}: {shown}; {arrival.cohort} of {arrival.awaited} of its bracket have come in"
+        if arrival.fate is Fate.FINISHES:
+            return f"stopped at {self.time_attribute} {readable(time)}: all of its bracket have come to rung {at}"
+        above = rounds[arrival.round + 1]
+        place = f"{shown} is number {arrival.rank} of {arrival.cohort}, and the best {above.size} go on"
+        match arrival.fate:
+            case Fate.GOES_ON:
+                return f"went on from rung {at} to {above.milestone}: {place}"
+            case Fate.LOSES:
+                return f"stopped at rung {at}: {place}"
+            case _:
+                return (
+                    f"paused at {self.time_attribute} {readable(time)}: {place} from rung {at}; it is beyond rung "
+                    f"{above.milestone} already, where its bracket comes in next"
+                )
+
+    def _still_paused(self, bracket: Cohort, trial: int) -> Verdict:
+        milestone = bracket.rounds[max(bracket.seats[trial].rewards)].milestone
+        return Verdict(Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone})
+
+    def _start(self, trial: int) -> Start:
+        bracket = self._bracket(trial)
+        seat, recorded = bracket.seats[trial], bracket.note(trial)
+        if not bracket.round or not seat.rewards or seat.line is None:
+            return Start(trial, recorded=recorded)
+        came, last = max(seat.rewards), seat.line
+        at, target = bracket.rounds[came].milestone, bracket.rounds[bracket.round].milestone
+        value, least = self._sign * seat.rewards[came], self._sign * last.reward
+        return Start(
+            trial,
+            message=(
+                f"goes on from rung {at} to {target}: {self._metric} {readable(value, least)} is among the best "
+                f"{bracket.rounds[bracket.round].size} of {last.cohort} (the last of them has {readable(least, value)})"
+            ),
+            because={
+                "rung": at,
+                "target": target,
+                "metric": self._metric,
+                "value": value,
+                "least": least,
+                "arrived": last.cohort,
+            },
+            recorded=recorded,
+        )
+
+    def _dismissal(self, bracket: Cohort, trial: int, round_: int) -> Dismissal:
+        at, seat = bracket.rounds[round_].milestone, bracket.seats[trial]
+        value = self._sign * seat.rewards[max(seat.rewards)]
+        because: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
+        if round_ == len(bracket.rounds) - 1:
+            return Dismissal(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)
+        size, line = bracket.rounds[round_ + 1].size, bracket.lines.get(round_ + 1)
+        told = f"stopped at rung {at}: {self._metric} {readable(value)} is not among the best {size} of its bracket"
+        if line is not None:
+            least = self._sign * line.reward
+            told += f" (the last of them has {readable(least, value)})"
+            because |= {"least": least, "arrived": line.cohort}
+        return Dismissal(trial, told, because)

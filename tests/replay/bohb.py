@@ -1,0 +1,14 @@
+"""Histories of trials, and what Ray Tune's HyperBandForBOHB decides on them; they are as those of `hyperband`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.replay.hyperband import HISTORIES, settings, with_rays_answers
+
+
+def replay() -> list[dict[str, Any]]:
+    """Makes the histories and adds Ray's answers, and how far the brackets are in the end."""
+    from ray.tune.schedulers.hb_bohb import HyperBandForBOHB  # type: ignore[import-not-found]
+
+    return [with_rays_answers(HyperBandForBOHB, settings("bohb", seed)) for seed in range(HISTORIES)]
