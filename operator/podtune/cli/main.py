@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from podtune.cli.kubeconfig import connect
 from podtune.cli.plan import plan
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.simulate import simulate
+from podtune.cli.why import why_facts, why_lines
 
 app = typer.Typer(
     help="Hyperparameter tuning that belongs to Kubernetes.",
@@ -36,13 +37,14 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class Output(StrEnum):
-    """How `best` answers."""
+    """How `best` and `why` answer programs."""
 
     JSON = "json"
     YAML = "yaml"
 
 
 ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.")]
+TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; else the context's.")]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig; else the current one.")]
 Kubeconfig = Annotated[
@@ -111,7 +113,7 @@ def watch(
 
 @app.command()
 def logs(
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")],
+    trial: TrialName,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
     agent: Annotated[bool, typer.Option("--agent", help="The agent's log, not the program's.")] = False,
@@ -136,17 +138,25 @@ def best(
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
     api, chosen = open_api(kubeconfig, context, namespace)
     facts = text.best_facts(get_experiment(api, chosen, experiment))
-    match output:
-        case Output.JSON:
-            typer.echo(json.dumps(facts, indent=2))
-        case Output.YAML:
-            typer.echo(yaml.safe_dump(facts, sort_keys=False), nl=False)
-        case None:
-            _print(text.best_lines(facts))
+    _print(text.best_lines(facts)) if output is None else _print_facts(facts, output)
 
 
 app.command()(plan)
 app.command()(simulate)
+
+
+@app.command()
+def why(
+    trial: TrialName,
+    output: Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say why a Trial is where it is: the decisions on it, with their numbers."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    view = get_trial(api, chosen, trial)
+    _print(why_lines(view)) if output is None else _print_facts(why_facts(view), output)
 
 
 @app.command()
@@ -174,6 +184,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _program_name() -> str:
     name = Path(sys.argv[0]).name
     return "kubectl podtune" if name.startswith("kubectl") else "podtune"
+
+
+def _print_facts(facts: Mapping[str, Any], output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -102,8 +102,21 @@ class ExperimentView:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionView:
+    """One entry of a trial's ledger."""
+
+    number: int
+    time: str
+    attempt: int
+    step: int
+    action: str
+    message: str
+    because: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class TrialView:
-    """One Trial."""
+    """One Trial; `parameters` are those that it runs with now, `proposed` those of its spec."""
 
     name: str
     experiment: str
@@ -121,6 +134,8 @@ class TrialView:
     best_value: str
     checkpoint: str
     log_tail: str
+    proposed: Mapping[str, str]
+    ledger: tuple[DecisionView, ...]
 
     @property
     def is_running(self) -> bool:
@@ -175,7 +190,7 @@ def read_trial(item: Object) -> TrialView:
         experiment=spec.get("experiment", ""),
         index=spec.get("index", 0),
         created=metadata.get("creationTimestamp", ""),
-        parameters=spec.get("parameters") or {},
+        parameters=status.get("parameters") or spec.get("parameters") or {},
         state=status.get("state") or TrialState.PENDING,
         reason=status.get("reason") or "",
         message=status.get("message") or "",
@@ -187,6 +202,19 @@ def read_trial(item: Object) -> TrialView:
         best_value=status.get("bestValue") or "",
         checkpoint=(status.get("checkpoint") or {}).get("uri", ""),
         log_tail=(status.get("lastAttempt") or {}).get("logTail", ""),
+        proposed=spec.get("parameters") or {},
+        ledger=tuple(
+            DecisionView(
+                number=entry.get("number", 0),
+                time=entry.get("time", ""),
+                attempt=entry.get("attempt", 0),
+                step=entry.get("step", 0),
+                action=entry.get("action", ""),
+                message=entry.get("message", ""),
+                because=entry.get("because") or {},
+            )
+            for entry in status.get("ledger") or ()
+        ),
     )
 
 

@@ -131,10 +131,9 @@ def _give(container: Manifest, limits: Mapping[str, str]) -> None:
     wanted = {name: amount for name, amount in limits.items() if not _is_zero(amount)}
     kept = {name: amount for name, amount in (resources.get("limits") or {}).items() if name not in limits}
     resources["limits"] = kept | wanted
-    requests = resources.get("requests") or {}
-    asked = {name: wanted.get(name, amount) for name, amount in requests.items() if name not in limits or name in wanted}
-    if requests:
-        resources["requests"] = asked
+    if requests := resources.get("requests"):
+        given_up = limits.keys() - wanted.keys()
+        resources["requests"] = {name: wanted.get(name, own) for name, own in requests.items() if name not in given_up}
     container["resources"] = resources
 
 

@@ -4,8 +4,8 @@ What it clones stands in its status, whole, from the decision on: donor, checkpo
 there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
 one starts from the same weights. For as long the donor's checkpoint is protected from deletion.
 
-Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then the
-exploit is undone; and of its own checkpoints a trial restores only those that were taken with the parameters it has.
+Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then
+the exploit is undone; of its own checkpoints a trial restores only those that were taken with the parameters it has.
 """
 
 from __future__ import annotations

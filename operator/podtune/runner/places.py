@@ -118,4 +118,3 @@ class Places:
         if self._dispatch.ask(action, now, trial.name):
             self._begun.discard(trial.name)
             self._picked.pop(trial.name, None)
-

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.names import ExperimentState, TrialReason, TrialState
+from podtune.api.names import ExperimentState, TrialReason
 from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.scripted_scheduler import Script, scripted

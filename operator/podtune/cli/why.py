@@ -1,0 +1,67 @@
+"""What `why` prints: the decisions on a trial, with the numbers that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podtune.cli.resources import DecisionView, TrialView
+
+
+def why_lines(trial: TrialView) -> list[str]:
+    """The decisions on a trial in sentences, oldest first, and where it stands now."""
+    reason = f" ({trial.reason})" if trial.reason else ""
+    lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(trial.message)}"]
+    changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
+    if changed:
+        values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
+        lines.append(f"It runs with other parameters than were proposed: {values}.")
+    if not trial.ledger:
+        return [*lines, "Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed."]
+    left_out = trial.ledger[0].number - 1
+    if left_out:
+        lines.append(f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results.")
+    for decision in trial.ledger:
+        lines += ["", *_sentences(decision)]
+    return lines
+
+
+def why_facts(trial: TrialView) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "trial": trial.name,
+        "experiment": trial.experiment,
+        "state": trial.state,
+        "reason": trial.reason,
+        "message": trial.message,
+        "parameters": dict(trial.parameters),
+        "decisions": [
+            {
+                "number": decision.number,
+                "time": decision.time,
+                "attempt": decision.attempt,
+                "step": decision.step,
+                "action": decision.action,
+                "message": decision.message,
+                "because": dict(decision.because),
+            }
+            for decision in trial.ledger
+        ],
+    }
+
+
+def _sentences(decision: DecisionView) -> list[str]:
+    when = decision.time.replace("T", " ").removesuffix("Z")
+    where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
+    line = f"{when}, {where}, {decision.action}{_after_colon(decision.message)}"
+    numbers = _untold(decision.because, decision.message)
+    return [line, f"  {numbers}"] if numbers else [line]
+
+
+def _untold(because: Mapping[str, str], message: str) -> str:
+    """The numbers that the sentence does not hold."""
+    return ", ".join(f"{name} {value}" for name, value in because.items() if value not in message)
+
+
+def _after_colon(text: str) -> str:
+    return f": {text}" if text else ""
