@@ -57,10 +57,10 @@ def facts(outcome: Outcome) -> dict[str, Any]:
             {
                 "seconds": decided.seconds,
                 "trial": decided.trial,
-                "action": decided.decision.action,
-                "step": decided.decision.step,
-                "reason": decided.decision.reason,
-                "message": decided.decision.message,
+                "step": decided.entry.step,
+                "action": decided.entry.action,
+                "message": decided.entry.message,
+                "because": decided.entry.because,
             }
             for decided in outcome.decisions
         ],

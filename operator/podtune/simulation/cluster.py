@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from podtune.api.pod_template import trial_container
 from podtune.simulation.clock import NEVER, Clock
 
 _ROUNDING = 1e-9
@@ -37,6 +39,23 @@ class ClusterModel:
     checkpoint_every: int = 1
     crashes_per_hour: float = 0.0
     disruptions_per_hour: float = 0.0
+
+
+def with_limits(pod_spec: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
+    """A pod's spec whose training container has these limits besides those of its own that are not among them."""
+    if not limits:
+        return pod_spec
+    training = trial_container(pod_spec)
+    containers = [
+        _limited(container, limits) if container.get("name", "") == training else container
+        for container in pod_spec["containers"]
+    ]
+    return {**pod_spec, "containers": containers}
+
+
+def _limited(container: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
+    resources = container.get("resources") or {}
+    return {**container, "resources": {**resources, "limits": {**(resources.get("limits") or {}), **limits}}}
 
 
 class Gpus:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.objective import Objective
-from podtune.api.trial import Decision, TrialStatus
+from podtune.api.trial import LedgerEntry, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.results import number
 from podtune.simulation.clock import Clock
@@ -38,11 +38,11 @@ class Improvement:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision as a Trial records it, and when, in virtual seconds since the experiment began."""
+    """A decision as a Trial's ledger records it, and when, in virtual seconds since the experiment began."""
 
     seconds: float
     trial: str
-    decision: Decision
+    entry: LedgerEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Course:
         self.starts.append(Started(self.seconds, pod, configuration))
 
     def recorded(self, trial: str, before: TrialStatus, after: TrialStatus) -> None:
-        """Takes in a status that is written: whether it holds a new decision."""
-        if after.decision is not None and after.decision != before.decision:
-            self.decisions.append(Decided(self.seconds, trial, after.decision))
+        """Takes in a status that is written: the decisions that its ledger holds in addition."""
+        known = before.ledger[-1].number if before.ledger else 0
+        self.decisions += [Decided(self.seconds, trial, entry) for entry in after.ledger if entry.number > known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Outcome:
         status: The Experiment's status at its end.
         trials: All Trials, as they were recorded last, by index.
         improvements: The best result over time.
-        decisions: All decisions that ended or paused an attempt, in their order.
+        decisions: All that the trials' ledgers have held, in the order of writing.
         starts: All attempts, in the order of their starts.
         results: How many results were reported.
         seconds: How long it took, in virtual time.
@@ -136,7 +136,7 @@ class Outcome:
         for start in self.starts:
             digest.update(_written([start.pod, dict(start.configuration)]))
         for decided in self.decisions:
-            digest.update(_written([decided.trial, decided.decision.model_dump(mode="json")]))
+            digest.update(_written([decided.trial, decided.entry.model_dump(mode="json")]))
         return digest.hexdigest()
 
 

@@ -43,15 +43,17 @@ class SimulatedPod:
             action: What the operator asked for.
             record: The pod as the API server has it.
             configuration: What it trains with.
-            gpus: How many it needs.
+            gpus: How many GPUs of the cluster it waits for and takes.
         """
         self._site = site
         self.record = record
         self.gpus = gpus
         self._stage = _Stage.WAITING
+        self._taken_up = 0.0
         self._random = generator(site.seed, "pod", record.name)
         self._curve = site.curves.curve(configuration, action.spec.index)
         found = site.bucket.restore(action.restore)
+        assert found or not action.restore_or_fail, f"{record.name}: the checkpoint that it clones is gone"
         self._training = resumed(found[1], configuration) if found else fresh(configuration)
         restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
         self.agent = Agent(site, record.trial, record.name, record.uid, restored)
@@ -91,11 +93,10 @@ class SimulatedPod:
 
     def _start(self) -> None:
         self._stage = _Stage.STARTING
+        self._change(started=self._site.clock.now, node=NODE)
         model = self._site.model
-        seconds = (model.pod_start + model.restore * self._restores) * self._random.uniform(
-            1 - VARIATION, 1 + VARIATION
-        )
-        self._site.clock.after(seconds, self._begin)
+        seconds = model.pod_start + (model.restore if self._restores else 0.0)
+        self._site.clock.after(seconds * self._random.uniform(1 - VARIATION, 1 + VARIATION), self._begin)
 
     def _begin(self) -> None:
         if self._stage is not _Stage.STARTING or self.record.deleting:
@@ -105,7 +106,7 @@ class SimulatedPod:
         rate = model.crashes_per_hour + model.disruptions_per_hour
         if rate > 0:
             self._fails_at = self._site.clock.now + self._random.expovariate(rate / SECONDS_AN_HOUR)
-        self._change(phase=PodPhase.RUNNING, training=True, started=self._site.clock.now, node=NODE)
+        self._change(phase=PodPhase.RUNNING, training=True, training_since=self._site.clock.now)
         self._go_on()
 
     # The program
@@ -166,9 +167,16 @@ class SimulatedPod:
         self._change(gone=True)
 
     def _finish(self, phase: PodPhase, end: ContainerEnd | None, *, done: bool) -> None:
-        words = self.agent.last_words(done=done) if self._stage is _Stage.TRAINING else ""
+        trained, now = self._stage is _Stage.TRAINING, self._site.clock.now
+        words = self.agent.last_words(done=done) if trained else ""
         self._stage = _Stage.ENDED
-        self._change(phase=phase, ends=(end,) if end else (), agent_message=words)
+        self._change(
+            phase=phase,
+            ends=(end,) if end else (),
+            agent_message=words,
+            ended=now,
+            training_until=now if trained else 0.0,
+        )
         self._site.gpus.give_back(self.gpus)
 
     def _change(self, **changes: object) -> None:

@@ -25,6 +25,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    LearnFrom,
     Logs,
     Propose,
     Verdict,
@@ -36,7 +37,7 @@ from podtune.runner.records import Experiment, Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
-from podtune.simulation.cluster import ClusterModel, Gpus
+from podtune.simulation.cluster import ClusterModel, Gpus, with_limits
 from podtune.simulation.course import Course, Outcome
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.objects import Objects
@@ -47,8 +48,8 @@ from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 
 UID = "simulated"
-SETTINGS = RunnerSettings(result_debounce=60.0, experiment_debounce=60.0)
-"""Times of the operator: results that nothing depends on are written less often, which changes no decision."""
+SETTINGS = RunnerSettings(result_debounce=60.0, starting_debounce=3600.0, experiment_debounce=60.0)
+"""Times of the operator: what nothing depends on is written less often, which changes no decision."""
 
 
 class SimulationError(Exception):
@@ -77,18 +78,10 @@ class Simulation:
             name: Name of the Experiment.
             seed: Seeds the cluster's failures and delays; the experiment's own draws have the manifest's seed.
             settings: Times of the operator.
-
-        Raises:
-            SimulationError: A trial needs more GPUs than there are.
         """
         model = model or ClusterModel()
         self._spec = spec
         self._settings = settings
-        self._gpus_a_trial = requested_gpus(spec.trial_template.spec) or 1.0
-        if model.gpus is not None and self._gpus_a_trial > model.gpus:
-            raise SimulationError(
-                f"a trial needs {self._gpus_a_trial:g} GPUs, the cluster has {model.gpus:g}; give it more"
-            )
         store = spec.checkpoints.store
         self._clock = Clock()
         gpus = Gpus(self._clock, model.gpus)
@@ -128,7 +121,7 @@ class Simulation:
         """Runs the experiment to its end.
 
         Raises:
-            SimulationError: It comes to a standstill before.
+            SimulationError: It comes to a standstill before, or a trial needs more GPUs than there are.
         """
         while not self.is_over:
             self.step()
@@ -240,7 +233,7 @@ class Simulation:
                 self._machine.trial_seen(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
                 self._machine.experiment_seen(objects.write_experiment(action.status))
-            case EmitEvent():
+            case EmitEvent() | LearnFrom():  # nothing is known here of other experiments
                 pass
             case _:
                 assert_never(action)
@@ -257,12 +250,22 @@ class Simulation:
         if existing is not None:  # it was made before the operator was restarted
             self._machine.pod_seen(existing.record)
             return
+        gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
+        places, total = gpus or 1.0, self._site.model.gpus  # trials without GPUs are limited, too
+        if total is not None and places > total:
+            raise SimulationError(f"a trial needs {places:g} GPUs, the cluster has {total:g}; give it more")
         record = Pod(
-            action.name, f"{action.name}-uid", action.trial, action.attempt, version=1, trial_uid=action.trial_uid
+            name=action.name,
+            uid=f"{action.name}-uid",
+            trial=action.trial,
+            attempt=action.attempt,
+            version=1,
+            gpus=gpus,
+            trial_uid=action.trial_uid,
         )
         configuration = self._configuration(action.spec)
         self._course.started(action.name, configuration)
-        pod = SimulatedPod(self._site, action, record, configuration, self._gpus_a_trial)
+        pod = SimulatedPod(self._site, action, record, configuration, places)
         self._objects.pods[action.name] = pod
         self._machine.pod_seen(record)
         pod.enter()
