@@ -16,7 +16,8 @@ class RunnerSettings:
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
-        running_debounce: That a trial runs is written within this; one that is over by then costs a write less.
+        running_debounce: That a trial runs is written with its first result, or after this: one that is over by then
+            costs a write less.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
@@ -35,7 +36,7 @@ class RunnerSettings:
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0
-    running_debounce: float = 1.0
+    running_debounce: float = 2.0
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
     checkpoint_wait: float = 60.0

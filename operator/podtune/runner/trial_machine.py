@@ -280,7 +280,8 @@ class TrialMachine:
         self.status = results.with_result(self.status, result, objective, self.context.time_attribute)
         if new:
             self.context.judge(self, result, now)
-        self.touch(now + self.context.settings.result_debounce)
+        is_said_to_run = self.saved.state is TrialState.RUNNING and self.saved.attempt == self.attempt
+        self.touch(now + self.context.settings.result_debounce if is_said_to_run else now)
 
     def is_ahead(self, commit: CheckpointCommit) -> bool:
         """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
