@@ -11,12 +11,12 @@ else), the machine makes itself anew of what it has seen; only what is under way
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import promotions, replies
+from podtune.runner import replies
 from podtune.runner.actions import (
     Action,
     CreatePod,
@@ -24,6 +24,7 @@ from podtune.runner.actions import (
     DeleteFinishedPods,
     DeletePod,
     FetchLogs,
+    LearnFrom,
     Outcome,
     Propose,
     Verdict,
@@ -34,6 +35,7 @@ from podtune.runner.cleanup import Cleanup
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.exploits import Exploits
+from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
 from podtune.runner.overview import Overview
 from podtune.runner.places import Places
@@ -48,6 +50,7 @@ from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.searchers.base import Tell
 from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
@@ -88,6 +91,8 @@ class ExperimentMachine:
         self.settings = settings
         self._make_scheduler = make_scheduler
         self._dispatch = Dispatch(settings.api_backoff)
+        self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
+        """What an earlier experiment has found; None while that is not known."""
         self._gone: set[str] = set()
         """UIDs of Trials that were deleted: later news of them is old news."""
         self._build(trials, pods, {})
@@ -124,13 +129,14 @@ class ExperimentMachine:
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
             self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid))
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
-        self._search = Search(self.experiment.name, self.spec, self._trials, self._dispatch, self.settings)
+        self._search = Search(
+            self.experiment.name, self.spec, self._trials, self._dispatch, self.settings, known=self._known
+        )
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
         self._promotions = Promotions(self._judge, self._places, self._search)
-        for name in sorted(self._trials, key=lambda name: self._trials[name].index):
-            if promotions.was_removed(self._trials[name].saved):
-                scheduler.on_trial_remove(self._trials[name].index)
+        self._introductions = Introductions(self._judge, self._search)
+        self._introductions.restore(self._trials.values())
 
     # Facts
 
@@ -154,7 +160,9 @@ class ExperimentMachine:
         known = self._trials.get(trial.name)
         if known is None:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
-            self._search.trial_exists(self._adopt(trial, pods, None))
+            machine = self._adopt(trial, pods, None)
+            self._search.trial_exists(machine)
+            self._introductions.arrive(machine)
         elif known.uid != trial.uid:
             self._trials[trial.name] = TrialMachine(trial, self._context)
             self._outdated = True
@@ -212,6 +220,10 @@ class ExperimentMachine:
         match action:
             case Propose():
                 self._search.proposed(action, outcome)
+            case LearnFrom():
+                if outcome.verdict is Verdict.DONE:
+                    self._known = outcome.known
+                self._search.learnt(outcome, now)
             case CreateTrial():
                 self._search.created(action, outcome)
             case CreatePod():
@@ -246,12 +258,15 @@ class ExperimentMachine:
     def _decide(self, now: float) -> None:
         if self._outdated or self._promotions.is_outdated:
             self._rebuild()
+        for trial in self._introductions.admit(now):
+            self._mark(trial.name)
         for name in self._dispatch.alarms.ring(now):
             self._mark(name)
         self._plan_dirty(now)
         if self._overview.ended is None:
             self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
-            self._end_if_due(now)
+            if self._trials or self._known is not None:  # time does not run while an earlier experiment is waited for
+                self._end_if_due(now)
         if self._overview.is_over:
             for name in self._cleanup.release():
                 self._mark(name)
@@ -262,7 +277,7 @@ class ExperimentMachine:
         self._overview.write(
             now,
             hindrance=self._search.hindrance,
-            asked=self._search.to_record,
+            asked=self._search.to_record if self._overview.ended is None else None,
             debounce=self.settings.experiment_debounce,
         )
 
@@ -270,7 +285,7 @@ class ExperimentMachine:
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             trial = self._trials.get(name)
-            if trial is not None:
+            if trial is not None and trial not in self._introductions:
                 self._planner.plan(trial, self._overview.end_to_act_on, now)
                 self._overview.settle(trial, now)
                 self._protected.settle(trial)
@@ -365,10 +380,6 @@ class ExperimentMachine:
     def _adopt(self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None) -> TrialMachine:
         machine = TrialMachine(trial, self._context, unseen)
         self._trials[trial.name] = machine
-        if trial.status.scheduler:
-            self._judge.scheduler.restore(machine.index, trial.status.scheduler, machine.configuration)
-        else:
-            self._judge.scheduler.on_trial_add(machine.index, machine.configuration)
         self._judge.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):

@@ -56,6 +56,16 @@ class Judge:
         self._is_decisive = is_decisive
         self._start_ticket = 0
 
+    def add(self, trial: TrialMachine, now: float) -> None:
+        """Tells the scheduler of a new trial; what it remembers of it from the start is written before long."""
+        if trial.status.scheduler:
+            self.scheduler.restore(trial.index, trial.status.scheduler, trial.configuration)
+            return
+        self.scheduler.on_trial_add(trial.index, trial.configuration)
+        if self.scheduler.record(trial.index):
+            self.tickets.note(trial)
+            trial.touch(now + trial.context.settings.starting_debounce)
+
     def judge(self, trial: TrialMachine, result: Result, now: float) -> None:
         """Shows a new result of a running trial to stopper and scheduler."""
         value = number(result.metrics, trial.context.spec.objective.metric)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from podtune.api.experiment import Asked, ExperimentSpec
 from podtune.api.names import ExperimentReason, TrialState
-from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict
+from podtune.runner.actions import CreateTrial, EmitEvent, LearnFrom, Outcome, Propose, Verdict
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Hindrance
@@ -47,6 +47,8 @@ class Search:
         trials: Mapping[str, TrialMachine],
         dispatch: Dispatch,
         settings: RunnerSettings,
+        *,
+        known: Sequence[Tell] | None = (),
     ) -> None:
         """Takes in what the Trials record.
 
@@ -56,6 +58,7 @@ class Search:
             trials: All its trials.
             dispatch: Where actions are asked for.
             settings: Times and limits.
+            known: What an earlier experiment has found; None where that has to be looked up first.
         """
         self.spec = spec
         self._dispatch = dispatch
@@ -71,6 +74,8 @@ class Search:
         places = sorted(place for trial in trials.values() for place in self._places(trial))
         self._told = {(name, rung) for _, name, rung in places}
         self._tells = Tells((place, self._tell_of(trials[name], rung)) for place, name, rung in places)
+        self._tells.learn(known or ())
+        self._is_informed = known is not None
         self._settle(self._tells.in_order)
         self._wait_for = 0
         self._wait_until = 0.0
@@ -90,9 +95,21 @@ class Search:
         return self._proposals.exhausted
 
     @property
+    def exhaustion(self) -> str:
+        """What was tried, where nothing is left to try."""
+        if not self._proposals.present:
+            return "nothing is left to try: all of the space is known"
+        tried = f"all {self._proposals.present // self._repeats} configurations of the space were tried"
+        return tried if self._repeats == 1 else f"{tried} {self._repeats} times each"
+
+    @property
     def to_come(self) -> int:
         """How many Trials may still be made."""
         return len(self._proposals.waiting) if self._proposals.exhausted else max(0, self._room)
+
+    def is_making_one_before(self, index: int) -> bool:
+        """Whether a Trial with a lower index is being made."""
+        return any(earlier < index and self._is_created(earlier) for earlier in self._proposals.waiting)
 
     @property
     def learns_from_rungs(self) -> bool:
@@ -140,6 +157,9 @@ class Search:
         if count < 1:
             self._failure = None  # it hinders nothing any more
             return
+        if not self._is_informed:
+            self._learn(now)
+            return
         if not self._dispatch.ready(("propose", ""), now):
             return
         if not self.spec.search.learns:
@@ -166,6 +186,17 @@ class Search:
                 self._not_made.pop(name, None)  # it hinders nothing for now
             places -= 1
             room -= 1
+
+    def learnt(self, outcome: Outcome, now: float) -> None:
+        """Hears what an earlier experiment has found, or why that is not known yet."""
+        if outcome.verdict is not Verdict.DONE:
+            self._failure = Hindrance(outcome.reason or ExperimentReason.SEARCH_FAILED, outcome.message)
+        elif not self._is_informed:
+            self._failure = None
+            self._is_informed = True
+            self._tells.learn(outcome.known)
+            if outcome.message:
+                self._dispatch.ask(EmitEvent("", str(ExperimentReason.WARM_STARTED), outcome.message), now)
 
     def proposed(self, request: Propose, outcome: Outcome) -> None:
         """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
@@ -245,6 +276,11 @@ class Search:
             unfinished=tuple(shown[len(numbers) - MAX_RUNNING :]),
         )
         self._dispatch.ask(request, now)
+
+    def _learn(self, now: float) -> None:
+        source = self.spec.search.warm_start
+        assert source is not None  # else there is nothing to look up
+        self._dispatch.ask(LearnFrom(source.experiment), now)
 
     def _is_created(self, index: int) -> bool:
         return ("create-trial", self._proposals.trial_name(index)) in self._dispatch
