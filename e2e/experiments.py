@@ -36,12 +36,17 @@ def store(cluster: Cluster, **changes: Any) -> Object:
 
 def counter(environment: Mapping[str, str] | None = None, **container: Any) -> Object:
     """A container that runs `programs/counter.py`."""
-    env = [{"name": name, "value": value} for name, value in (environment or {}).items()]
+    return program("counter", environment, **container)
+
+
+def program(name: str, environment: Mapping[str, str] | None = None, **container: Any) -> Object:
+    """A container that runs one of `programs`."""
+    env = [{"name": variable, "value": value} for variable, value in (environment or {}).items()]
     return {
         "name": "trial",
         "image": EXAMPLES_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", (PROGRAMS / "counter.py").read_text()],
+        "command": ["python3", "-c", (PROGRAMS / f"{name}.py").read_text()],
         "env": env,
         "resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "10m", "memory": "32Mi"}},
         "securityContext": RESTRICTED,

@@ -46,7 +46,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as directory:
             (Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
-            trial.report({"epoch": epoch, "value": value}, checkpoint=directory)
+            trial.report({"epoch": epoch, "value": value, "start": start}, checkpoint=directory)
         if trial.should_stop():
             return
 

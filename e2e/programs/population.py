@@ -1,0 +1,38 @@
+"""A training program whose weights say where they come from: they are drawn once, and go on only by checkpoints.
+
+Its value is the parameter `rate`, so the trial with the lowest is the one that has to learn from another. Each result
+holds the SHA-256 of the weights and the rate that it was made with.
+    EPOCHS          how many epochs it trains
+    EPOCH_SECONDS   how long each takes
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from podtune import trial
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    rate = float(trial.params()["rate"])
+    restored = trial.restored_checkpoint()
+    weights, epoch = os.urandom(64), 0
+    if restored is not None:
+        weights = (restored / "weights").read_bytes()
+        epoch = int((restored / "epoch").read_text())
+    while epoch < int(os.environ["EPOCHS"]):
+        time.sleep(float(os.environ["EPOCH_SECONDS"]))
+        epoch += 1
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "weights").write_bytes(weights)
+            (Path(directory) / "epoch").write_text(str(epoch))
+            digest = hashlib.sha256(weights).hexdigest()
+            trial.report({"epoch": epoch, "value": rate, "weights": digest, "rate": rate}, checkpoint=directory)
+
+
+main()

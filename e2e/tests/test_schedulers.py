@@ -1,0 +1,113 @@
+"""Schedulers that pause, promote and clone trials: GPUs really given back, weights really taken over."""
+
+from __future__ import annotations
+
+import hashlib
+
+from e2e.cluster import Cluster
+from e2e.experiments import counter, experiment, program, store
+from e2e.kubernetes import Kubernetes, Object, eventually
+
+TRIALS = "trials.podtune.dev"
+EXPERIMENTS = "experiments.podtune.dev"
+LONG = 240.0
+
+
+def actions(trial: Object) -> list[str]:
+    return [entry["action"] for entry in trial["status"].get("ledger", [])]
+
+
+def pods_of(namespace: Kubernetes, trial: str) -> list[Object]:
+    """The pods of a trial that hold a GPU."""
+    pods = namespace.list("pods", f"podtune.dev/trial={trial}")
+    return [pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
+
+
+def rungs(name: str, scheduler: Object, cluster: Cluster, trials: int) -> Object:
+    """An experiment in which trials are paused after epochs 1 and 2, and the best of them run up to 4."""
+    return experiment(
+        name,
+        counter({"EPOCHS": "4", "EPOCH_SECONDS": "0.5"}),
+        checkpoints={"store": store(cluster)},
+        search={"algorithm": "random", "maxTrials": trials, "seed": 3},
+        scheduler=scheduler,
+        maxConcurrentTrials=2,
+    )
+
+
+def check_promotions(namespace: Kubernetes) -> None:
+    """The promoted trials have gone on from their checkpoints, and the best one is among them."""
+    trials = namespace.list(TRIALS)
+    promoted = [trial for trial in trials if "PROMOTE" in actions(trial)]
+    assert promoted
+    assert len(promoted) < len(trials), "somebody has to be left behind"
+    for trial in promoted:
+        status = trial["status"]
+        assert status["attempt"] >= 2
+        assert status["failures"] == 0
+        assert int(status["lastResult"]["start"]) >= 1, "it began anew instead of going on from its checkpoint"
+        assert int(status["lastResult"]["epoch"]) > int(status["lastResult"]["start"])
+    best = max(trials, key=lambda trial: float(trial["spec"]["parameters"]["base"]))
+    assert best["metadata"]["name"] in {trial["metadata"]["name"] for trial in promoted}
+    assert best["status"]["lastResult"]["epoch"] == "4"
+
+
+def test_asha_promotion_frees_the_gpu_of_a_paused_trial_and_resumes_the_best(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    scheduler = {"ashaPromotion": {"timeAttribute": "epoch", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+    namespace.apply(rungs("promotion", scheduler, cluster, trials=5))
+    paused = eventually(
+        lambda: [t for t in namespace.list(TRIALS) if t["status"].get("state") == "PAUSED"], deadline=LONG
+    )[0]
+    assert paused["status"]["reason"] == "PausedByScheduler"
+    assert paused["status"]["checkpoint"]["step"] >= 1
+    if "PROMOTE" not in actions(namespace.get(TRIALS, paused["metadata"]["name"])):
+        assert pods_of(namespace, paused["metadata"]["name"]) == []
+    namespace.wait_for_condition(EXPERIMENTS, "promotion", "Complete", LONG)
+    check_promotions(namespace)
+
+
+def test_hyperband_waits_for_a_bracket_and_resumes_its_best(cluster: Cluster, namespace: Kubernetes) -> None:
+    scheduler = {"hyperband": {"timeAttribute": "epoch", "maxTime": 4, "reductionFactor": 2}}
+    namespace.apply(rungs("bands", scheduler, cluster, trials=5))
+    namespace.wait_for_condition(EXPERIMENTS, "bands", "Complete", LONG)
+    trials = namespace.list(TRIALS)
+    assert {trial["status"]["state"] for trial in trials} == {"TERMINATED"}
+    assert any("PROMOTE" in actions(trial) and int(trial["status"]["lastResult"]["start"]) >= 1 for trial in trials)
+
+
+def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    namespace.apply(
+        experiment(
+            "population",
+            program("population", {"EPOCHS": "8", "EPOCH_SECONDS": "1"}),
+            parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
+            checkpoints={"store": store(cluster), "keep": {"count": 32}},
+            search={"algorithm": "random", "maxTrials": 4, "seed": 5},
+            scheduler={"pbt": {"timeAttribute": "epoch", "interval": 2, "resampleProbability": 0}},
+            maxConcurrentTrials=4,
+        )
+    )
+    namespace.wait_for_condition(EXPERIMENTS, "population", "Complete", LONG)
+    exploited = [trial for trial in namespace.list(TRIALS) if "EXPLOIT" in actions(trial)]
+    assert exploited
+    for trial in exploited:
+        check_clone(cluster, namespace, trial)
+
+
+def check_clone(cluster: Cluster, namespace: Kubernetes, trial: Object) -> None:
+    """The trial's last results were made with the donor's weights, as they are in the bucket, and new parameters."""
+    status = trial["status"]
+    donor = namespace.get(TRIALS, status["clone"]["donor"])
+    assert donor["metadata"]["name"] != trial["metadata"]["name"]
+    uri = status["clone"]["checkpoint"]["uri"]
+    assert f"/{donor['metadata']['name']}/" in uri
+    key = uri.removeprefix(f"s3://{cluster.s3.bucket}/")
+    weights = cluster.s3_client.get(f"{key}/data/weights")
+    assert hashlib.sha256(weights).hexdigest() == status["lastResult"]["weights"]
+    assert status["parameters"] != trial["spec"]["parameters"]
+    assert float(status["lastResult"]["rate"]) == float(status["parameters"]["rate"])
+    assert status["failures"] == 0
