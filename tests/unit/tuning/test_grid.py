@@ -15,6 +15,8 @@ from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 
 class TestGridSearcher(SearcherConformance):
+    draws = False
+
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return GridSearcher(ActiveSpace(parameters), GridSettings())
 

@@ -55,7 +55,7 @@ def test_every_axis_of_a_scrambled_sobol_sequence_has_a_point_in_each_part(seed:
 
 
 def test_two_axes_of_a_scrambled_sobol_sequence_are_a_net() -> None:
-    """The first two dimensions are a (0, 2)-sequence: 2^k points have one in each box of that many, whatever its sides."""
+    """The first two dimensions are a (0, 2)-sequence: each of 2^k boxes of equal sides has one of 2^k points."""
     array = np.array(points(Sobol(2, Random(3)), 64))
     for split in range(7):
         boxes = Counter(map(tuple, (array * [2**split, 2 ** (6 - split)]).astype(int)))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from podtune.api.search_space import Parameter
+from podtune.api.search_space import LogNormalDomain, NormalDomain, Parameter
+from podtune.tuning.searchers.normal import share_below
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters, search_spaces
@@ -51,5 +52,12 @@ def test_every_configuration_comes_back_exactly(space: list[Parameter], number: 
     configuration = proposal(RandomSearcher(space, seed=0), number)
     there = OptunaSpace(space).encode(configuration)
     back = OptunaSpace(space).decode(there)
-    assert list(back.items()) == list(configuration.items())
+    assert list(back) == list(configuration)
+    for parameter in space:
+        value, again = configuration[parameter.name], back[parameter.name]
+        if isinstance(parameter.domain, NormalDomain | LogNormalDomain):
+            value, again = (share_below(parameter.domain, float(number)) for number in (value, again))
+            assert again == pytest.approx(value, abs=1e-9)
+        else:
+            assert again == value
     assert [type(value) for value in back.values()] == [type(value) for value in configuration.values()]

@@ -1,0 +1,8 @@
+"""What a searcher or scheduler has to hold, as tests to inherit; for ours and for those of other packages.
+
+Needs pytest and hypothesis, which the operator itself does not.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite("podtune.testing.searchers", "podtune.testing.schedulers")

@@ -1,0 +1,163 @@
+"""What every scheduler has to hold; a test class inherits it and says how one is made.
+
+from podtune.testing.schedulers import SchedulerConformance
+
+class TestStopHalf(SchedulerConformance):
+    def make(self, *, seed=7, mode="max"):
+        return StopHalf(mode)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podtune.api.trial import TrialStatus
+from podtune.testing.life import Answer, Life
+from podtune.tuning.schedulers.base import Action, Dismissal, Record, Scheduler, Start, Verdict
+from podtune.tuning.searchers.base import Configuration
+
+INHERITED = [HealthCheck.differing_executors]
+"""Each class that inherits a property checks it for its own scheduler."""
+EVENTS = 250
+MAX_MESSAGE = 512
+"""Longest sentence that a Trial's status has room for."""
+
+
+class SchedulerConformance:
+    """The promises of `podtune.tuning.schedulers.base.Scheduler`."""
+
+    def make(self, *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Scheduler:
+        """Makes a scheduler that has seen nothing.
+
+        Args:
+            seed: The experiment's seed.
+            mode: Whether more or less of the metric `accuracy` is better.
+        """
+        raise NotImplementedError
+
+    def configuration(self, trial: int) -> Configuration:  # noqa: ARG002 - most schedulers don't look at it
+        """What a trial is made with."""
+        return {}
+
+    @given(seed=st.integers(0, 10**6), cut=st.integers(0, 200), mode=st.sampled_from(["max", "min"]))
+    @settings(max_examples=100, deadline=None, suppress_health_check=INHERITED)
+    def test_a_restored_scheduler_goes_on_as_the_uncut_one(
+        self, seed: int, cut: int, mode: Literal["max", "min"]
+    ) -> None:
+        """At any cut, from records in any order: between a pause and its end, between a choice and the start."""
+        uncut = Life(self.make(seed=seed, mode=mode), seed, self.configuration)
+        for _ in range(cut):
+            uncut.step()
+        rebuilt = uncut.restarted(self.make(seed=seed, mode=mode))
+        for _ in range(EVENTS - cut):
+            assert repr(rebuilt.step()) == repr(uncut.step())  # NaN equals nothing
+        assert rebuilt.records() == uncut.records()
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
+    def test_a_record_changes_only_where_it_says_so(self, seed: int) -> None:
+        """What isn't announced isn't written, and would be forgotten."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(EVENTS):
+            before = life.records()
+            life.step()
+            found = changed(before, life.records())
+            assert life.recorded <= found <= life.recorded | life.may_record
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    def test_a_record_fits_into_the_status_of_a_trial(self, seed: int) -> None:
+        """It is texts of a bounded length, below a few keys."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(EVENTS):
+            life.step()
+        for record in life.records().values():
+            assert TrialStatus.model_validate({"scheduler": record}, strict=True).scheduler == record
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    def test_whatever_ends_or_pauses_a_trial_has_a_reason_with_numbers(self, seed: int) -> None:
+        """A sentence for people, and the numbers by name."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(EVENTS):
+            for decision in decisive(life.step()):
+                assert any(character.isdigit() for character in decision.message)
+                assert decision.because
+                assert len(decision.message) <= MAX_MESSAGE
+
+    @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
+    @settings(max_examples=60, deadline=None, suppress_health_check=INHERITED)
+    def test_after_a_deletion_it_goes_on_as_if_restored_without_the_trial(
+        self, seed: int, cut: int, deleted: int
+    ) -> None:
+        """A restart couldn't know of it."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(cut):
+            life.step()
+        if deleted not in life.trials:
+            return
+        life.delete(deleted)
+        rebuilt = life.restarted(self.make(seed=seed))
+        for _ in range(EVENTS - cut):
+            assert repr(rebuilt.step()) == repr(life.step())  # NaN equals nothing
+        life.scheduler.forget(deleted)
+        assert rebuilt.records() == life.records()
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    def test_whoever_asks_twice_hears_the_same(self, seed: int) -> None:
+        """A place may be offered again before the trial that was picked for it has started."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(EVENTS):
+            life.step()
+            if life.world.queue:
+                waiting = tuple(life.world.queue)
+                first, again = life.scheduler.choose(waiting), life.scheduler.choose(waiting)
+                assert (first and first.trial) == (again and again.trial)
+                assert again is None or not again.recorded
+            assert repr(life.scheduler.dismissed()) == repr(life.scheduler.dismissed())
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    def test_a_trial_that_is_dismissed_is_never_chosen(self, seed: int) -> None:
+        """It is on its way out."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        dismissed: set[int] = set()
+        for _ in range(EVENTS):
+            answer = life.step()
+            assert not isinstance(answer, Start) or answer.trial not in dismissed
+            dismissed |= {dismissal.trial for dismissal in life.scheduler.dismissed()}
+
+    @pytest.mark.parametrize("waiting", [[4], [4, 2, 9], range(100)])
+    def test_the_next_trial_is_one_of_those_that_wait(self, waiting: Sequence[int]) -> None:
+        """A new trial is always one that may start."""
+        scheduler = self.make()
+        for trial in sorted(waiting):
+            scheduler.on_trial_add(trial, self.configuration(trial))
+        chosen = scheduler.choose(waiting)
+        assert chosen is not None
+        assert chosen.trial in waiting
+
+    def test_a_trial_that_ends_without_a_result_is_no_trouble(self) -> None:
+        """Its program may have reported nothing."""
+        scheduler = self.make()
+        scheduler.on_trial_add(0, self.configuration(0))
+        before = scheduler.record(0)
+        assert scheduler.on_trial_complete(0, {}) == (scheduler.record(0) != before)
+
+
+def decisive(answer: Answer) -> Sequence[Verdict | Dismissal]:
+    """What an answer says that ends or pauses a trial."""
+    if isinstance(answer, Verdict):
+        return (answer,) if answer.action is not Action.CONTINUE else ()
+    return answer if isinstance(answer, tuple) else ()
+
+
+def changed(before: dict[int, Record], after: dict[int, Record]) -> set[int]:
+    """The trials whose records differ."""
+    return {trial for trial in after if after[trial] != before.get(trial)}
