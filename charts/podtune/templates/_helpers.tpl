@@ -65,6 +65,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
+# What an experiment has learnt from an earlier one (search.warmStart).
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -284,7 +284,11 @@ class BestTrial(StatusModel):
     """The best result seen so far."""
 
     trial: str = Field(max_length=63, description="Name of the trial.")
-    value: str = Field(max_length=64, description="Value of the objective's metric.")
+    value: str = Field(
+        max_length=64, description="Value of the objective's metric; with search.repeats, the mean of the repeats'."
+    )
+    spread: str = Field(default="", max_length=64, description="Standard deviation of the repeats' values.")
+    repeats: int = Field(default=0, ge=0, description="How many repeats these are of; 0 where there are none.")
     parameters: dict[str, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
         default_factory=dict, max_length=64, description="Its configuration."
     )

@@ -103,6 +103,7 @@ class ExperimentReason(StrEnum):
     NO_CONFIGURATION = "NoConfiguration"
     TRIAL_NOT_MADE = "TrialNotMade"
     WAITING_FOR_EXPERIMENT = "WaitingForExperiment"
+    WARM_STARTED = "WarmStarted"
     IN_PROGRESS = "InProgress"
 
 

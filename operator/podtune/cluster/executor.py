@@ -20,10 +20,11 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.cluster import paths, readers
-from podtune.cluster.client import APPLY, ClusterClient, Manifest
+from podtune.cluster.client import APPLY, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.warm_start import learn_from
 from podtune.runner.actions import (
     DONE,
     CreatePod,
@@ -32,6 +33,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    LearnFrom,
     Logs,
     Outcome,
     Verdict,
@@ -41,7 +43,8 @@ from podtune.runner.actions import (
 from podtune.runner.records import Experiment
 
 ClusterAction = (
-    CreateTrial
+    LearnFrom
+    | CreateTrial
     | CreatePod
     | DeletePod
     | DeleteFinishedPods
@@ -98,6 +101,8 @@ class Executor:
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
         match action:
+            case LearnFrom():
+                return await learn_from(self._client, experiment, action.experiment)
             case CreateTrial():
                 return await self._create_trial(experiment, action)
             case CreatePod():
@@ -158,11 +163,17 @@ class Executor:
     async def _create(self, path: str, name: str, body: Manifest, owner: str, owner_kind: str) -> Manifest | None:
         """Creates an object; one that is there already is as good if it has the same owner, else None.
 
+        Of a new object only the metadata is asked back: the rest is as it was sent, but for defaults that nobody here
+        looks at, and a pod is a long text.
+
         Raises:
             readers.Unreadable: It is there already, and somebody has changed it beyond recognition.
         """
         try:
-            return await self._client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body)
+            made = await self._client.request(
+                "POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA
+            )
+            return {**body, "metadata": made["metadata"]}
         except ApiRefusal as refusal:
             if not refusal.is_already_there:
                 raise

@@ -22,6 +22,11 @@ def pods(namespace: str = "") -> str:
     return _collection("/api/v1", namespace, "pods")
 
 
+def config_maps(namespace: str) -> str:
+    """ConfigMaps of a namespace."""
+    return _collection("/api/v1", namespace, "configmaps")
+
+
 def events(namespace: str) -> str:
     """Events of a namespace."""
     return _collection("/apis/events.k8s.io/v1", namespace, "events")

@@ -46,6 +46,18 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnFrom:
+    """Look up what an earlier experiment has found, and keep it with this one; the second time, what was kept."""
+
+    experiment: str
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("learn-from", "")
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTrial:
     """Create a Trial resource."""
 
@@ -184,6 +196,7 @@ class EmitEvent:
 
 Action = (
     Propose
+    | LearnFrom
     | CreateTrial
     | CreatePod
     | DeletePod
@@ -222,6 +235,7 @@ class Outcome:
         reason: The same in a word, where the verdict says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
+        known: Of a LearnFrom: what was found.
     """
 
     verdict: Verdict
@@ -229,6 +243,7 @@ class Outcome:
     reason: ExperimentReason | None = None
     proposals: tuple[Proposed, ...] = ()
     logs: Logs | None = None
+    known: tuple[Tell, ...] = ()
 
 
 DONE = Outcome(Verdict.DONE)

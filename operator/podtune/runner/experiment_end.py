@@ -81,5 +81,5 @@ class ExperimentEnd:
         if total and self._overview.by_state[TrialState.ERROR] == total:
             return Ended(ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False)
         if self._search.is_exhausted:
-            return Ended(ExperimentReason.SPACE_EXHAUSTED, f"all {total} configurations of the space were tried")
+            return Ended(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
         return Ended(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")

@@ -11,6 +11,7 @@ from podtune.api.names import ConditionType, ExperimentReason, TrialReason, Tria
 from podtune.runner import checkpoints, experiment_status, parameters, results
 from podtune.runner.actions import WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
@@ -43,7 +44,7 @@ class Overview:
         self._dispatch = dispatch
         self._counted: dict[str, tuple[TrialState, bool]] = {}
         self._stopped_early = 0
-        self._best: tuple[float, TrialMachine] | None = None
+        self._best = Best(spec.objective, spec.search.repeats)
         self._next_look = -NEVER
         self._undurable: set[str] = set()
         self._start = parse_rfc3339(experiment.status.start_time)
@@ -86,9 +87,7 @@ class Overview:
             self._undurable.discard(trial.name)
         else:
             self._undurable.add(trial.name)
-        value = results.best_value(trial.saved, self._objective.metric)
-        if value is not None and self._is_best(value, trial):
-            self._best = (value, trial)
+        self._best.settle(trial)
 
     @property
     def is_settled(self) -> bool:
@@ -113,10 +112,11 @@ class Overview:
     @property
     def leader(self) -> Leader | None:
         """The best result that the Trials have recorded, so that a restarted operator knows of it too."""
-        if self._best is None:
+        best = self._best.result
+        if best is None:
             return None
-        value, trial = self._best
-        return Leader(value, trial.name, results.metrics_of(trial.saved.best))
+        result = results.metrics_of(best.trial.saved.best) | {self._objective.metric: best.value}
+        return Leader(best.value, best.trial.name, result)
 
     @property
     def is_recorded(self) -> bool:
@@ -150,7 +150,7 @@ class Overview:
             now=rfc3339(now),
         ).model_copy(
             update={
-                "start_time": rfc3339(self.start(now)),
+                "start_time": None if self._start is None else rfc3339(self._start),
                 "asked": asked or before.asked,
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
             }
@@ -179,13 +179,6 @@ class Overview:
             self._missing_metrics += missing - self._missing.get(trial.name, 0)
             self._missing[trial.name] = missing
 
-    def _is_best(self, value: float, trial: TrialMachine) -> bool:
-        """Whether a value is the best so far; among equals the trial with the lowest index wins, whoever was first."""
-        if self._best is None:
-            return self._objective.is_better(value, None)
-        best, holder = self._best
-        return self._objective.is_better(value, best) or (value == best and trial.index < holder.index)
-
     def _used(self, now: float) -> ExperimentUsage | None:
         used = self.usage.at(now)
         if not used.pod_seconds:
@@ -193,13 +186,17 @@ class Overview:
         return ExperimentUsage(pod_hours=_hours(used.pod_seconds), gpu_hours=_hours(used.gpu_seconds))
 
     def _best_trial(self) -> BestTrial | None:
-        if self._best is None:
+        best = self._best.result
+        if best is None:
             return None
-        trial = self._best[1]
+        trial = best.trial
+        repeated = len(best.values) > 1
         checkpoint = checkpoints.best(trial.status.checkpoints, self._objective)
         return BestTrial(
             trial=trial.name,
-            value=trial.saved.best[self._objective.metric],
+            value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],
+            spread=results.show(best.spread) if repeated else "",
+            repeats=len(best.values) if repeated else 0,
             parameters=parameters.of_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",
         )

@@ -1,7 +1,7 @@
 """From proposals to Trials: which numbers were asked for, which are Trials already, which are still to be made.
 
-A proposal's number is that of a configuration. Repeated n times, it becomes n Trials, from `<experiment>-<n · number>` on,
-which differ in their seeds alone.
+A proposal's number is that of a configuration. Repeated n times, it becomes n Trials, `<experiment>-<n · number>` and
+those after it, which differ in their seeds alone.
 """
 
 from __future__ import annotations

@@ -39,6 +39,11 @@ class Tells:
         self.end = self._next_place
         """All below this place are told."""
 
+    def learn(self, known: Sequence[Tell]) -> None:
+        """Takes in what was known beforehand, as long as nobody has been told anything."""
+        self.in_order[:0] = known
+        self.known += len(known)
+
     @property
     def reserved(self) -> int:
         """The first place that is not reserved; those from `end` on are not durable yet."""

@@ -25,6 +25,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    LearnFrom,
     Outcome,
     Propose,
     Verdict,
@@ -138,6 +139,8 @@ class Simulation:
         self.machine: ExperimentMachine | None = None
         self.refuse: Callable[[Action], Outcome | None] = lambda action: None
         """What the API server answers instead of carrying an action out."""
+        self.earlier = DONE
+        """What an earlier experiment has found."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
@@ -275,6 +278,8 @@ class Simulation:
         match action:
             case Propose():
                 return Outcome(Verdict.DONE, proposals=self._propose(action))
+            case LearnFrom():
+                return self.earlier
             case CreateTrial():
                 try:
                     seen.append(self.api.create_trial(action.name, action.spec))

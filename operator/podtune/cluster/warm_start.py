@@ -1,0 +1,150 @@
+"""Finds what an earlier experiment has found, and keeps it in a ConfigMap of the experiment that learns from it."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import find_condition
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import (
+    API_VERSION,
+    EXPERIMENT_KIND,
+    FIELD_MANAGER,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    ConditionType,
+    ExperimentReason,
+)
+from podtune.cluster import paths, readers
+from podtune.cluster.client import ClusterClient, Manifest, list_pages
+from podtune.cluster.errors import ApiRefusal
+from podtune.runner import knowledge
+from podtune.runner.actions import Outcome, Verdict
+from podtune.runner.knowledge import Found, Unusable
+from podtune.runner.records import Experiment, Trial
+
+RESULTS = "results.jsonl"
+"""Key of the ConfigMap: one result a line."""
+
+
+async def learn_from(client: ClusterClient, experiment: Experiment, source: str) -> Outcome:
+    """Looks up what is known from an earlier experiment; the first time, picks it out and keeps it.
+
+    Args:
+        client: The API server.
+        experiment: The experiment that learns.
+        source: Name of the earlier one, in the same namespace.
+
+    Returns:
+        Its results; a message only where they were picked out now.
+
+    Raises:
+        ApiError: The API server could not be asked.
+        Unreadable: A Trial of the earlier experiment is none.
+    """
+    kept = await _get(client, f"{paths.config_maps(experiment.namespace)}/{name_of(experiment)}")
+    if kept is not None:
+        return _read(experiment, kept)
+    body = await _get(client, f"{paths.experiments(experiment.namespace)}/{source}")
+    if body is None:
+        return _waiting(source, "it does not exist")
+    if not _has_ended(body):
+        return _waiting(source, "it has not ended yet")
+    found = knowledge.pick(_spec_of(experiment), await _trials(client, body))
+    manifest = config_map(experiment, source, found)
+    try:
+        path = paths.config_maps(experiment.namespace)
+        kept = await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=manifest)
+    except ApiRefusal as refusal:
+        if not refusal.is_already_there:
+            raise
+        return Outcome(Verdict.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
+    outcome = _read(experiment, kept)
+    return Outcome(outcome.verdict, _summary(source, found), outcome.reason, known=outcome.known)
+
+
+def name_of(experiment: Experiment) -> str:
+    """Name of the ConfigMap."""
+    return f"{experiment.name}-warm-start"
+
+
+def config_map(experiment: Experiment, source: str, found: Found) -> Manifest:
+    """The ConfigMap: immutable, and gone with the experiment that learns."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name_of(experiment),
+            "labels": {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY},
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": EXPERIMENT_KIND,
+                    "name": experiment.name,
+                    "uid": experiment.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "immutable": True,
+        "data": {"experiment": source, RESULTS: found.text},
+    }
+
+
+async def _get(client: ClusterClient, path: str) -> Manifest | None:
+    try:
+        return await client.request("GET", path)
+    except ApiRefusal as refusal:
+        if refusal.is_not_found:
+            return None
+        raise
+
+
+def _read(experiment: Experiment, kept: Manifest) -> Outcome:
+    name = name_of(experiment)
+    if readers.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
+        return Outcome(Verdict.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
+    try:
+        known = knowledge.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
+    except Unusable as problem:
+        return Outcome(
+            Verdict.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
+        )
+    return Outcome(Verdict.DONE, known=known)
+
+
+def _waiting(source: str, why: str) -> Outcome:
+    message = f"waits for experiment {source} to learn from (search.warmStart): {why}"
+    return Outcome(Verdict.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
+
+
+def _has_ended(body: Manifest) -> bool:
+    status = readers.read_experiment(body).status
+    ends = (find_condition(status.conditions, type_) for type_ in (ConditionType.COMPLETE, ConditionType.FAILED))
+    return any(end is not None and end.status == "True" for end in ends)
+
+
+async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
+    """All Trials of an Experiment; not those of an earlier one of the same name."""
+    metadata = source["metadata"]
+    selector = {"labelSelector": f"{LABEL_EXPERIMENT}={metadata['name']}"}
+    return [
+        readers.read_trial(item)
+        async for page in list_pages(client, paths.trials(metadata["namespace"]), selector)
+        for item in page["items"]
+        if readers.experiment_of_trial(item) == metadata["uid"]
+    ]
+
+
+def _summary(source: str, found: Found) -> str:
+    parts = [f"{len(found.tells)} results of experiment {source} are known to the search"]
+    if found.passed_over:
+        parts.append(f"{found.passed_over} trials have no value, or lie outside of this search space")
+    if found.cut:
+        parts.append(f"there was no room for the {found.cut} oldest")
+    return "; ".join(parts)
+
+
+def _spec_of(experiment: Experiment) -> ExperimentSpec:
+    assert experiment.spec is not None  # its machine asks
+    return experiment.spec
