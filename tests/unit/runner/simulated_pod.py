@@ -71,6 +71,7 @@ class Program:
         metric: Value of the objective by trial and iteration.
         mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
         store_problem: By trial, what its agents report of the store.
+        gpus: How many GPUs a pod holds.
     """
 
     steps: int = 4
@@ -82,6 +83,7 @@ class Program:
     metric: Callable[[int, int], float | None] = curve
     mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
+    gpus: float = 0.0
 
 
 class SimulatedPod:
@@ -134,7 +136,15 @@ class SimulatedPod:
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node="n1")
         else:
-            self._sim.api.update_pod(self.name, phase=PodPhase.RUNNING, training=True, started=moment, node="n1")
+            self._sim.api.update_pod(
+                self.name,
+                phase=PodPhase.RUNNING,
+                training=True,
+                started=moment,
+                training_since=moment,
+                gpus=self._program.gpus,
+                node="n1",
+            )
             if not self._program.silent:
                 self._post_soon()
                 self._sim.after_unless_frozen(10.0, self._heartbeat)
@@ -251,7 +261,17 @@ class SimulatedPod:
                 for commit in list(self._uploading):
                     self._uploaded(commit)
             words = self._final_commit(done).to_json()
-        self._sim.api.update_pod(self.name, phase=phase, ends=ends, agent_message=words, reason=reason, message=message)
+        ended = self._sim.now if self._sim.api.pods[self.name].started else 0.0
+        self._sim.api.update_pod(
+            self.name,
+            phase=phase,
+            ends=ends,
+            agent_message=words,
+            reason=reason,
+            message=message,
+            ended=ended,
+            training_until=ended,
+        )
 
     def _final_commit(self, done: bool) -> FinalCommit:
         return FinalCommit(
