@@ -16,10 +16,11 @@ from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.space import OptunaSpace
-from tests.unit.tuning.manifests import EVERY_KIND, parameters
+from tests.unit.tuning.manifests import parameters
+from tests.unit.tuning.optuna_spaces import of_optuna
 from tests.unit.tuning.searcher_conformance import SearcherConformance, recorded_run
 
-NUMBERS = parameters(*(manifest for manifest in EVERY_KIND if "choice" not in manifest))
+NUMBERS = [parameter for parameter in of_optuna() if parameter.choice is None]
 SQUARE = parameters({"name": "x", "float": {"min": -3, "max": 5}}, {"name": "y", "float": {"min": -3, "max": 5}})
 
 

@@ -17,7 +17,8 @@ from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.space import OptunaSpace
-from tests.unit.tuning.manifests import every_kind, parameters
+from tests.unit.tuning.manifests import parameters
+from tests.unit.tuning.optuna_spaces import of_optuna
 from tests.unit.tuning.searcher_conformance import SearcherConformance
 
 PLANE = parameters(*({"name": name, "float": {"min": 0, "max": 1}} for name in "abc"))
@@ -109,10 +110,10 @@ class PlainNsga3(NSGAIIISampler):
 )
 def test_one_trial_at_a_time_proposes_what_plain_optuna_does(kind: Any, sampler: Any, modes: str) -> None:
     optuna.logging.disable_default_handler()
-    space = OptunaSpace(every_kind())
+    space = OptunaSpace(of_optuna())
     study = optuna.create_study(directions=[f"{mode}imize" for mode in modes.split()])
     searcher = nsga(
-        every_kind(),
+        of_optuna(),
         mode=modes[:3],
         criteria=len(study.directions),
         kind=kind,

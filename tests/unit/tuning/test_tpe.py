@@ -18,7 +18,8 @@ from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinis
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from podtune.tuning.searchers.tpe import TpeSearcher
-from tests.unit.tuning.manifests import every_kind, parameters
+from tests.unit.tuning.manifests import parameters
+from tests.unit.tuning.optuna_spaces import of_optuna
 from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
@@ -65,9 +66,9 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
     mode: Literal["max", "min"], multivariate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optuna.logging.disable_default_handler()
-    space = OptunaSpace(every_kind())
+    space = OptunaSpace(of_optuna())
     study = optuna.create_study(direction="maximize" if mode == "max" else "minimize")
-    searcher = tpe(every_kind(), mode=mode, multivariate=multivariate)
+    searcher = tpe(of_optuna(), mode=mode, multivariate=multivariate)
     for number in range(40):
         study.sampler = FixedSpaceTpe(
             space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
@@ -87,9 +88,9 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
 @pytest.mark.parametrize("multivariate", [True, None])
 def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivariate: bool | None) -> None:
     optuna.logging.disable_default_handler()
-    space = OptunaSpace(every_kind())
+    space = OptunaSpace(of_optuna())
     study = optuna.create_study(directions=["maximize", "minimize"])
-    searcher = tpe(every_kind(), others=1, multivariate=multivariate)
+    searcher = tpe(of_optuna(), others=1, multivariate=multivariate)
     for number in range(40):
         study.sampler = FixedSpaceTpe(
             space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
@@ -104,9 +105,9 @@ def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivaria
 
 
 CONDITIONAL = parameters(
-    {"name": "adam_beta", "float": {"min": 0, "max": 1}},
+    {"name": "adam_beta", "float": {"min": 0, "max": 1}, "when": {"optimizer": ["adam"]}},
     {"name": "learning_rate", "float": {"min": 0.001, "max": 1, "scale": "log"}},
-    {"name": "momentum", "float": {"min": 0, "max": 1}},
+    {"name": "momentum", "float": {"min": 0, "max": 1}, "when": {"optimizer": ["sgd"]}},
     {"name": "optimizer", "choice": {"values": ["sgd", "adam"]}},
 )
 
@@ -117,11 +118,13 @@ def active(configuration: Configuration) -> Configuration:
     return {name: value for name, value in configuration.items() if name != inactive}
 
 
-def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group() -> None:
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("group", [True, False])
+def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group(group: bool) -> None:
     optuna.logging.disable_default_handler()
     space = OptunaSpace(CONDITIONAL)
     study = optuna.create_study(direction="maximize")
-    searcher = tpe(CONDITIONAL)
+    searcher = tpe(CONDITIONAL, group=group)
     random = RandomSearcher(CONDITIONAL, seed=1)
     for number in range(40):
         if number < 15:
@@ -129,10 +132,8 @@ def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group
             assert proposed is not None
             configuration = active(proposed.configuration)
         else:
-            with pytest.warns(optuna.exceptions.ExperimentalWarning):
-                study.sampler = TPESampler(
-                    multivariate=True, group=True, seed=derived_seed(7, "proposal", number, bits=32)
-                )
+            seed = derived_seed(7, "proposal", number, bits=32)
+            study.sampler = TPESampler(multivariate=True, group=group, seed=seed)
             trial = study.ask()
             by_optuna = {name: trial._suggest(name, distribution) for name, distribution in space.distributions.items()}
             assert proposal(searcher, number) == space.decode(by_optuna)
@@ -175,6 +176,14 @@ def test_trials_under_way_are_kept_clear_of() -> None:
     crowd = [Unfinished(number, {"x": 0.8}) for number in range(30, 50)]
     assert near(0.8, crowd) < near(0.8, []) / 2
     assert near(0.2, crowd) > near(0.2, [])
+
+
+def test_without_the_constant_liar_trials_under_way_make_no_difference() -> None:
+    searcher = tpe(UNIT, constant_liar=False)
+    for number in range(30):
+        searcher.tell(Tell(number, {"x": number / 29}, number / 29, step=1))
+    crowd = [Unfinished(number, {"x": 1.0}) for number in range(30, 50)]
+    assert searcher.ask(50, crowd) == searcher.ask(50, [])
 
 
 def test_failed_trials_neither_attract_nor_count_as_startup_trials() -> None:

@@ -52,9 +52,9 @@ class History:
 
     @property
     def groups(self) -> Sequence[Sequence[str]]:
-        """Parameters by which of them always came together: all in one, unless some had none of a condition's.
+        """Parameters by which of them always came together, all in one until a trial lacks some.
 
-        They are modelled jointly: Optuna's `group`, brought up to date a trial at a time.
+        It is how Optuna's `group` has them modelled, brought up to date a trial at a time.
         """
         return self._groups
 

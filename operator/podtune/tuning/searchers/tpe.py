@@ -24,9 +24,9 @@ class TpeSearcher(Searcher):
     spread out. Failed trials are passed over. A trial that was stopped early counts with the value that it was told
     with, as in Ray Tune.
 
-    Parameters of which some have no value where a condition does not hold are modelled in groups that always came
-    together (Optuna's `group`). Of several objectives, good are the trials of the first Pareto fronts (Ozaki et al.,
-    "Multiobjective Tree-Structured Parzen Estimator", JAIR 2022).
+    Parameters that depend on conditions are modelled with those that always came with them (Optuna's `group`). Of
+    several objectives, good are the trials of the first Pareto fronts (Ozaki et al., "Multiobjective Tree-Structured
+    Parzen Estimator", JAIR 2022).
     """
 
     sees_inactive = False
@@ -40,10 +40,12 @@ class TpeSearcher(Searcher):
             settings: Of the estimator.
             seed: The experiment's seed.
         """
-        self._startup_trials = settings.startup_trials
+        self._settings = settings
         self._jointly = not objective.others if settings.multivariate is None else settings.multivariate
         self._seed = seed
-        self._history = History(OptunaSpace(parameters), objective.criteria)
+        space = OptunaSpace(parameters)
+        self._unconditional = tuple(p.name for p in parameters if not p.when and p.name in space.distributions)
+        self._history = History(space, objective.criteria)
 
     @override
     def tell(self, tell: Tell) -> None:
@@ -54,10 +56,15 @@ class TpeSearcher(Searcher):
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
         sampler = TPESampler(
-            n_startup_trials=self._startup_trials,
+            n_startup_trials=self._settings.startup_trials,
             multivariate=self._jointly,
-            constant_liar=True,
+            constant_liar=self._settings.constant_liar,
             seed=proposal_seed(self._seed, number, attempt, bits=32),
         )
-        groups = self._history.groups if self._jointly else ()
-        return Proposed(self._history.propose(sampler, unfinished, groups))
+        return Proposed(self._history.propose(sampler, unfinished, self._groups()))
+
+    def _groups(self) -> Sequence[Sequence[str]]:
+        """The parameters that are modelled jointly."""
+        if not self._jointly:
+            return ()
+        return (self._unconditional,) if self._settings.group is False else self._history.groups
