@@ -23,7 +23,15 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 REQUIREMENTS = {"ray": "replay.txt", "syne_tune": "replay-syne-tune.txt"}
 """The references' packages, with what is installed to import each."""
-REPLAYS = {"asha": "ray", "asha_promotion": "syne_tune", "hyperband": "ray", "bohb": "ray", "median": "ray"}
+REPLAYS = {
+    "asha": "ray",
+    "asha_promotion": "syne_tune",
+    "hyperband": "ray",
+    "bohb": "ray",
+    "median": "ray",
+    "pbt": "ray",
+    "stoppers": "ray",
+}
 """The modules of this package that make histories, with the reference that each asks."""
 
 

@@ -122,6 +122,7 @@ class TestPlateau:
     def test_what_is_no_finite_number_is_no_plateau_while_it_is_in_the_window(self, odd: float) -> None:
         assert stops(self.plateau(), *values(odd, 0.1, 0.1, 0.1)) == [False, False, False, True]
         assert stops(self.plateau(), *values(odd, odd, odd)) == [False, False, False]
+        assert stops(self.plateau(), *values(odd, -odd, odd)) == [False, False, False]
 
     def test_huge_numbers_do_no_harm(self) -> None:
         assert stops(self.plateau(), *values(1.7e308, -1.7e308, 1.7e308)) == [False, False, False]

@@ -135,9 +135,10 @@ class ExperimentStandsStill(Criterion[ExperimentProgress]):
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values; NaN or inf where one is."""
-    first = values[0]
-    if all(value == first for value in values):
-        return 0.0 if math.isfinite(first) else math.nan
+    """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values, NaN where one is not finite."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    if all(value == values[0] for value in values):
+        return 0.0
     mean = math.fsum(value / len(values) for value in values)
     return math.hypot(*(value - mean for value in values)) / math.sqrt(len(values))
