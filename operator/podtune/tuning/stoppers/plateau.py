@@ -135,7 +135,7 @@ class ExperimentStandsStill(Criterion[ExperimentProgress]):
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values, NaN where one is not finite."""
+    """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values, NaN unless all are finite."""
     if not all(map(math.isfinite, values)):
         return math.nan
     if all(value == values[0] for value in values):
