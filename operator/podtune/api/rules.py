@@ -307,8 +307,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
             message="maxTrials must be a multiple of repeats; change one of the two",
             expression=(
-                "string(self.maxTrials) + ' trials can\\'t be shared out to configurations of '"
-                " + string(self.repeats) + ' each (repeats); make maxTrials a multiple of repeats'"
+                "'%s trials can\\'t be shared out to configurations of %s each (repeats); make maxTrials a multiple of "
+                "repeats'.format([self.maxTrials, self.repeats])"
             ),
             field=".maxTrials",
         ),
