@@ -295,6 +295,19 @@ class BestTrial(StatusModel):
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
 
 
+MAX_FRONT = 32
+"""So many trials of a Pareto front are shown at most."""
+
+
+class ParetoTrial(StatusModel):
+    """A trial of the Pareto front: no other one beats it in all objectives."""
+
+    trial: str = Field(max_length=63, description="Name of the trial; the first of its configuration's repeats.")
+    values: dict[str, Annotated[str, Field(max_length=64)]] = Field(
+        default_factory=dict, max_length=8, description="Values of the objective's metrics."
+    )
+
+
 class Asked(StatusModel):
     """What the searcher was last asked for; it is written before the searcher is asked."""
 
@@ -320,6 +333,14 @@ class ExperimentStatus(StatusModel):
     message: str = Field(default="", max_length=1024, description="The state in a sentence.")
     trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
     best: BestTrial | None = Field(default=None, description="The best result so far.")
+    pareto_front: list[ParetoTrial] = Field(
+        default_factory=list,
+        max_length=MAX_FRONT,
+        description=(
+            "With several objectives: the finished trials that no other one beats in all of them, best by the first "
+            f"objective first. Of more than {MAX_FRONT}, those that are furthest apart."
+        ),
+    )
     usage: ExperimentUsage | None = Field(default=None, description="What all trials have used, as budgets count it.")
     missing_metrics: int = Field(
         default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."

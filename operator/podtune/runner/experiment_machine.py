@@ -35,6 +35,7 @@ from podtune.runner.cleanup import Cleanup
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.exploits import Exploits
+from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
 from podtune.runner.overview import Overview
@@ -132,6 +133,7 @@ class ExperimentMachine:
         self._search = Search(
             self.experiment.name, self.spec, self._trials, self._dispatch, self.settings, known=self._known
         )
+        self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
         self._promotions = Promotions(self._judge, self._places, self._search)
@@ -274,10 +276,12 @@ class ExperimentMachine:
         if self._overview.ended is None and not self.experiment.problem:
             self._start_trials(now)
         self._cleanup.sweep(now)
+        self._front.take_in(self._search.own_tells)
         self._overview.write(
             now,
             hindrance=self._search.hindrance,
             asked=self._search.to_record if self._overview.ended is None else None,
+            front=self._front.trials,
             debounce=self.settings.experiment_debounce,
         )
 

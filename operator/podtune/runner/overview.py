@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage
+from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage, ParetoTrial
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.runner import checkpoints, experiment_status, parameters, results
 from podtune.runner.actions import WriteExperimentStatus
@@ -123,13 +123,22 @@ class Overview:
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
         return _recorded_end(self._experiment.status) is not None
 
-    def write(self, now: float, *, hindrance: Hindrance | None, asked: Asked | None, debounce: float) -> None:
+    def write(
+        self,
+        now: float,
+        *,
+        hindrance: Hindrance | None,
+        asked: Asked | None,
+        front: Sequence[ParetoTrial],
+        debounce: float,
+    ) -> None:
         """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
 
         Args:
             now: The present time.
             hindrance: What keeps Trials from being made at present.
             asked: What the searcher is to be asked for as soon as the status says so.
+            front: The Pareto front, with several objectives.
             debounce: Seconds between two looks at it.
         """
         decided = self.ended is not None and self.end_to_act_on is None
@@ -152,6 +161,7 @@ class Overview:
             update={
                 "start_time": None if self._start is None else rfc3339(self._start),
                 "asked": asked or before.asked,
+                "pareto_front": before.pareto_front if recorded else list(front),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
             }
         )

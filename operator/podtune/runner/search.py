@@ -320,11 +320,15 @@ class Search:
                 self._under_way.pop(tell.number, None)
 
     def _tell(self, trial: TrialMachine) -> Tell:
-        failed = trial.saved.state is TrialState.ERROR
+        metrics = metrics_of(trial.saved.last_result)
+        values = [number(metrics, criterion.metric) for criterion in self.spec.objective.criteria]
+        known = [] if trial.saved.state is TrialState.ERROR else [value for value in values if value is not None]
+        has_all = len(known) == len(values)
         return Tell(
             number=trial.index // self._repeats,
             configuration=trial.configuration,
-            value=None if failed else number(metrics_of(trial.saved.last_result), self.spec.objective.metric),
+            value=known[0] if has_all else None,
             step=trial.saved.iteration,
+            others=tuple(known[1:]) if has_all else (),
             attributes=trial.attributes,
         )

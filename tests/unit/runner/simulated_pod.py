@@ -69,6 +69,7 @@ class Program:
         silent: Whether there is no agent: nothing is ever reported (pods of kwok).
         says_done: Whether the program says that it is done.
         metric: Value of the objective by trial and iteration.
+        further: Further metrics by trial and iteration.
         mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
         store_problem: By trial, what its agents report of the store.
         gpus: How many GPUs a pod holds.
@@ -81,6 +82,7 @@ class Program:
     silent: bool = False
     says_done: bool = True
     metric: Callable[[int, int], float | None] = curve
+    further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
     mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
     gpus: float = 0.0
@@ -174,6 +176,7 @@ class SimulatedPod:
         value = self._program.metric(self.index, self._step)
         if value is not None:
             metrics["accuracy"] = value
+        metrics |= self._program.further(self.index, self._step)
         result = Result(len(self._results) + 1, self._sim.now, metrics, self._step, checkpoint)
         self._results.append(result)
         if checkpoint:

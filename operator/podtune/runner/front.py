@@ -1,0 +1,57 @@
+"""The Pareto front of an experiment with several objectives, as its status shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from podtune.api.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
+from podtune.runner.results import show
+from podtune.tuning.pareto import ParetoFront, Point
+from podtune.tuning.searchers.base import Tell
+
+
+class Front:
+    """Takes in what the searcher is told, in the same order and once, and so it is the same after a restart."""
+
+    def __init__(self, spec: ExperimentSpec, experiment: str) -> None:
+        """Makes an empty front.
+
+        Args:
+            spec: The experiment's spec.
+            experiment: Its name.
+        """
+        self._metrics = [criterion.metric for criterion in spec.objective.criteria]
+        self._front = ParetoFront(spec.objective.criteria)
+        self._repeats = spec.search.repeats
+        self._experiment = experiment
+        self._shown: list[ParetoTrial] = []
+        self._seen = 0
+
+    def take_in(self, tells: Callable[[int], Sequence[Tell]]) -> None:
+        """Takes in what is new.
+
+        Args:
+            tells: Gives all that the searcher may be told, from some place on.
+        """
+        if len(self._metrics) < 2:
+            return
+        new = tells(self._seen)
+        self._seen += len(new)
+        changes = [self._add(tell) for tell in new]
+        if any(changes):
+            self._shown = [self._entry(point) for point in self._front.spread(MAX_FRONT)]
+
+    @property
+    def trials(self) -> list[ParetoTrial]:
+        """The front, best by the objective's own metric first; empty with a single objective."""
+        return self._shown
+
+    def _add(self, tell: Tell) -> bool:
+        if not tell.final or tell.value is None:
+            return False
+        return self._front.add(Point(tell.number, (tell.value, *tell.others)))
+
+    def _entry(self, point: Point) -> ParetoTrial:
+        values = zip(self._metrics, point.values, strict=True)
+        name = f"{self._experiment}-{point.trial * self._repeats}"
+        return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})
