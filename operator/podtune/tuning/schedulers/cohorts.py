@@ -1,7 +1,7 @@
 """Cohorts: trials that go through the rungs of successive halving together.
 
 A cohort's state follows from what is noted of its trials, so it can be made again from that: each note holds how far
-the cohort was when the note was made, and where it drew the line last. All that a note of one trial doesn't say of the
+the cohort was when the note was made, and where it had drawn its lines. What a note of one trial doesn't say of the
 others follows from the notes of these.
 """
 
@@ -40,6 +40,11 @@ class Line:
     reward: float
     trial: int
     cohort: int
+
+    @property
+    def key(self) -> tuple[bool, float, int]:
+        """By which it is compared."""
+        return _key(self.reward, self.trial)
 
 
 class Fate(Enum):
@@ -87,7 +92,7 @@ class Seat:
         time: How far it has come.
         ended: Whether it will never run again.
         round: The cohort's round when the trial was last noted.
-        line: The line before that round.
+        lines: The lines of the rounds before that.
     """
 
     trial: int
@@ -96,12 +101,22 @@ class Seat:
     time: float = 0.0
     ended: bool = False
     round: int = 0
-    line: Line | None = None
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The latest round that it has come in to; 0 before the first."""
+        return max(self.rewards, default=0)
+
+    @property
+    def reward(self) -> float:
+        """What it came in with there."""
+        return self.rewards.get(self.last, math.nan)
 
     @property
     def key(self) -> tuple[bool, float, int]:
         """By which it is compared; of trials with equal rewards the later one is the better."""
-        return _key(self.rewards[max(self.rewards)], self.trial)
+        return _key(self.reward, self.trial)
 
 
 class Cohort:
@@ -124,8 +139,8 @@ class Cohort:
         self.seats: dict[int, Seat] = {}
         self.lost: dict[int, int] = {}
         """Trials that will not go on but have not been stopped yet, with the round that was their last."""
-        self.lines: dict[int, Line] = {}
-        """By the round that they were drawn for, as far as they are known."""
+        self.lines: list[Line] = []
+        """By the round that they end."""
         self._work = work
         self._progress = Fraction(0)
         self._live: dict[int, None] = {}
@@ -183,22 +198,24 @@ class Cohort:
         self._missing -= 1
         arrival = self._end_round(seat) if self._is_over else self._wait()
         seat.ended = arrival.fate in (Fate.LOSES, Fate.FINISHES)
-        self.proceed()
         self.note(trial)
+        self.proceed()
         return arrival
 
     def end(self, trial: int) -> None:
         """A trial will never run again; if it was the last one that the round waited for, the round ends."""
-        seat = self.seats[trial]
-        if seat.ended:
-            return
+        if not self.seats[trial].ended:
+            self.withdraw(trial)
+            self.proceed()
+            self.note(trial)
+
+    def withdraw(self, trial: int) -> None:
+        """A trial will never run again; whether the round ends is looked at later."""
         if self.may_run(trial):
             self._missing -= 1
         self._live.pop(trial, None)
         self.lost.pop(trial, None)
-        seat.ended = True
-        self.proceed()
-        self.note(trial)
+        self.seats[trial].ended = True
 
     def proceed(self) -> None:
         """Ends rounds that are over: where trials went beyond a milestone, more than one may be."""
@@ -208,16 +225,17 @@ class Cohort:
     def note(self, trial: int) -> bool:
         """Notes with a trial how far the cohort is; whether that is news."""
         seat = self.seats[trial]
-        noted = seat.round, seat.line
-        seat.round, seat.line = self.round, self.lines.get(self.round)
-        return noted != (seat.round, seat.line)
+        if seat.round == self.round:
+            return False
+        seat.round, seat.lines = self.round, tuple(self.lines)
+        return True
 
     def rebuild(self) -> None:
         """Makes the cohort anew from what is noted with its trials."""
         seats = [self.seats[trial] for trial in sorted(self.seats)]
         self.seats = {seat.trial: seat for seat in seats}
-        self.round = max((seat.round for seat in seats), default=0)
-        self.lines = {seat.round: seat.line for seat in seats if seat.line is not None}
+        latest = max(seats, key=lambda seat: seat.round, default=Seat(0))
+        self.round, self.lines = latest.round, list(latest.lines)
         self._progress = sum((Fraction(seat.time) for seat in seats), Fraction(0))
         fates = {seat.trial: self._lost_in(seat) for seat in seats if not seat.ended}
         self._live = {trial: None for trial, lost in fates.items() if lost is None}
@@ -228,9 +246,9 @@ class Cohort:
         """The round after which a trial did not go on, None where it has not lost."""
         for round_ in range(seat.round, self.round):
             if seat.arrived < self.rounds[round_].milestone:
-                return None
-            line = self.lines.get(round_ + 1)
-            if round_ == len(self.rounds) - 1 or (line is not None and seat.key < _key(line.reward, line.trial)):
+                # Its coming in was not recorded in time: it runs on, if there is something to run for.
+                return None if self.round < len(self.rounds) else round_
+            if round_ == len(self.rounds) - 1 or seat.key < self.lines[round_].key:
                 return round_
         return None
 
@@ -251,7 +269,7 @@ class Cohort:
         kept = ranking[: self.rounds[self.round].size] if self.round < len(self.rounds) else []
         if kept:
             last = self.seats[kept[-1]]
-            self.lines[self.round] = Line(last.rewards[max(last.rewards)], last.trial, cohort)
+            self.lines.append(Line(last.reward, last.trial, cohort))
         self.lost.update(dict.fromkeys(ranking[len(kept) :], ended))
         self._live = dict.fromkeys(sorted(kept))
         self._count_missing()

@@ -45,13 +45,12 @@ from podtune.tuning.schedulers.base import (
     Verdict,
     required_number,
 )
-from podtune.tuning.schedulers.cohorts import Arrival, Cohort, Fate, Line, Round, Seat
-from podtune.tuning.schedulers.records import Reading
+from podtune.tuning.schedulers.cohorts import Arrival, Cohort, Fate, Round
+from podtune.tuning.schedulers.hyperband_records import read_place, read_seat, write_seat
 from podtune.tuning.searchers.base import Configuration
 
 Place = tuple[int, int]
 """Which bracket: its band, and its position in that."""
-MAX_BANDS = 10**6
 _ACTIONS = {
     Fate.WAITS: Action.PAUSE,
     Fate.GOES_ON: Action.CONTINUE,
@@ -65,8 +64,8 @@ class Hyperband(Scheduler):
     """Pauses trials at milestones until all of their bracket have come in; then the best go on together.
 
     Its record is the trial's values at the milestones, {"rungs": {"9": "0.71", "27": "0.902"}}, its bracket and how far
-    that was, {"bracket": {"band": "0", "s": "2", "round": "1", "time": "27"}}, and the last of those that went on to
-    that round, {"line": {"value": "0.7", "trial": "3", "cohort": "9"}}.
+    that was, {"bracket": {"band": "0", "s": "2", "round": "1", "time": "27"}}, and the last of those that went on from
+    each milestone until then, {"lines": {"9": "0.7 by trial 3 of 9"}}.
     """
 
     key: ClassVar[str] = "hyperband"
@@ -89,6 +88,8 @@ class Hyperband(Scheduler):
         self._unplaced: list[int] = []
         self._search_over = False
         self._restoring = False
+        self._removed: list[int] = []
+        """Those that were removed while others may still have to be restored."""
 
     @property
     @override
@@ -138,8 +139,9 @@ class Hyperband(Scheduler):
     @override
     def on_trial_remove(self, trial: int) -> None:
         """Has the trial leave its bracket, which may go on without it."""
-        if self._restoring and trial in self._place_of:
-            self._bracket(trial).seats[trial].ended = True
+        if self._restoring:
+            if trial not in self._place_of or not self._bracket(trial).seats[trial].ended:
+                self._removed.append(trial)
             return
         self._settle()
         self._bracket(trial).end(trial)
@@ -202,30 +204,16 @@ class Hyperband(Scheduler):
     def on_progress(self, trial: int, time: float) -> None:
         """Counts it as done: of brackets in the same band, the one that is least far comes first."""
         if trial in self._place_of and self._bracket(trial).seats[trial].time < time:
-            self._bracket(trial).advance(trial, time)
+            self._bracket(trial).advance(trial, float(time))
 
     @override
     def record(self, trial: int) -> Record:
         """The trial's values and its place, written so that reading them gives the same floats."""
-        if trial not in self._place_of:
+        if self._removed or trial not in self._place_of:
             self._settle()
-        (band, _), bracket = self._place_of[trial], self._bracket(trial)
-        seat = bracket.seats[trial]
-        record = {"bracket": {"band": str(band), "s": str(len(bracket.rounds) - 1), "round": str(seat.round)}}
-        if seat.rewards:
-            record["rungs"] = {
-                str(bracket.rounds[round_].milestone): repr(self._sign * reward)
-                for round_, reward in seat.rewards.items()
-            }
-        time = seat.time if seat.ended else seat.arrived
-        if time > 0:
-            record["bracket"]["time"] = str(int(time)) if time.is_integer() else repr(time)
-        if seat.ended:
-            record["bracket"]["ended"] = "true"
-        if seat.line is not None:
-            value = repr(self._sign * seat.line.reward)
-            record["line"] = {"value": value, "trial": str(seat.line.trial), "cohort": str(seat.line.cohort)}
-        return record
+        band, _ = self._place_of[trial]
+        bracket = self._bracket(trial)
+        return write_seat(bracket.seats[trial], band, bracket.rounds, self._sign)
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
@@ -237,45 +225,13 @@ class Hyperband(Scheduler):
         if not record:
             self.on_trial_add(trial, configuration)
             return
-        reading = Reading(trial, record)
-        place, bracket = self._read_place(reading)
-        seat = Seat(trial, round=reading.integer("bracket", "round", most=len(bracket.rounds)))
-        seat.rewards = self._read_rewards(bracket, reading)
-        if seat.rewards or "time" in reading.keys("bracket"):
-            time = reading.number("bracket", "time")
-            seat.arrived = time if seat.rewards else seat.arrived
-            seat.time = time if math.isfinite(time) else seat.time
-        seat.ended = "ended" in reading.keys("bracket")
-        if "line" in record:
-            seat.line = self._read_line(reading)
-        elif 0 < seat.round < len(bracket.rounds):
-            reading.refuse("line", "value", "and goes with a round above 0; remove the whole record")
-        bracket.seats[trial] = seat
+        band, rungs = read_place(trial, record, self._settings.most_rungs)
+        place = (band, next(at for at in range(self._settings.sizes) if self._rungs_of(at) == rungs))
+        bracket = self._brackets.get(place) or self._make(place[1])
+        bracket.seats[trial] = read_seat(trial, record, bracket.rounds, self._sign)
         self._brackets[place] = bracket
         self._place_of[trial] = place
         self._restoring = True
-
-    def _read_place(self, reading: Reading) -> tuple[Place, Cohort]:
-        band = reading.integer("bracket", "band", most=MAX_BANDS)
-        rungs = reading.integer("bracket", "s", most=self._settings.most_rungs)
-        position = next(position for position in range(self._settings.sizes) if self._rungs_of(position) == rungs)
-        return (band, position), self._brackets.get((band, position)) or self._make(position)
-
-    def _read_rewards(self, bracket: Cohort, reading: Reading) -> dict[int, float]:
-        rounds = {str(round_.milestone): number for number, round_ in enumerate(bracket.rounds)}
-        written = reading.keys("rungs")
-        for strange in written - rounds.keys():
-            known = ", ".join(rounds)
-            reading.refuse("rungs", strange, f"but the bracket's rungs are {known}; restore the scheduler's settings")
-        return {
-            number: self._sign * reading.number("rungs", milestone)
-            for milestone, number in rounds.items()
-            if milestone in written
-        }
-
-    def _read_line(self, reading: Reading) -> Line:
-        reward = self._sign * reading.number("line", "value")
-        return Line(reward, reading.integer("line", "trial"), reading.integer("line", "cohort"))
 
     # Brackets
 
@@ -295,15 +251,23 @@ class Hyperband(Scheduler):
         """Catches up with what was restored or added since the last question."""
         restored, self._restoring = self._restoring, False
         if restored:
-            self._brackets = {place: self._brackets[place] for place in sorted(self._brackets)}
-            self._busy = dict(self._brackets)
-            for bracket in self._brackets.values():
-                bracket.rebuild()
+            self._restore_brackets()
         for trial in sorted(self._unplaced):
             self._put(trial)
         self._unplaced.clear()
         if restored:
+            removed, self._removed = self._removed, []
+            for trial in removed:
+                self._bracket(trial).withdraw(trial)
             self._close_all_but_last()
+            for trial in removed:
+                self._bracket(trial).note(trial)
+
+    def _restore_brackets(self) -> None:
+        self._brackets = {place: self._brackets[place] for place in sorted(self._brackets)}
+        self._busy = dict(self._brackets)
+        for bracket in self._brackets.values():
+            bracket.rebuild()
 
     def _close_all_but_last(self) -> None:
         """Says which bracket may get more trials; those that may not go on if all that they have come in."""
@@ -390,17 +354,17 @@ class Hyperband(Scheduler):
                 )
 
     def _still_paused(self, bracket: Cohort, trial: int) -> Verdict:
-        milestone = bracket.rounds[max(bracket.seats[trial].rewards)].milestone
+        milestone = bracket.rounds[bracket.seats[trial].last].milestone
         return Verdict(Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone})
 
     def _start(self, trial: int) -> Start:
         bracket = self._bracket(trial)
         seat, recorded = bracket.seats[trial], bracket.note(trial)
-        if not bracket.round or not seat.rewards or seat.line is None:
+        if not seat.lines or not seat.rewards:
             return Start(trial, recorded=recorded)
-        came, last = max(seat.rewards), seat.line
-        at, target = bracket.rounds[came].milestone, bracket.rounds[bracket.round].milestone
-        value, least = self._sign * seat.rewards[came], self._sign * last.reward
+        last = seat.lines[-1]
+        at, target = bracket.rounds[seat.last].milestone, bracket.rounds[bracket.round].milestone
+        value, least = self._sign * seat.reward, self._sign * last.reward
         return Start(
             trial,
             message=(
@@ -420,14 +384,15 @@ class Hyperband(Scheduler):
 
     def _dismissal(self, bracket: Cohort, trial: int, round_: int) -> Dismissal:
         at, seat = bracket.rounds[round_].milestone, bracket.seats[trial]
-        value = self._sign * seat.rewards[max(seat.rewards)]
+        value = self._sign * seat.reward
         because: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
         if round_ == len(bracket.rounds) - 1:
             return Dismissal(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)
-        size, line = bracket.rounds[round_ + 1].size, bracket.lines.get(round_ + 1)
-        told = f"stopped at rung {at}: {self._metric} {readable(value)} is not among the best {size} of its bracket"
-        if line is not None:
-            least = self._sign * line.reward
-            told += f" (the last of them has {readable(least, value)})"
-            because |= {"least": least, "arrived": line.cohort}
-        return Dismissal(trial, told, because)
+        size, line = bracket.rounds[round_ + 1].size, bracket.lines[round_]
+        least = self._sign * line.reward
+        return Dismissal(
+            trial,
+            f"stopped at rung {at}: {self._metric} {readable(value, least)} is not among the best {size} of "
+            f"{line.cohort} (the last of them has {readable(least, value)})",
+            because | {"least": least, "arrived": line.cohort},
+        )

@@ -31,7 +31,7 @@ class Reading:
         Raises:
             RecordError: It is missing, or no number.
         """
-        written = self._text(section, key)
+        written = self.text(section, key)
         try:
             return float(written)
         except ValueError:
@@ -48,7 +48,7 @@ class Reading:
         Raises:
             RecordError: It is missing, no such number, or too large.
         """
-        written = self._text(section, key)
+        written = self.text(section, key)
         if not written.isascii() or not written.isdigit():
             self.refuse(section, key, "which is not a whole number; correct it or remove the entry")
         if most is not None and int(written) > most:
@@ -70,7 +70,12 @@ class Reading:
         shown = "is missing" if written is None else f"is {written!r:.64}"
         raise RecordError(f"trial {self._trial}: status.scheduler.{section}[{key!r}] {shown}, {why}")
 
-    def _text(self, section: str, key: str) -> str:
+    def text(self, section: str, key: str) -> str:
+        """Reads an entry.
+
+        Raises:
+            RecordError: It is missing.
+        """
         written = self._record.get(section, {}).get(key)
         if written is None:
             self.refuse(section, key, f"and goes with the other entries; remove all of {section}")
