@@ -66,6 +66,14 @@ class ConditionView:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontView:
+    """A trial of the Pareto front, with its values as the status writes them."""
+
+    trial: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentView:
     """One Experiment; `spec` is as it was written, for what is only passed on."""
 
@@ -77,6 +85,7 @@ class ExperimentView:
     message: str
     counts: Counts
     best: Best | None
+    front: tuple[FrontView, ...]
     conditions: tuple[ConditionView, ...]
     start_time: str
     completion_time: str
@@ -85,6 +94,13 @@ class ExperimentView:
     def metric(self) -> str:
         """Name of the objective's metric."""
         return str(self.spec.get("objective", {}).get("metric", ""))
+
+    @property
+    def objectives(self) -> Mapping[str, str]:
+        """What is better, max or min, by metric."""
+        objective = self.spec.get("objective", {})
+        criteria = [objective, *(objective.get("others") or ())]
+        return {str(criterion.get("metric", "")): str(criterion.get("mode", "")) for criterion in criteria}
 
     @property
     def parameters(self) -> list[str]:
@@ -163,6 +179,9 @@ def read_experiment(item: Object) -> ExperimentView:
             done=trials.get("terminated", 0),
             failed=trials.get("error", 0),
             stopped_early=trials.get("stoppedEarly", 0),
+        ),
+        front=tuple(
+            FrontView(entry.get("trial", ""), entry.get("values") or {}) for entry in status.get("paretoFront") or ()
         ),
         best=None
         if not best

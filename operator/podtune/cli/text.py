@@ -43,7 +43,7 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         "State": view.state or "not seen by an operator yet",
         "Message": view.message,
         "Age": age(view.created, now),
-        "Objective": f"{view.spec.get('objective', {}).get('mode', '')} {view.metric}",
+        "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
         "Search": _settings(view.spec.get("search", {})),
         "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
         "Stop": _settings(view.spec.get("stop", {})),
@@ -97,7 +97,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
     kinds: dict[str, Mapping[str, Any]] = {
         parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
     }
-    return {
+    facts: dict[str, Any] = {
         "experiment": view.name,
         "namespace": view.namespace,
         "trial": view.best.trial,
@@ -106,14 +106,29 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
         "checkpoint": view.best.checkpoint or None,
     }
+    if len(view.objectives) > 1:
+        facts["paretoFront"] = [
+            {"trial": point.trial, "values": {metric: _number(value) for metric, value in point.values.items()}}
+            for point in view.front
+        ]
+    return facts
 
 
 def best_lines(facts: Mapping[str, Any]) -> list[str]:
-    """The lines of `best`, for people."""
+    """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
     lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
     width = max((len(name) for name in facts["parameters"]), default=0)
     lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
-    return [*lines, f"checkpoint: {facts['checkpoint'] or 'none is stored'}"]
+    lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
+    return lines if "paretoFront" not in facts else [*_front_lines(facts["paretoFront"]), "", *lines]
+
+
+def _front_lines(front: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not front:
+        return ["no trial has finished yet, so there is no Pareto front; best by the first objective so far:"]
+    metrics = list(front[0]["values"])
+    rows = ([point["trial"], *(str(point["values"].get(metric, "")) for metric in metrics)] for point in front)
+    return ["no other trial beats these in all objectives:", *columns(["TRIAL", *metrics], rows)]
 
 
 def _typed(parameter: Mapping[str, Any], text: str) -> Any:

@@ -115,6 +115,39 @@ def test_a_choice_comes_back_as_it_was_written(api: FakeApi, podtune: Command, w
     assert found["checkpoint"] is None
 
 
+FRONT = [
+    {"trial": "digits-4", "values": {"accuracy": "0.97", "latency": "12.5"}},
+    {"trial": "digits-11", "values": {"accuracy": "0.9", "latency": "3"}},
+]
+OTHERS = [{"metric": "latency", "mode": "min"}]
+
+
+def test_best_of_several_objectives_is_the_pareto_front(api: FakeApi, podtune: Command) -> None:
+    made = experiment("digits", **RUNNING, paretoFront=FRONT)
+    made["spec"]["objective"]["others"] = OTHERS
+    api.add_experiment(made)
+    assert podtune("best digits")[:6] == [
+        "no other trial beats these in all objectives:",
+        "TRIAL       accuracy   latency",
+        "digits-4    0.97       12.5",
+        "digits-11   0.9        3.0",
+        "",
+        "accuracy 0.9722222222222222 by digits-4",
+    ]
+    assert json.loads("\n".join(podtune("best digits -o json")))["paretoFront"] == [
+        {"trial": "digits-4", "values": {"accuracy": 0.97, "latency": 12.5}},
+        {"trial": "digits-11", "values": {"accuracy": 0.9, "latency": 3.0}},
+    ]
+    assert "Objective:   max accuracy, min latency" in podtune("describe digits")
+
+
+def test_best_of_several_objectives_before_a_trial_has_finished(api: FakeApi, podtune: Command) -> None:
+    made = experiment("digits", **RUNNING)
+    made["spec"]["objective"]["others"] = OTHERS
+    api.add_experiment(made)
+    assert podtune("best digits")[0].startswith("no trial has finished yet, so there is no Pareto front")
+
+
 def test_best_before_any_result_is_an_error(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits"))
     assert podtune("best digits", expect=1) == []
