@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from typing_extensions import override
@@ -192,7 +192,103 @@ class Scripted(Scheduler):
         return "training_iteration"
 
 
-def scripted(script: Script, seed: int = 0):  # type: ignore[no-untyped-def]
+class Dictated(Scheduler):
+    """Says what a test has it say; keeps what it was told."""
+
+    def __init__(self, verdicts: Mapping[tuple[int, int], Verdict] | None = None) -> None:
+        self.verdicts = dict(verdicts or {})
+        """By trial and iteration."""
+        self.pick: Callable[[Dictated, Sequence[int]], Start | None] = lambda scheduler, waiting: Start(waiting[0])
+        self.gives_up: list[Dismissal] = []
+        self.every_result = False
+        self.rungs: dict[int, int] = {}
+        self.told: list[str] = []
+        self.results: list[tuple[int, int]] = []
+        self.waiting: list[int] = []
+        self.offered: list[list[int]] = []
+
+    @override
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
+        self.told.append(f"add {trial}")
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+        step = metrics["training_iteration"]
+        assert isinstance(step, int)
+        self.results.append((trial, step))
+        self.waiting.append(waiting)
+        seen_before = self.results.count((trial, step)) > 1  # by a clone, which goes on from an earlier iteration
+        return CONTINUE if seen_before else self.verdicts.get((trial, step), CONTINUE)
+
+    @override
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        self.told.append(f"complete {trial}")
+        return False
+
+    @override
+    def on_trial_error(self, trial: int) -> None:
+        self.told.append(f"error {trial}")
+
+    @override
+    def on_trial_remove(self, trial: int) -> None:
+        self.told.append(f"remove {trial}")
+        self.gives_up = [dismissal for dismissal in self.gives_up if dismissal.trial != trial]
+
+    @override
+    def forget(self, trial: int) -> None:
+        """Does nothing: the machine is made anew."""
+
+    @override
+    def on_configuration(self, trial: int, configuration: Configuration) -> None:
+        self.told.append(f"configuration {trial}")
+
+    @override
+    def on_search_over(self) -> None:
+        self.told.append("search over")
+
+    @override
+    def choose(self, waiting: Sequence[int]) -> Start | None:
+        self.offered.append(list(waiting))
+        return self.pick(self, waiting)
+
+    @override
+    def dismissed(self) -> Sequence[Dismissal]:
+        return self.gives_up
+
+    @override
+    def rungs_passed(self, trial: int) -> int:
+        return self.rungs.get(trial, 0)
+
+    @override
+    def record(self, trial: int) -> Record:
+        seen = sorted(step for index, step in self.results if index == trial)
+        if self.every_result:
+            return {"curve": {str(step): "" for step in seen}} if seen else {}
+        said = [step for step in seen if (trial, step) in self.verdicts]
+        return {"said": {str(step): "" for step in said}} if said else {}
+
+    @override
+    def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
+        self.told.append(f"restore {trial}")
+        self.results.extend((trial, int(step)) for steps in record.values() for step in steps)
+
+    @property
+    @override
+    def records_every_result(self) -> bool:
+        return self.every_result
+
+    @property
+    @override
+    def time_attribute(self) -> str:
+        return "training_iteration"
+
+
+def dictated(scheduler: Dictated) -> Callable[[ExperimentSpec], Scheduler]:
+    """What makes a machine's scheduler: always the same one, which outlives the machine."""
+    return lambda spec: scheduler
+
+
+def scripted(script: Script, seed: int = 0) -> Callable[[ExperimentSpec], Scheduler]:
     """What makes a machine's scheduler."""
 
     def make(spec: ExperimentSpec) -> Scheduler:

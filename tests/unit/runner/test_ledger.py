@@ -1,0 +1,106 @@
+"""The decisions on a trial: what its status keeps of them, and what its agent hears for the bucket."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podtune.api.trial import TrialStatus
+from podtune.protocol.messages import Reply, Report, Result
+from podtune.runner import ledger
+from podtune.runner.actions import Outcome, Verdict, WriteTrialStatus
+from podtune.runner.ledger import Entry
+from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import Verdict as Said
+from tests.unit.runner.scripted_scheduler import Dictated, dictated
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import STORE, Simulation, spec
+
+ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
+entries = st.tuples(
+    st.text(max_size=600),
+    st.dictionaries(st.text(min_size=1, max_size=100), st.floats() | st.integers() | st.text(max_size=200), max_size=30),
+)
+
+
+@given(st.lists(entries, min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_a_status_keeps_the_latest_decisions_and_stays_small(
+    made: list[tuple[str, dict[str, float | int | str]]],
+) -> None:
+    status = TrialStatus()
+    for message, because in made:
+        status = ledger.enter(status, Entry.CONTINUE, message, because, now=1.7e9, attempt=1, step=3)
+    numbers = [entry.number for entry in status.ledger]
+    assert numbers == list(range(len(made) - len(numbers) + 1, len(made) + 1))
+    assert len(numbers) <= ledger.MAX_ENTRIES
+    read = TrialStatus.model_validate_json(status.model_dump_json(by_alias=True))
+    assert read == status, "the API server takes it as it is"
+    # The newest may be larger than there is room for; else it is bounded (bytes of JSON with all field names).
+    size = len(json.dumps(read.model_dump(mode="json", by_alias=True)["ledger"], ensure_ascii=False))
+    assert len(numbers) == 1 or size < 2 * ledger.MAX_SIZE
+
+
+def test_many_small_decisions_are_all_kept_up_to_a_number() -> None:
+    status = TrialStatus()
+    for number in range(40):
+        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+    assert [entry.step for entry in status.ledger] == list(range(24, 40))
+
+
+def simulated(program: Program) -> tuple[Simulation, Dictated]:
+    scheduler = Dictated(
+        {(0, step): Said(Action.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True) for step in (1, 3)}
+    )
+    return Simulation(spec(**ONE), program, make_scheduler=dictated(scheduler)), scheduler
+
+
+def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
+    simulation, scheduler = simulated(Program(steps=6))
+    scheduler.verdicts[0, 5] = Said(Action.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True)
+    simulation.run()
+    told = [(e.number, e.attempt, e.step, e.action, e.message, e.because) for e in simulation.status().ledger]
+    assert told == [
+        (1, 1, 1, "CONTINUE", "went on at rung 1", {"rung": "1"}),
+        (2, 1, 3, "CONTINUE", "went on at rung 3", {"rung": "3"}),
+        (3, 1, 5, "STOP", "stopped at rung 5: 0.1 is below 0.4", {"cutoff": "0.4"}),
+    ]
+
+
+def test_retries_are_kept() -> None:
+    program = Program(steps=4, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    simulation = Simulation(spec(**ONE), program).run()
+    (entry,) = simulation.status().ledger
+    assert (entry.action, entry.attempt, entry.step, entry.because) == ("RETRY", 1, 3, {"user": "1"})
+    assert entry.message == (
+        "container trial ended with exit code 1; will be retried from the checkpoint of iteration 3"
+    )
+
+
+def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_durable() -> None:
+    simulation, _ = simulated(Program(steps=10**6, silent=True))
+    simulation.run(5.0)
+    assert simulation.machine is not None
+    uid = simulation.pods["e-0-1"].uid
+    results = tuple(Result(step, 0.0, {"training_iteration": step, "accuracy": 0.5}, step) for step in (1, 2, 3))
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
+    )
+    simulation.machine.report("e-0", "e-0-1", Report(uid, results=results), simulation.now)
+    simulation.wake()
+    simulation.run(1.0)
+
+    def heard(known: int) -> list[int]:
+        assert simulation.machine is not None
+        reply = simulation.machine.report("e-0", "e-0-1", Report(uid, ledger=known), simulation.now)
+        assert isinstance(reply, Reply)
+        return [entry.number for entry in reply.ledger]
+
+    assert heard(0) == []
+    simulation.refuse = lambda action: None
+    simulation.run(20.0)
+    assert heard(0) == [1, 2]
+    assert heard(1) == [2]
+    assert heard(2) == []

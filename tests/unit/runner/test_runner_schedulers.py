@@ -1,0 +1,94 @@
+"""Experiments with the schedulers that pause, whatever the weather: none comes to a standstill, and all can be made
+anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podtune.api.names import ExperimentState, TrialState
+from podtune.runner.actions import EmitEvent, Propose
+from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
+
+STEPS = 9
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "ashaPromotion": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3},
+    "hyperband": {"maxTime": STEPS, "reductionFactor": 3},
+    "median": {"gracePeriod": 1, "minSamples": 1},
+}
+PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
+
+shares = st.sampled_from([0.0, 0.1, 0.3])
+weathers = st.builds(
+    Weather,
+    latency=st.sampled_from([0.0, 0.1, 1.0]),
+    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
+    fails=shares,
+    loses_reply=shares,
+    repeats=shares,
+    loses_report=shares,
+    restarts=st.lists(st.floats(0.0, 20.0), max_size=4).map(tuple),
+    downtime=st.sampled_from([0.1, 3.0]),
+)
+fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
+mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
+misfortunes = st.dictionaries(st.integers(0, 11), st.lists(mishaps, max_size=5).map(tuple), max_size=6)
+bounded = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+def start(
+    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int = 3
+) -> Simulation:
+    fields = {
+        "checkpoints": {"store": STORE, "keep": {"count": 1}},
+        "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 2, "maxDisruptions": 12},
+        "search": {"algorithm": "random", "maxTrials": 12, "seed": 7},
+        "maxConcurrentTrials": concurrent,
+        "scheduler": {scheduler: SCHEDULERS[scheduler]},
+    }
+    program = Program(steps=STEPS, checkpoint_every=seed % 2, mishaps=misfortunes)
+    return Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@bounded
+@given(weathers, misfortunes, st.integers(0, 2**32), st.integers(1, 4))
+def test_every_trial_ends(
+    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int
+) -> None:
+    simulation = start(scheduler, weather, misfortunes, seed, concurrent).run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert status.trials.total == 12
+    assert status.trials.terminated + status.trials.error == 12
+    for index in range(12):
+        trial = simulation.status(index)
+        assert trial.state is not TrialState.ERROR or trial.failures > 2
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@bounded
+@given(weathers, misfortunes, st.integers(0, 2**32), st.floats(0.0, 60.0))
+def test_a_machine_made_anew_agrees(
+    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, moment: float
+) -> None:
+    simulation = start(scheduler, weather, misfortunes, seed)
+    simulation.run(moment)
+    simulation.frozen = True
+    simulation.run(600.0)
+    simulation.run(until=lambda: simulation.is_quiet)
+    assert simulation.machine is not None
+    later = simulation.now + 1.0
+    made_anew = simulation.rebuilt().decide(later)
+    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent | Propose)] == []
+    assert simulation.machine.decide(later).actions == ()
