@@ -11,7 +11,7 @@ from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import Condition
 from podtune.api.configuration import ConfigurationRules
 from podtune.api.expression import ExpressionText
-from podtune.api.gpus import requested_gpus
+from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
@@ -259,7 +259,8 @@ class ExperimentSpec(ApiModel):
         if self.scheduler.population is not None:
             check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus
-        if budget and not requested_gpus(self.trial_template.spec):
+        of_rungs = any(gpus_among(rung.limits) for rung in self.scheduler.resources)
+        if budget and not of_rungs and not requested_gpus(self.trial_template.spec):
             raise FieldError(
                 budget,
                 "counts GPUs, and the trial's pod asks for none; give its container a limit such as nvidia.com/gpu, or "

@@ -21,17 +21,22 @@ def requested_gpus(pod_spec: Mapping[str, Any]) -> float:
     Args:
         pod_spec: The pod's spec; its form is the API server's business, what is no number counts nothing.
     """
-    return sum(_gpus(name) * _amount(written) for name, written in _limits(pod_spec))
+    return sum(gpus_among(limits) for limits in _limits(pod_spec))
 
 
-def _limits(pod_spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """All limits; what a device plugin hands out is never requested without one."""
+def gpus_among(limits: Mapping[str, Any]) -> float:
+    """How many GPUs a container's resource limits ask for."""
+    return sum(_gpus(name) * _amount(written) for name, written in limits.items())
+
+
+def _limits(pod_spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The containers' limits; what a device plugin hands out is never requested without one."""
     for kind in ("initContainers", "containers"):
         for container in pod_spec.get(kind) or ():
             resources = container.get("resources")
             limits = resources.get("limits") if isinstance(resources, Mapping) else None
             if isinstance(limits, Mapping):
-                yield from limits.items()
+                yield limits
 
 
 def _gpus(resource: str) -> float:

@@ -76,6 +76,13 @@ def test_gpus_that_nobody_asks_for_are_no_budget(criterion: dict[str, Any], fiel
     parse_experiment(manifest({"experiment": [{"cost": {"budget": 9, "perGpuHour": 2, "perPodHour": 1}}]}, pod))
 
 
+def test_gpus_that_a_rung_brings_are_a_budget() -> None:
+    given = manifest({"experiment": [{"gpuHours": 9}]}, {"name": "trial", "image": "i"})
+    rungs = {"ashaPromotion": {"maxTime": 27}, "resources": [{"atRung": 1, "limits": {"nvidia.com/gpu": 1}}]}
+    given["spec"] |= {"scheduler": rungs, "checkpoints": {"store": {"bucket": "bucket"}}}
+    assert parse_experiment(given).stop.has_budget
+
+
 @pytest.mark.parametrize(
     ("stop", "bounded"),
     [
