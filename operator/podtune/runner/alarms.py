@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+SOON = 0.01
+"""Seconds until a deadline is looked at again that was missed by a rounding error."""
 EXPERIMENT = ""
 """The name under which the experiment as a whole has its alarms."""
 

@@ -9,6 +9,7 @@ from podtune.api.names import TrialReason
 from podtune.api.trial import Decision, RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import resources
+from podtune.runner.alarms import SOON
 from podtune.runner.exploits import Exploits
 from podtune.runner.ledger import Entry
 from podtune.runner.results import metrics_of, number, show
@@ -20,8 +21,6 @@ from podtune.tuning.stoppers import TrialStopper
 
 MAX_MESSAGE = 512
 MAX_RUNG_TELLS = 32
-SOON = 0.01
-"""Seconds until a deadline is looked at again that was missed by a rounding error."""
 
 
 class Judge:
@@ -71,13 +70,16 @@ class Judge:
         value = number(result.metrics, trial.context.spec.objective.metric)
         if value is not None and self._is_decisive(value):
             trial.touch(now)
-        verdict = self.stopper.on_result(trial.index, result.metrics, training_time(trial.status, trial.pod, now))
+        elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
+        verdict = self.stopper.on_result(trial.index, result.metrics, elapsed)
         trial.remark = self.stopper.problem(result.metrics)
         if verdict.action is Action.STOP:
             self.completed(trial, result.metrics, now)
             self._decide(trial, verdict, TrialReason.STOPPED_BY_CRITERION, result, now)
             return
-        trial.set(stopper={part: dict(values) for part, values in self.stopper.record(trial.index).items()})
+        record = {part: dict(values) for part, values in self.stopper.record(trial.index).items()}
+        if record != trial.status.stopper:
+            trial.set(stopper=record)
         try:
             verdict = self.scheduler.on_result(trial.index, result.metrics, waiting=self._waiting())
         except MetricMissing as missing:
@@ -102,7 +104,9 @@ class Judge:
         Returns:
             When it has to be looked at again; infinity for never.
         """
-        if trial.pod is None or not trial.pod.training_since or trial.status.decision is not None:
+        if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
+            return NEVER
+        if not trial.pod.training_since:
             return NEVER
         elapsed = training_time(trial.status, trial.pod, now)
         verdict = self.stopper.on_time(trial.index, elapsed)

@@ -63,11 +63,10 @@ class _TrialFactory:
     def _rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialRule:
         parts = [self._criterion(given) for _, given in group]
         expressions = tuple((path, Expression(given.expression)) for path, given in group if given.expression)
-        if len(parts) == 1:
-            return TrialRule(field, parts[0], expressions)
-        if any(given.time is not None for _, given in group):  # it may come to hold between two results
+        is_timed = any(given.time is not None for _, given in group)
+        if is_timed and len(group) > 1:  # together they may come to hold between two results
             self._last.update(name for _, given in group for name in _metrics(given))
-        return TrialRule(field, AllOf(parts), expressions)
+        return TrialRule(field, parts[0] if len(parts) == 1 else AllOf(parts), is_timed, expressions)
 
     def _criterion(self, given: stop.TrialCriterion) -> Criterion[TrialProgress]:
         if given.iterations is not None:

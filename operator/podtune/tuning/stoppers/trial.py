@@ -19,11 +19,13 @@ class TrialRule:
     Attributes:
         field: Where it stands in the Experiment, such as stop.trial[0].time.
         criterion: Holds when the trial is to be stopped.
+        is_timed: Whether the criterion may come to hold by time alone.
         expressions: Expressions that it evaluates, by where they stand.
     """
 
     field: str
     criterion: Criterion[TrialProgress]
+    is_timed: bool = False
     expressions: tuple[tuple[str, Expression], ...] = ()
 
 
@@ -44,6 +46,8 @@ class TrialStopper:
         """
         self._rules = tuple(rules)
         self._memory = memory
+        self.is_timed = any(rule.is_timed for rule in rules)
+        """Whether the trial's time matters: else it need not be known."""
 
     def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> Verdict:
         """A running trial reported a result that goes beyond its earlier ones.
