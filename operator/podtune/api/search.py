@@ -11,6 +11,7 @@ from podtune.api.model import ApiModel, FieldError, IntegerOrWord
 from podtune.api.plugin import Plugin
 from podtune.api.search_settings import (
     WITH_SETTINGS,
+    BohbSearchSettings,
     BruteForceSettings,
     CmaEsSettings,
     Nsga2Settings,
@@ -18,6 +19,7 @@ from podtune.api.search_settings import (
     QmcSettings,
 )
 
+Algorithm = Literal["random", "grid", "qmc", "bruteForce", "tpe", "cmaes", "bohb", "nsga2", "nsga3", "plugin"]
 MAX_TRIALS = 100_000
 """The most trials that an Experiment can have, whatever its manifest says."""
 UNLIMITED = "unlimited"
@@ -71,9 +73,7 @@ class TpeSettings(ApiModel):
 class Search(ApiModel):
     """How configurations are proposed."""
 
-    algorithm: Literal["random", "grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "plugin"] = Field(
-        default="tpe", description="The search algorithm."
-    )
+    algorithm: Algorithm = Field(default="tpe", description="The search algorithm.")
     max_trials: Annotated[int | Literal["unlimited"], IntegerOrWord(1, MAX_TRIALS, UNLIMITED)] = Field(
         description=(
             "How many trials are made at most: 1 to 100000, a multiple of repeats; or unlimited, where stop holds a "
@@ -107,6 +107,7 @@ class Search(ApiModel):
     )
     nsga2: Nsga2Settings | None = Field(default=None, description="Only with algorithm nsga2.")
     nsga3: Nsga3Settings | None = Field(default=None, description="Only with algorithm nsga3.")
+    bohb: BohbSearchSettings | None = Field(default=None, description="Only with algorithm bohb.")
     plugin: Plugin | None = Field(
         default=None, description="Only with algorithm plugin: a searcher that is installed in the operator's image."
     )

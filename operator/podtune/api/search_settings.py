@@ -31,7 +31,7 @@ class QmcSettings(ApiModel):
     )
 
 
-WITH_SETTINGS = ("grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "plugin")
+WITH_SETTINGS = ("grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "bohb", "plugin")
 """Algorithms that have settings, in a field of their own name."""
 
 
@@ -86,5 +86,22 @@ class Nsga3Settings(GeneticSettings):
         description=(
             "Into how many parts each edge between two objectives is divided by the reference points that trials are "
             "kept close to; n objectives have (n + divisions - 1 over divisions) of them."
+        ),
+    )
+
+
+class BohbSearchSettings(ApiModel):
+    """Settings of BOHB, the search that learns from the rungs of the scheduler of the same name."""
+
+    random_fraction: float = Field(
+        default=1 / 3, ge=0, le=1, description="How many of the configurations are drawn at random all the same."
+    )
+    min_points: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description=(
+            "A rung is modelled once two more than this many trials have reached it; n + 1 for n parameters when it "
+            "is left out."
         ),
     )

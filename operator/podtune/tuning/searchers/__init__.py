@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.search import GridSettings, TpeSettings
-from podtune.api.search_settings import BruteForceSettings, CmaEsSettings, Nsga2Settings, Nsga3Settings, QmcSettings
+from podtune.api.search_settings import (
+    BohbSearchSettings,
+    BruteForceSettings,
+    CmaEsSettings,
+    Nsga2Settings,
+    Nsga3Settings,
+    QmcSettings,
+)
 from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
@@ -70,6 +77,12 @@ def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
             from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
 
             return NsgaSearcher(sampled, spec.objective, search.nsga3 or Nsga3Settings(), search.seed)
+        case "bohb":
+            from podtune.tuning.searchers.bohb import BohbSearcher  # noqa: PLC0415
+
+            brackets = spec.scheduler.bohb
+            assert brackets is not None  # the models hold this
+            return BohbSearcher(sampled, spec.objective, search.bohb or BohbSearchSettings(), brackets, search.seed)
         case "plugin":
             from podtune.tuning.searchers.plugin import make_plugin_searcher  # noqa: PLC0415
 

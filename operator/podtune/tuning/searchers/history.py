@@ -44,6 +44,8 @@ class History:
         self._storage = _OverlaidStorage()
         self._groups = [tuple(space.distributions)]
         self._numbers: set[int] = set()
+        self.count = 0
+        """How many of the trials have values."""
         self._study = new_study(criteria, self._storage)
 
     def __contains__(self, number: int) -> bool:
@@ -72,6 +74,7 @@ class History:
             )
         )
         if values is not None:
+            self.count += 1
             self._groups = list(_split(self._groups, params))
 
     def propose(
