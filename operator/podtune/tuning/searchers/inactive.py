@@ -27,8 +27,8 @@ def with_left_out(sampled: Sequence[Parameter], values: Configuration, attribute
     missing = [parameter for parameter in sampled if parameter.name not in values]
     if not missing:
         return dict(values)
-    written = attributes.get(INACTIVE, "").split(",")
-    if len(written) == len(missing):
+    if INACTIVE in attributes:
+        written = attributes[INACTIVE].split(",")
         read = {p.name: _read(p.domain, text) for p, text in zip(missing, written, strict=True)}
     else:
         read = {parameter.name: value_at(parameter.domain, 0.5) for parameter in missing}
