@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from podtune.agent.event_log import EventLog
@@ -17,6 +17,9 @@ from podtune.agent.last_words import write_reason
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
+from podtune.storage.address import StoreAddress
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.s3_store import S3Store
 
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -41,10 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_sidecar(settings, log)
 
 
-def run_restore(settings: Settings, log: EventLog) -> int:
+def run_restore(
+    settings: Settings, log: EventLog, make_store: Callable[[StoreAddress], ObjectStore] = S3Store
+) -> int:
     """The init container."""
     try:
-        restore(settings, log, Random())
+        restore(settings, log, Random(), make_store)
     except NothingRestored as error:
         log.error("restore failed", message=str(error))
         _tell_reason(settings, log, str(error))

@@ -27,6 +27,7 @@ class StubOperator:
         self.decision = "CONTINUE"
         self.should_checkpoint = False
         self.kept = None
+        self.ledger = []
         self.token = "secret"
         self.log_lines: Callable[[str], object] = lambda since: ()
         self.changed = threading.Condition()
@@ -83,6 +84,7 @@ class StubOperator:
                 decision=self.decision,
                 should_checkpoint=self.should_checkpoint,
                 kept=self.kept,
+                ledger=tuple(entry for entry in self.ledger if entry.number > report.ledger),
             )
 
     def _handler(self):

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import time
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -11,8 +13,10 @@ from stub_operator import FENCED, dumps, wait_until
 
 from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore import restore
+from podtune.agent.main import run_restore
+from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.settings import Settings, SettingsError
+from podtune.protocol.messages import LedgerEntry
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
@@ -73,6 +77,56 @@ def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(agent, report
     commit = agent.end()
     assert [c.uri for c in commit.checkpoints] == [f"s3://models/{ROOT}/1"]
     assert store.objects[f"{ROOT}/results.jsonl"].startswith(b'{"_checkpoint"')
+
+
+def decision(number, action="CONTINUE"):
+    because = {"rung": str(number)}
+    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", because)
+
+
+def heard(operator):
+    """Number of the last decision that the agent says it knows."""
+    return operator.reports[-1].ledger if operator.reports else 0
+
+
+def test_the_decisions_that_the_operator_tells_of_are_stored_once_each(agent, report, store, operator):
+    operator.ledger.append(decision(1))
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: heard(operator) == 1)
+    operator.ledger.append(decision(2))
+    report("w2", accuracy=0.5)
+    operator.wait_for(lambda: heard(operator) == 2)
+    agent.end()
+    stored = store.objects[f"{ROOT}/ledger.jsonl"].decode().splitlines()
+    assert [json.loads(line) for line in stored] == [asdict(decision(1)), asdict(decision(2))]
+
+
+def test_the_decision_that_ended_the_attempt_is_among_them(agent, report, store, operator):
+    """It was taken on the last result, so nothing else would be left to say."""
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.commits)
+    wait_until(lambda: f"{ROOT}/1/manifest.json" in store.objects)
+    operator.ledger.append(decision(1, "STOP"))
+    agent.end()
+    assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["action"] == "STOP"
+
+
+def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(agent, report, store, operator):
+    operator.ledger.append(decision(1))
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.commits and heard(operator) == 1)
+    wait_until(lambda: operator.reports[-1].results == ())
+    operator.close()
+    started = time.monotonic()
+    agent.end()
+    assert time.monotonic() - started < uploader.LAST_WORD + 1.0
+    assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["number"] == 1
+
+
+def test_a_trial_without_decisions_has_no_ledger(agent, report, store):
+    report("w1", accuracy=0.5)
+    agent.end()
+    assert f"{ROOT}/ledger.jsonl" not in store.objects
 
 
 def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(operator, agent, report, store):
@@ -237,6 +291,28 @@ class TestRestore:
         info, _ = run()
         assert info.step == 0
         assert "does not answer" in info.message
+
+    def test_an_attempt_that_is_to_be_a_clone_fails_where_nothing_is_whole(self, run, store):
+        store.objects.clear()
+        with pytest.raises(NothingRestored, match="manifest is missing"):
+            run(PODTUNE_RESTORE_OR_FAIL="true")
+
+    def test_the_kubelet_is_told_why_a_clone_could_not_be_restored(self, store, environ, commits, tmp_path):
+        store.objects.clear()
+        items = [{"uri": c.uri, "digest": c.digest, "step": c.step} for c in commits[:1]]
+        variables = {
+            "PODTUNE_RESTORE_FROM": json.dumps(items),
+            "PODTUNE_RESTORE_OR_FAIL": "true",
+            "PODTUNE_TERMINATION_LOG": str(tmp_path / "of-the-restore-container"),
+        }
+        settings = Settings.from_environ(environ | STORE | variables)
+        assert run_restore(settings, EventLog(lambda: 0.0, stream=io.StringIO()), make_store=lambda _: store) == 1
+        assert settings.termination_log.read_text() == "step 2 was not restored: its manifest is missing"
+
+    def test_a_clone_that_is_whole_is_restored_from_the_donors_place(self, run, environ):
+        info, restored = run(PODTUNE_RESTORE_OR_FAIL="true", PODTUNE_TRIAL="digits-8", PODTUNE_POD_UID="pod-2")
+        assert (info.step, info.uri) == (2, f"s3://models/{ROOT}/2")
+        assert (restored / "weights").read_text() == "w2"
 
     def test_a_checkpoint_in_another_bucket_is_refused(self, run, commits):
         uri = CheckpointAddress("other", f"{ROOT}/2").uri

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,6 +141,48 @@ def test_a_checkpoint_is_restored_before_the_agent_starts() -> None:
     restore = container(pod, "podtune-restore")
     assert "restartPolicy" not in restore
     assert [c["step"] for c in json.loads(env(restore)["PODTUNE_RESTORE_FROM"])] == [9, 8]
+
+
+def test_a_clone_is_restored_or_the_attempt_fails() -> None:
+    create = replace(action(CHECKPOINTS[:1]), restore_or_fail=True)
+    pod = manifest(create=create, checkpoints={"store": STORE})
+    assert env(container(pod, "podtune-restore"))["PODTUNE_RESTORE_OR_FAIL"] == "true"
+    others = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
+    assert "PODTUNE_RESTORE_OR_FAIL" not in env(container(others, "podtune-restore"))
+
+
+GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-3g.20gb"
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "expected"),
+    [
+        ({}, {GPU: "4"}, {"limits": {GPU: "4"}}),
+        (
+            {"limits": {GPU: 1, "memory": "8Gi"}, "requests": {GPU: 1, "memory": "4Gi"}},
+            {GPU: "4"},
+            {"limits": {GPU: "4", "memory": "8Gi"}, "requests": {GPU: "4", "memory": "4Gi"}},
+        ),
+        (
+            {"limits": {GPU: 1}, "requests": {GPU: 1, "cpu": "2"}},
+            {GPU: "0", MIG: "1"},
+            {"limits": {MIG: "1"}, "requests": {"cpu": "2"}},
+        ),
+    ],
+)
+def test_a_rungs_limits_take_the_place_of_the_training_containers_own(
+    own: Manifest, limits: dict[str, str], expected: Manifest
+) -> None:
+    """What it requests goes along: Kubernetes takes no other number of GPUs. Other containers keep what they have."""
+    containers = [
+        {"name": "proxy", "image": "i", "resources": {"limits": {GPU: 2}}},
+        {"name": "trial", "image": "i", "resources": own},
+    ]
+    pod = manifest({"containers": containers}, replace(action(), limits=limits))
+    assert container(pod, "trial")["resources"] == expected
+    assert container(pod, "proxy")["resources"] == {"limits": {GPU: 2}}
+    untouched = manifest({"containers": containers})
+    assert container(untouched, "trial")["resources"] == own
 
 
 @pytest.mark.parametrize(("restore", "store"), [((), STORE), (CHECKPOINTS, None)])
