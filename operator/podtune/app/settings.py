@@ -29,6 +29,7 @@ class Settings:
         results_port: Port of the results server.
         probe_port: Port of metrics and probes.
         log_level: debug, info, warning or error.
+        proposal_deadline: Seconds after which a searcher that still thinks is called slow.
     """
 
     agent: AgentSettings
@@ -41,6 +42,7 @@ class Settings:
     results_port: int
     probe_port: int
     log_level: str
+    proposal_deadline: int
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -70,6 +72,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         results_port=_port(environment, "PODTUNE_LISTEN_RESULTS", 8080),
         probe_port=_port(environment, "PODTUNE_LISTEN_PROBES", 8081),
         log_level=level,
+        proposal_deadline=_seconds(environment, "PODTUNE_PROPOSAL_DEADLINE", 120),
     )
 
 
@@ -82,6 +85,13 @@ def _required(environment: Mapping[str, str], name: str) -> str:
 
 def _list(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in environment.get(name, "").split(",") if part.strip())
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: int) -> int:
+    written = environment.get(name, str(default))
+    if not written.isdecimal() or not 0 < int(written) <= 86_400:
+        raise SettingsError(f"{name} is {written!r}; use a whole number of seconds, from 1 to 86400")
+    return int(written)
 
 
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:

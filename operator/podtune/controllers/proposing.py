@@ -1,69 +1,111 @@
-"""Asks an experiment's searcher, away from the event loop."""
+"""Asks an experiment's searcher, away from the event loop.
+
+A searcher may be anyone's code. What it does to itself, it does to its own experiment alone: it thinks in a thread, its
+failures become outcomes, and if it is slow, that is told after a deadline. Its answer is taken all the same when it
+comes: the same question would take as long again. A thread can't be ended from outside, so there are only few at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import ExperimentReason
 from podtune.runner.actions import Outcome, Propose, Verdict
-from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.runner.informed import InformedSearcher
+from podtune.tuning.searchers.base import NoConfiguration, Proposed
 
-DEADLINE = 120.0
-"""Seconds that a searcher may think about a request."""
+MAX_THREADS = 2
+"""So many requests of an experiment are thought about at a time: the one that is waited for, and one given up on."""
+PATIENCE = 3
+"""After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
 T = TypeVar("T")
+Thought = tuple[InformedSearcher, tuple[Proposed, ...]]
 
 
 @dataclass(slots=True)
-class _Informed:
-    """A searcher, and what it has been told: the first `told` of `tells`."""
+class _Thinking:
+    """A request that a searcher thinks about, and how often it was waited for."""
 
-    searcher: Searcher
-    tells: Sequence[Tell]
-    told: int = 0
+    request: Propose
+    task: asyncio.Task[Thought]
+    waits: int = field(default=0)
+
+    def is_about(self, request: Propose) -> bool:
+        """Whether its answer is the answer to this request."""
+        mine = self.request
+        return mine.tells is request.tells and replace(mine, tells=()) == replace(request, tells=())
 
 
 class Proposer:
-    """Holds an experiment's searcher and tells it what it has not been told yet; one request at a time."""
+    """Holds an experiment's searcher; its caller has one request under way at a time."""
 
-    def __init__(self, spec: ExperimentSpec) -> None:
+    def __init__(self, spec: ExperimentSpec, deadline: float) -> None:
+        """Makes a proposer.
+
+        Args:
+            spec: The experiment's spec.
+            deadline: Seconds that the searcher may think about a request before it is called slow.
+        """
         self._spec = spec
-        self._informed: _Informed | None = None
+        self._deadline = deadline
+        self._searcher: InformedSearcher | None = None
+        self._thinking: list[_Thinking] = []
 
     async def propose(self, request: Propose) -> Outcome:
-        """Answers a request; a searcher that fails or takes too long is made afresh for the next one."""
-        informed, self._informed = self._informed, None  # until all went well
+        """Answers a request; after a failure the next one is put to a fresh searcher."""
+        thinking = self._find(request)
+        if thinking is None:
+            return self._slow(f"it still thinks about {len(self._thinking)} earlier requests")
+        thinking.waits += 1
         try:
-            async with asyncio.timeout(DEADLINE):
-                informed, configurations = await _in_thread(lambda: self._ask(informed, request))
+            async with asyncio.timeout(self._deadline):
+                self._searcher, proposals = await asyncio.shield(thinking.task)
         except TimeoutError:
-            return Outcome(Verdict.FAILED, f"no proposal within {DEADLINE:g} s")
+            return self._slow(f"no proposal within {thinking.waits * self._deadline:g} s")
+        except NoConfiguration as error:
+            outcome = Outcome(Verdict.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
         except Exception as error:  # noqa: BLE001 - a searcher may be anyone's code; its failure is the experiment's alone
-            return Outcome(Verdict.FAILED, f"{type(error).__name__}: {error}")
-        self._informed = informed
-        return Outcome(Verdict.DONE, proposals=configurations)
+            outcome = Outcome(Verdict.FAILED, f"{type(error).__name__}: {error}")
+        else:
+            outcome = Outcome(Verdict.DONE, proposals=proposals)
+        self._thinking.remove(thinking)
+        return outcome
 
-    def _ask(self, informed: _Informed | None, request: Propose) -> tuple[_Informed, tuple[Proposed, ...]]:
-        """Tells and asks; touches nothing but its arguments, since nobody may be waiting for it any more."""
-        if informed is None or informed.tells is not request.tells or informed.told > request.told:
-            informed = _Informed(make_searcher(self._spec), request.tells)
-        for tell in request.tells[informed.told : request.told]:
-            informed.searcher.tell(tell)
-        informed.told = request.told
-        unfinished = list(request.unfinished)
-        proposals: list[Proposed] = []
-        for number in range(request.first, request.first + request.count):
-            proposed = informed.searcher.ask(number, unfinished)
-            if proposed is None:
-                break
-            proposals.append(proposed)
-            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
-        return informed, tuple(proposals)
+    def _find(self, request: Propose) -> _Thinking | None:
+        """Who thinks about a request, or begins to; None where too many think about others already."""
+        self._thinking = [other for other in self._thinking if not other.task.done() or other.is_about(request)]
+        same = [other for other in self._thinking if other.is_about(request)]
+        has_room = len(self._thinking) < MAX_THREADS
+        if same and (same[-1].waits < PATIENCE or not has_room):
+            return same[-1]
+        return self._begin(request) if has_room else None
+
+    def _begin(self, request: Propose) -> _Thinking:
+        searcher, self._searcher = self._searcher, None  # until all went well
+        task = asyncio.create_task(_in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+        task.add_done_callback(_retrieve)
+        thinking = _Thinking(request, task)
+        self._thinking.append(thinking)
+        return thinking
+
+    def _slow(self, why: str) -> Outcome:
+        return Outcome(Verdict.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
+
+
+def _answer(searcher: InformedSearcher, request: Propose) -> Thought:
+    return searcher, searcher.answer(request)
+
+
+def _retrieve(task: asyncio.Task[Thought]) -> None:
+    """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -175,7 +175,7 @@ class Store:
         if entry is not None and entry.machine is None and self._synced and entry.experiment.spec is not None:
             pods = [pod for trial in entry.trials.values() for pod in self._pods_of(trial)]
             entry.machine = ExperimentMachine(entry.experiment, entry.trials.values(), pods, self._settings)
-            entry.proposer = Proposer(entry.experiment.spec)
+            entry.proposer = Proposer(entry.experiment.spec, self._settings.proposal_deadline)
         return entry
 
     def entries(self) -> Iterator[Entry]:

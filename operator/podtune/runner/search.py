@@ -80,6 +80,7 @@ class Search:
         self._wait_for = 0
         self._wait_until = 0.0
         self._failure: Hindrance | None = None
+        self._is_needed = False
         self._not_made: dict[str, Hindrance] = {}
         self.to_record: Asked | None = None
         """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
@@ -87,7 +88,7 @@ class Search:
     @property
     def hindrance(self) -> Hindrance | None:
         """What keeps Trials from being made at present."""
-        return self._failure or next(iter(self._not_made.values()), None)
+        return (self._failure if self._is_needed else None) or next(iter(self._not_made.values()), None)
 
     @property
     def is_exhausted(self) -> bool:
@@ -153,6 +154,7 @@ class Search:
             now: The present time.
         """
         self.to_record = None
+        self._is_needed = places > len(self._proposals.waiting)
         count = self._wanted(places)
         if count < 1:
             self._failure = None  # it hinders nothing any more
@@ -167,7 +169,7 @@ class Search:
             return
         numbers = self._proposals.open_numbers(recorded)
         if numbers and recorded is not None:
-            self._request(numbers[:count], recorded.told, now, recorded.last)
+            self._request(numbers[: self._left], recorded.told, now, recorded.last)
         elif self._has_heard_all(now):
             numbers = self._proposals.next_numbers(count)
             self.to_record = Asked(first=numbers[0], last=numbers[-1], told=self._tells.end)
@@ -221,6 +223,11 @@ class Search:
         """How many more Trials there may be."""
         return self.spec.search.trial_limit - self._proposals.present
 
+    @property
+    def _left(self) -> int:
+        """How many more configurations there may be."""
+        return (self.spec.search.trial_limit - self._proposals.made) // self._repeats
+
     def _wanted(self, places: int) -> int:
         """How many configurations are wanted now."""
         waiting = len(self._proposals.waiting)
@@ -229,9 +236,8 @@ class Search:
         limit = self.spec.max_concurrent_trials
         ahead = -(-limit // (PLACES_AHEAD * self._repeats)) if limit > self._repeats else 0
         needed = -(-max(places - waiting, 0) // self._repeats)
-        left = (self.spec.search.trial_limit - self._proposals.made) // self._repeats
         spare = ahead - max(waiting - places, 0) // self._repeats
-        return min(needed + max(spare, 0), left, self._settings.proposal_batch)
+        return min(needed + max(spare, 0), self._left, self._settings.proposal_batch)
 
     def _has_heard_all(self, now: float) -> bool:
         """Whether the searcher has been told of all trials that had ended when it was first needed.

@@ -27,6 +27,7 @@ class RunnerSettings:
         cleanup_batch: Finished trials whose pods are deleted by one call, at most.
         creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
+        proposal_deadline: A searcher that thinks longer about a request is called slow.
         tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         api_backoff: Wait before an action that failed is tried again.
@@ -46,6 +47,7 @@ class RunnerSettings:
     cleanup_batch: int = 64
     creation_doubt: float = 30.0
     proposal_batch: int = 16
+    proposal_deadline: float = 120.0
     tell_wait: float = 2.0
     log_tries: int = 4
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -24,6 +24,11 @@ def test_a_pod_is_somebody_of_its_own_in_the_lease() -> None:
     assert settings.agent.results_url == "http://podtune-results.system.svc:8080"
 
 
+def test_a_searchers_deadline_is_in_seconds() -> None:
+    assert read_settings(MINIMAL).proposal_deadline == 120
+    assert read_settings(MINIMAL | {"PODTUNE_PROPOSAL_DEADLINE": "30"}).proposal_deadline == 30
+
+
 def test_lists_are_taken_apart() -> None:
     settings = read_settings(MINIMAL | {"PODTUNE_NAMESPACES": "a, b,,", "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": "trainer"})
     assert settings.namespaces == ("a", "b")
@@ -35,6 +40,7 @@ def test_lists_are_taken_apart() -> None:
     [
         ({}, "PODTUNE_AGENT_IMAGE"),
         (MINIMAL | {"PODTUNE_LOG_LEVEL": "loud"}, "PODTUNE_LOG_LEVEL"),
+        (MINIMAL | {"PODTUNE_PROPOSAL_DEADLINE": "2m"}, "PODTUNE_PROPOSAL_DEADLINE"),
         (MINIMAL | {"PODTUNE_LISTEN_PROBES": "tcp://10.0.0.1:8081"}, "PODTUNE_LISTEN_PROBES"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "0"}, "PODTUNE_LISTEN_RESULTS"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "65536"}, "PODTUNE_LISTEN_RESULTS"),

@@ -1,19 +1,22 @@
-"""A searcher is told everything once, in order, and its failure is that of one request."""
+"""A searcher is told everything once, in order, and what it does to itself is its own experiment's matter."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pytest
 
-from podtune.controllers import proposing
-from podtune.controllers.proposing import Proposer
-from podtune.runner.actions import Propose, Verdict
-from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
+from podtune.api.names import ExperimentReason
+from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
+from podtune.runner import informed
+from podtune.runner.actions import Outcome, Propose, Verdict
+from podtune.tuning.searchers.base import NoConfiguration, Proposed, Tell, Unfinished
 from tests.unit.cluster.objects import experiment_record
+
+DEADLINE = 10.0
+SHORT = 0.02
 
 
 class Recorder:
@@ -22,30 +25,76 @@ class Recorder:
     def __init__(self, made: list[Recorder], limit: int = 100, act: Callable[[], None] = lambda: None) -> None:
         self.told: list[int] = []
         self.unfinished: list[list[int]] = []
+        self.act = act
         self._limit = limit
-        self._act = act
         made.append(self)
 
     def tell(self, tell: Tell) -> None:
         self.told.append(tell.number)
 
-    def ask(self, number: int, unfinished: Sequence[Unfinished]) -> Proposed | None:
-        self._act()
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+        assert attempt == 0
+        self.act()
         self.unfinished.append([trial.number for trial in unfinished])
         return Proposed({"lr": 0.1 * number}) if number < self._limit else None
 
 
-@pytest.fixture
-def made() -> list[Recorder]:
-    return []
+class Workshop:
+    """Makes searchers."""
+
+    def __init__(self) -> None:
+        self.made: list[Recorder] = []
+        self.limit = 100
+        self.act: Callable[[], None] = lambda: None
+
+    def make(self, _: object) -> Recorder:
+        return Recorder(self.made, self.limit, self.act)
+
+    def proposer(self, deadline: float = DEADLINE) -> Proposer:
+        spec = experiment_record().spec
+        assert spec is not None
+        return Proposer(spec, deadline)
 
 
 @pytest.fixture
-def proposer(made: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> Proposer:
-    monkeypatch.setattr(proposing, "make_searcher", lambda _: Recorder(made))
-    spec = experiment_record().spec
-    assert spec is not None
-    return Proposer(spec)
+def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    workshop = Workshop()
+    monkeypatch.setattr(informed, "make_searcher", workshop.make)
+    return workshop
+
+
+class Gate:
+    """What a searcher may have to wait at."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._opened = threading.Event()
+
+    def open(self) -> None:
+        self._opened.set()
+
+    def wait(self) -> None:
+        self.reached.set()
+        self._opened.wait(30)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open()
+    for thread in searching():
+        thread.join()
+
+
+def searching() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "searcher"]
+
+
+async def until_nobody_searches() -> None:
+    for thread in searching():
+        await asyncio.to_thread(thread.join)
+    await asyncio.sleep(0)
 
 
 def tells(count: int) -> list[Tell]:
@@ -57,85 +106,133 @@ def ask(known: list[Tell], told: int, first: int = 10, count: int = 1, *unfinish
     return Propose(first=first, count=count, tells=known, told=told, unfinished=under_way)
 
 
-async def test_each_finished_trial_is_told_once(proposer: Proposer, made: list[Recorder]) -> None:
-    known = tells(5)
+def is_slow(outcome: Outcome) -> bool:
+    return (outcome.verdict, outcome.reason) == (Verdict.FAILED, ExperimentReason.SEARCH_SLOW)
+
+
+async def test_each_finished_trial_is_told_once(workshop: Workshop) -> None:
+    known, proposer = tells(5), workshop.proposer()
     for told in (0, 2, 2, 5):
         assert (await proposer.propose(ask(known, told))).verdict is Verdict.DONE
-    (searcher,) = made
+    (searcher,) = workshop.made
     assert searcher.told == [0, 1, 2, 3, 4]
 
 
-async def test_proposals_of_one_request_know_of_each_other(proposer: Proposer, made: list[Recorder]) -> None:
-    outcome = await proposer.propose(ask([], 0, 10, 3, 4, 5))
+async def test_one_that_knows_too_much_is_made_anew(workshop: Workshop) -> None:
+    """As for what was asked for before a restart, and has to come out the same."""
+    known, proposer = tells(5), workshop.proposer()
+    for told in (4, 2):
+        await proposer.propose(ask(known, told))
+    assert [searcher.told for searcher in workshop.made] == [[0, 1, 2, 3], [0, 1]]
+
+
+async def test_proposals_of_one_request_know_of_each_other(workshop: Workshop) -> None:
+    outcome = await workshop.proposer().propose(ask([], 0, 10, 3, 4, 5))
     assert len(outcome.proposals) == 3
-    assert made[0].unfinished == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
+    assert workshop.made[0].unfinished == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
 
 
-async def test_a_searcher_with_nothing_left_gives_fewer(
-    proposer: Proposer, made: list[Recorder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(proposing, "make_searcher", lambda _: Recorder(made, limit=12))
-    outcome = await proposer.propose(ask([], 0, 10, 5))
+async def test_a_searcher_with_nothing_left_gives_fewer(workshop: Workshop) -> None:
+    workshop.limit = 12
+    outcome = await workshop.proposer().propose(ask([], 0, 10, 5))
     assert (outcome.verdict, len(outcome.proposals)) == (Verdict.DONE, 2)
 
 
-async def test_another_list_of_tells_means_another_searcher_even_if_it_is_longer(
-    proposer: Proposer, made: list[Recorder]
-) -> None:
+async def test_another_list_of_tells_means_another_searcher_even_if_it_is_longer(workshop: Workshop) -> None:
+    proposer = workshop.proposer()
     await proposer.propose(ask(tells(2), 2))
     await proposer.propose(ask(tells(5), 5))
-    assert [searcher.told for searcher in made] == [[0, 1], [0, 1, 2, 3, 4]]
+    assert [searcher.told for searcher in workshop.made] == [[0, 1], [0, 1, 2, 3, 4]]
 
 
-async def test_a_failure_is_told_and_the_next_searcher_is_a_new_one(
-    proposer: Proposer, made: list[Recorder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = tells(2)
-    with monkeypatch.context() as patch:
-        patch.setattr(proposing, "make_searcher", lambda _: Recorder(made, act=lambda: 1 / 0))  # type: ignore[arg-type]
-        outcome = await proposer.propose(ask(known, 2))
+async def test_a_failure_is_told_and_the_next_searcher_is_a_new_one(workshop: Workshop) -> None:
+    known, proposer = tells(2), workshop.proposer()
+
+    def fail() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    workshop.act = fail
+    outcome = await proposer.propose(ask(known, 2))
     assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "ZeroDivisionError: division by zero")
+    workshop.act = lambda: None
     assert (await proposer.propose(ask(known, 2))).verdict is Verdict.DONE
-    assert made[1].told == [0, 1]
+    assert workshop.made[1].told == [0, 1]
 
 
-@pytest.fixture
-def blocked() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
+async def test_where_nothing_can_be_proposed_it_says_why(workshop: Workshop) -> None:
+    def refuse() -> None:
+        raise NoConfiguration("no configuration was found in 1,000 tries; relax the constraint")
+
+    workshop.act = refuse
+    outcome = await workshop.proposer().propose(ask([], 0))
+    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED, ExperimentReason.NO_CONFIGURATION)
+    assert outcome.message == "no configuration was found in 1,000 tries; relax the constraint"
 
 
-async def test_one_that_thinks_too_long_is_given_up_and_can_spoil_nothing_later(
-    proposer: Proposer, made: list[Recorder], monkeypatch: pytest.MonkeyPatch, blocked: threading.Event
-) -> None:
-    known = tells(2)
-    await proposer.propose(ask(known, 0))
-    with monkeypatch.context() as patch:
-        patch.setattr(proposing, "DEADLINE", 0.01)
-        patch.setattr(made[0], "_act", lambda: _wait(blocked))
-        outcome = await proposer.propose(ask(known, 1))
-    assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "no proposal within 0.01 s")
-    assert (await proposer.propose(ask(known, 1))).verdict is Verdict.DONE
-    blocked.set()
-    for thread in [thread for thread in threading.enumerate() if thread.name == "searcher"]:
-        await asyncio.to_thread(thread.join)
-    await proposer.propose(ask(known, 2))
-    assert [searcher.told for searcher in made] == [[0], [0, 1]]
+async def test_one_that_thinks_too_long_is_called_slow(workshop: Workshop, gate: Gate) -> None:
+    workshop.act = gate.wait
+    outcome = await workshop.proposer(SHORT).propose(ask([], 0))
+    assert is_slow(outcome)
+    assert outcome.message == "the searcher is slow: no proposal within 0.02 s"
 
 
-def _wait(event: threading.Event) -> Any:
-    event.wait(30)
+async def test_its_answer_is_taken_when_it_comes(workshop: Workshop, gate: Gate) -> None:
+    known, proposer = tells(2), workshop.proposer(SHORT)
+    workshop.act = gate.wait
+    assert is_slow(await proposer.propose(ask(known, 1)))
+    gate.open()
+    await until_nobody_searches()
+    outcome = await proposer.propose(ask(known, 1))
+    assert (outcome.verdict, len(outcome.proposals)) == (Verdict.DONE, 1)
+    assert len(workshop.made) == 1, "nobody was asked a second time"
+    assert (await proposer.propose(ask(known, 2))).verdict is Verdict.DONE
+    assert workshop.made[0].told == [0, 1]
 
 
-async def test_a_searcher_that_thinks_for_ever_does_not_keep_the_process_alive(
-    proposer: Proposer, made: list[Recorder], monkeypatch: pytest.MonkeyPatch, blocked: threading.Event
-) -> None:
-    monkeypatch.setattr(proposing, "make_searcher", lambda _: Recorder(made, act=lambda: _wait(blocked)))
-    task = asyncio.create_task(proposer.propose(ask([], 0)))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "searcher"]
+async def test_the_answer_to_another_question_can_spoil_nothing(workshop: Workshop, gate: Gate) -> None:
+    known, proposer = tells(3), workshop.proposer(SHORT)
+    workshop.act = gate.wait
+    assert is_slow(await proposer.propose(ask(known, 1)))
+    workshop.act = lambda: None
+    others = tells(3)
+    assert (await proposer.propose(ask(others, 2))).verdict is Verdict.DONE
+    gate.open()
+    await until_nobody_searches()
+    assert (await proposer.propose(ask(others, 3))).verdict is Verdict.DONE
+    assert [searcher.told for searcher in workshop.made] == [[0], [0, 1, 2]]
+
+
+async def test_one_that_hangs_gets_another_chance_and_no_more_threads_than_that(workshop: Workshop, gate: Gate) -> None:
+    proposer = workshop.proposer(SHORT)
+    workshop.act = gate.wait
+    for _ in range(4 * PATIENCE):
+        assert is_slow(await proposer.propose(ask([], 0)))
+    assert len(searching()) == MAX_THREADS
+    outcome = await proposer.propose(ask([], 0, first=50))
+    assert outcome.message == f"the searcher is slow: it still thinks about {MAX_THREADS} earlier requests"
+    assert len(searching()) == MAX_THREADS
+    gate.open()
+    await until_nobody_searches()
+    assert (await proposer.propose(ask([], 0, first=50))).verdict is Verdict.DONE
+
+
+async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, gate: Gate) -> None:
+    stuck = workshop.proposer()
+    workshop.act = gate.wait
+    thinking = asyncio.create_task(stuck.propose(ask([], 0)))
+    await asyncio.to_thread(gate.reached.wait)
+    workshop.act = lambda: None
+    assert (await workshop.proposer().propose(ask([], 0))).verdict is Verdict.DONE
+    assert not thinking.done()
+    gate.open()
+    assert (await thinking).verdict is Verdict.DONE
+
+
+async def test_a_searcher_that_thinks_for_ever_does_not_keep_the_process_alive(workshop: Workshop, gate: Gate) -> None:
+    workshop.act = gate.wait
+    task = asyncio.create_task(workshop.proposer().propose(ask([], 0)))
+    await asyncio.to_thread(gate.reached.wait)
+    (thread,) = searching()
     assert thread.daemon
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -94,8 +94,8 @@ class World:
     def experiment(self, **spec: Any) -> None:
         self.cluster.put(EXPERIMENTS, experiment_body(**spec))
 
-    def condition(self, type_: str) -> str:
-        body = self.cluster.get(f"{EXPERIMENTS}/digits")
+    def condition(self, type_: str, name: str = "digits") -> str:
+        body = self.cluster.get(f"{EXPERIMENTS}/{name}")
         assert body is not None
         conditions = body.get("status", {}).get("conditions", [])
         return next((c["status"] for c in conditions if c["type"] == type_), "")
@@ -217,6 +217,58 @@ async def test_experiments_do_not_get_in_each_others_way() -> None:
         world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2"))
         await world.until("Complete")
     assert Counter(trial["spec"]["experiment"] for trial in world.cluster.all("trials")) == {"digits": 3, "other": 3}
+
+
+@in_virtual_time
+async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = asyncio.Event()
+    thoughts = 0
+
+    async def slow_with_seed_13(work: Callable[[], Any]) -> Any:
+        nonlocal thoughts
+        thought = work()
+        if thought[0].spec.search.seed == 13:
+            thoughts += 1
+            await answers.wait()
+        return thought
+
+    monkeypatch.setattr(proposing, "_in_thread", slow_with_seed_13)
+    world = World()
+    async with world.operating():
+        slow = {"algorithm": "tpe", "maxTrials": 3, "seed": 13}
+        world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2", search=slow))
+        world.experiment()
+        await world.until("Complete", within=60)
+        assert world.condition("ProposalsMade", "other") == ""
+        await world.until_it(lambda: world.condition("ProposalsMade", "other") == "False")
+        await asyncio.sleep(3600)
+        assert thoughts == proposing.MAX_THREADS
+        answers.set()
+        await world.until_it(lambda: world.condition("Complete", "other") == "True")
+    assert world.condition("ProposalsMade", "other") == "True"
+
+
+@in_virtual_time
+async def test_an_experiment_learns_from_an_earlier_one_once_that_has_ended() -> None:
+    world = World()
+    async with world.operating() as operator:
+        later = {"algorithm": "tpe", "maxTrials": 3, "warmStart": {"experiment": "digits"}}
+        world.cluster.put(EXPERIMENTS, experiment_body("later", uid="e-2", search=later))
+        await world.until_it(lambda: world.condition("ProposalsMade", "later") == "False")
+        world.experiment()
+        await asyncio.sleep(3)
+        pod = world.cluster.get(f"{PODS}/digits-0-1")
+        assert pod is not None
+        operator.reconciler.report("team", "digits-0", "digits-0-1", report(pod["metadata"]["uid"], 0.5))
+        await world.until("Complete")
+        await world.until_it(lambda: world.condition("ProposalsMade", "later") == "True")
+    (kept,) = world.cluster.all("configmaps")
+    assert kept["data"]["results.jsonl"].count("\n") == 1
+    world.cluster.remove(f"{EXPERIMENTS}/digits")
+    async with world.operating():
+        await world.until_it(lambda: world.condition("Complete", "later") == "True")
+    trials = [trial for trial in world.cluster.all("trials") if trial["spec"]["experiment"] == "later"]
+    assert len(trials) == 3
 
 
 # An Experiment that can't be used
