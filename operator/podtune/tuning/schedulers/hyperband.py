@@ -149,10 +149,12 @@ class Hyperband(Scheduler):
     @override
     def on_search_over(self) -> None:
         """Has the last bracket go on, full or not."""
+        if self._restoring:
+            self._search_over = True
+            return
+        self._settle()  # those that were added before find room yet
         self._search_over = True
-        if not self._restoring:
-            self._settle()
-            self._close_all_but_last()
+        self._close_all_but_last()
 
     @override
     def forget(self, trial: int) -> None:
@@ -282,9 +284,11 @@ class Hyperband(Scheduler):
     def _put(self, trial: int) -> None:
         last = next(reversed(self._brackets), None)
         if last is None or not self._brackets[last].accepts:
+            if last is not None:
+                self._brackets[last].closed = True
+                self._brackets[last].proceed()
             last = self._next_place(last)
             self._brackets[last] = self._busy[last] = self._make(last[1])
-            self._close_all_but_last()
         self._brackets[last].add(trial)
         self._place_of[trial] = last
 

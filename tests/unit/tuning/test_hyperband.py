@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podtune.api.objective import Objective
+from podtune.api.scheduler import BohbSettings, HyperbandSettings
+from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.bohb import Bohb
+from podtune.tuning.schedulers.hyperband import Hyperband
+from tests.unit.tuning.scheduler_conformance import Life, SchedulerConformance
+
+Mode = Literal["max", "min"]
+
+
+def hyperband(*, mode: Mode = "max", max_time: int = 9, reduction_factor: int = 3) -> Hyperband:
+    """With 9 and 3, a band is a bracket of 3 trials that run to 9, one of 5 from 3 on and one of 9 from 1 on."""
+    given = HyperbandSettings(time_attribute="epoch", max_time=max_time, reduction_factor=reduction_factor)
+    return Hyperband(given, Objective(metric="accuracy", mode=mode))
+
+
+def bohb(*, mode: Mode = "max", max_time: int = 9, reduction_factor: int = 3) -> Bohb:
+    given = BohbSettings(time_attribute="epoch", max_time=max_time, reduction_factor=reduction_factor)
+    return Bohb(given, Objective(metric="accuracy", mode=mode))
+
+
+def add(scheduler: Hyperband, *trials: int) -> None:
+    for trial in trials:
+        scheduler.on_trial_add(trial, {})
+
+
+def report(scheduler: Hyperband, trial: int, epoch: float, accuracy: float) -> Verdict:
+    return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
+
+
+def bracket_of(scheduler: Hyperband, trial: int) -> tuple[str, str]:
+    bracket = scheduler.record(trial)["bracket"]
+    return bracket["band"], bracket["s"]
+
+
+def choices(scheduler: Hyperband, *waiting: int) -> list[int]:
+    """Which of the trials would be started, one after the other."""
+    left, chosen = list(waiting), []
+    while left and (start := scheduler.choose(left)) is not None:
+        chosen.append(start.trial)
+        left.remove(start.trial)
+    return chosen
+
+
+def dismissed(scheduler: Hyperband) -> list[int]:
+    return [dismissal.trial for dismissal in scheduler.dismissed()]
+
+
+class TestHyperband(SchedulerConformance):
+    def make(self, *, seed: int = 7, mode: Mode = "max") -> Scheduler:
+        return hyperband(mode=mode)
+
+
+class TestHyperbandOfManyRounds(SchedulerConformance):
+    def make(self, *, seed: int = 7, mode: Mode = "max") -> Scheduler:
+        return bohb(mode=mode, max_time=16, reduction_factor=2)
+
+
+class TestBohb(SchedulerConformance):
+    def make(self, *, seed: int = 7, mode: Mode = "max") -> Scheduler:
+        return bohb(mode=mode)
+
+
+class TestBrackets:
+    def test_the_smallest_are_filled_first(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, *range(20))
+        expected = [("0", "0")] * 3 + [("0", "1")] * 5 + [("0", "2")] * 9 + [("1", "0")] * 3
+        assert [bracket_of(scheduler, trial) for trial in range(20)] == expected
+
+    def test_for_bohb_the_largest_are(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(20))
+        expected = [("0", "2")] * 9 + [("0", "1")] * 5 + [("0", "0")] * 3 + [("1", "2")] * 3
+        assert [bracket_of(scheduler, trial) for trial in range(20)] == expected
+
+    def test_one_whose_first_milestone_would_be_below_1_is_left_out(self) -> None:
+        """729 * 3**-6 comes out below 1."""
+        scheduler = bohb(max_time=729)
+        add(scheduler, 0)
+        assert bracket_of(scheduler, 0) == ("0", "5")
+
+    def test_one_that_fails_for_good_makes_room_in_the_bracket_that_is_being_filled(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, 0, 1, 2)
+        scheduler.on_trial_error(1)
+        scheduler.on_trial_remove(1)
+        add(scheduler, 3, 4)
+        assert bracket_of(scheduler, 3) == ("0", "0")
+        assert bracket_of(scheduler, 4) == ("0", "1")
+
+    def test_one_that_is_retried_keeps_its_place(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, 0, 1, 2)
+        scheduler.on_trial_error(1)
+        add(scheduler, 3)
+        assert bracket_of(scheduler, 3) == ("0", "1")
+
+    def test_after_its_first_round_a_bracket_takes_no_more(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(9):
+            report(scheduler, trial, 1, trial)
+        scheduler.on_trial_remove(8)
+        add(scheduler, 9)
+        assert bracket_of(scheduler, 9) == ("0", "1")
+
+
+class TestRounds:
+    def test_until_all_have_come_in_they_are_paused(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        verdict = report(scheduler, 0, 1, 0.5)
+        assert verdict.action is Action.PAUSE
+        assert verdict.recorded
+        assert verdict.milestone == 1
+        assert verdict.message == "paused at rung 1: accuracy 0.5; 1 of 9 of its bracket have come in"
+        assert choices(scheduler, *range(9)) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+    def test_the_last_one_to_come_in_decides_for_all(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(8):
+            report(scheduler, trial, 1, trial / 10)
+        verdict = report(scheduler, 8, 1, 0.65)
+        assert verdict.action is Action.CONTINUE
+        assert verdict.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
+        assert dismissed(scheduler) == [0, 1, 2, 3, 4, 5]
+        start = scheduler.choose(range(8))
+        assert start is not None
+        assert (start.trial, start.recorded) == (6, True)
+        assert start.message == (
+            "goes on from rung 1 to 3: accuracy 0.6 is among the best 3 of 9 (the last of them has 0.6)"
+        )
+
+    def test_if_it_is_not_among_the_best_it_is_stopped(self) -> None:
+        scheduler = bohb(mode="min")
+        add(scheduler, *range(9))
+        for trial in range(8):
+            report(scheduler, trial, 1, trial / 10)
+        verdict = report(scheduler, 8, 1, 0.25)
+        assert verdict.action is Action.STOP
+        assert not verdict.full
+        assert verdict.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 go on"
+        assert scheduler.on_trial_complete(8, {"epoch": 1, "accuracy": 0.25}) is False
+        assert choices(scheduler, *range(8)) == [0, 1, 2]
+
+    def test_a_dismissed_trial_hears_why(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(9):
+            report(scheduler, trial, 1, trial / 10)
+        dismissal = scheduler.dismissed()[0]
+        assert dismissal.message == (
+            "stopped at rung 1: accuracy 0 is not among the best 3 of 9 (the last of them has 0.6)"
+        )
+        assert not dismissal.full
+        scheduler.on_trial_remove(0)
+        assert dismissed(scheduler) == [1, 2, 3, 4, 5]
+
+    def test_of_equals_the_later_ones_go_on(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(9):
+            report(scheduler, trial, 1, 0.5)
+        assert choices(scheduler, *range(9)) == [6, 7, 8]
+
+    def test_nan_ranks_last(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial, value in enumerate([-math.inf, -1e9, -2e9, *[math.nan] * 6]):
+            report(scheduler, trial, 1, value)
+        assert choices(scheduler, *range(9)) == [0, 1, 2]
+
+    def test_at_the_last_milestone_they_wait_for_each_other_too(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, 0, 1, 2)
+        assert report(scheduler, 0, 9, 0.5).action is Action.PAUSE
+        assert report(scheduler, 1, 9, 0.6).action is Action.PAUSE
+        verdict = report(scheduler, 2, 9, 0.7)
+        assert verdict.action is Action.STOP
+        assert verdict.full
+        assert verdict.message == "stopped at epoch 9: all of its bracket have come to rung 9"
+        assert [(end.trial, end.full, end.message) for end in scheduler.dismissed()] == [
+            (0, True, "stopped at rung 9: all of its bracket have come there"),
+            (1, True, "stopped at rung 9: all of its bracket have come there"),
+        ]
+
+    def test_one_that_fails_for_good_is_not_waited_for(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(10))
+        for trial in range(8):
+            report(scheduler, trial, 1, trial / 10)
+        scheduler.on_trial_error(8)
+        assert choices(scheduler, *range(8)) == []
+        scheduler.on_trial_remove(8)
+        assert choices(scheduler, *range(8)) == [5, 6, 7]
+
+    def test_nor_is_one_that_comes_to_its_own_end_in_a_later_round(self) -> None:
+        """Ray's bracket would wait for ever."""
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(9):
+            report(scheduler, trial, 1, trial / 10)
+        report(scheduler, 6, 3, 0.6)
+        report(scheduler, 7, 3, 0.7)
+        assert choices(scheduler, 6, 7) == []
+        assert scheduler.on_trial_complete(8, {"epoch": 2, "accuracy": 0.8}) is True
+        assert choices(scheduler, 6, 7) == [7]
+        assert dismissed(scheduler)[-1] == 6
+
+    def test_one_that_went_beyond_the_next_milestone_waits_there(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(8):
+            report(scheduler, trial, 1, trial / 10)
+        verdict = report(scheduler, 8, 4, 0.9)
+        assert verdict.action is Action.PAUSE
+        assert verdict.message == (
+            "paused at epoch 4: accuracy 0.9 is number 1 of 9, and the best 3 go on from rung 1; it is beyond rung 3 "
+            "already, where its bracket comes in next"
+        )
+        assert choices(scheduler, *range(9)) == [6, 7]
+        report(scheduler, 6, 3, 0.95)
+        assert report(scheduler, 7, 3, 0.7).action is Action.STOP
+        assert choices(scheduler, 6, 8) == [6]
+        assert dismissed(scheduler)[-1] == 8
+
+    def test_if_all_did_the_next_round_ends_at_once(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        for trial in range(9):
+            report(scheduler, trial, 4, trial / 10)
+        assert choices(scheduler, *range(9)) == [8]
+        assert dismissed(scheduler) == [0, 1, 2, 3, 4, 5, 6, 7]
+
+    def test_between_milestones_nothing_is_decided(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, 0)
+        assert report(scheduler, 0, 8.5, 0.5) == CONTINUE
+
+    @pytest.mark.parametrize("metrics", [{"accuracy": 0.5}, {"epoch": 3}, {"epoch": 3, "accuracy": "high"}])
+    def test_a_metric_that_is_missing_is_named(self, metrics: dict[str, Any]) -> None:
+        scheduler = bohb()
+        add(scheduler, 0)
+        with pytest.raises(MetricMissing, match=r"'epoch' \(scheduler\.bohb\.timeAttribute\)|'accuracy'"):
+            scheduler.on_result(0, metrics)
+
+
+class TestFilling:
+    def test_a_bracket_that_is_not_full_waits_for_more(self) -> None:
+        scheduler = bohb()
+        add(scheduler, 0, 1)
+        report(scheduler, 0, 1, 0.5)
+        verdict = report(scheduler, 1, 1, 0.6)
+        assert verdict.action is Action.PAUSE
+        assert verdict.message.endswith("2 of 9 of its bracket have come in")
+        assert choices(scheduler, 0, 1) == []
+
+    def test_when_the_search_is_over_it_goes_on(self) -> None:
+        scheduler = bohb()
+        add(scheduler, 0, 1, 2, 3)
+        for trial in range(4):
+            report(scheduler, trial, 1, trial / 10)
+        scheduler.on_search_over()
+        assert choices(scheduler, 0, 1, 2, 3) == [1, 2, 3]
+        assert dismissed(scheduler) == [0]
+
+    def test_one_that_comes_in_then_may_go_on_at_once(self) -> None:
+        scheduler = bohb()
+        add(scheduler, 0, 1)
+        report(scheduler, 0, 1, 0.5)
+        scheduler.on_search_over()
+        assert report(scheduler, 1, 1, 0.4).action is Action.CONTINUE
+        assert choices(scheduler, 0) == [0]
+
+
+class TestChoice:
+    def test_hyperband_serves_the_bracket_that_is_least_far(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, *range(8))
+        report(scheduler, 0, 5, 0.5)  # 5 of 27 against 0 of the next one
+        assert scheduler.choose(range(1, 8)).trial == 3  # type: ignore[union-attr]
+        report(scheduler, 3, 2.9, 0.5)  # 2.9 of 27 or so
+        report(scheduler, 4, 2.9, 0.5)
+        assert scheduler.choose([1, 2, 5, 6, 7]).trial == 1  # type: ignore[union-attr]
+
+    def test_bohb_serves_them_in_their_order(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(14))
+        report(scheduler, 0, 0.9, 0.5)
+        assert choices(scheduler, *range(13, 0, -1)) == list(range(1, 14))
+
+    def test_an_earlier_band_comes_first(self) -> None:
+        scheduler = hyperband()
+        add(scheduler, *range(20))
+        for trial in range(8, 17):
+            report(scheduler, trial, 0.9, 0.5)
+        assert scheduler.choose([19, 18, 12]).trial == 12  # type: ignore[union-attr]
+
+    def test_after_a_restart_what_is_known_of_the_progress_decides_as_before(self) -> None:
+        uncut = hyperband()
+        add(uncut, *range(8))
+        report(uncut, 0, 5, 0.5)
+        rebuilt = hyperband()
+        for trial in (5, 0, 3, 7, 1, 4, 2, 6):
+            rebuilt.restore(trial, uncut.record(trial), {})
+        rebuilt.on_progress(0, 5)
+        assert rebuilt.choose([1, 3]) == uncut.choose([1, 3])
+        assert rebuilt.choose([1, 3]).trial == 3  # type: ignore[union-attr]
+
+
+class TestRungsPassed:
+    def test_they_are_the_halvings_that_it_outlasted(self) -> None:
+        scheduler = bohb()
+        add(scheduler, *range(9))
+        assert scheduler.rungs_passed(8) == 0
+        for trial in range(9):
+            report(scheduler, trial, 1, trial / 10)
+        assert [scheduler.rungs_passed(trial) for trial in (0, 7, 8)] == [0, 1, 1]
+        for trial in (6, 7, 8):
+            report(scheduler, trial, 3, trial / 10)
+        assert [scheduler.rungs_passed(trial) for trial in (0, 7, 8)] == [0, 1, 2]
+
+
+def played(scheduler: Hyperband) -> Hyperband:
+    """Nine trials, of which six have lost and three go on."""
+    add(scheduler, *range(9))
+    for trial in range(9):
+        report(scheduler, trial, 1, trial / 10)
+    return scheduler
+
+
+def rebuilt_from(uncut: Hyperband, *removed: int) -> Hyperband:
+    rebuilt = bohb()
+    for trial in (4, 0, 8, 2, 6, 1, 3, 7, 5):
+        rebuilt.restore(trial, uncut.record(trial), {})
+    for trial in removed:
+        rebuilt.on_trial_remove(trial)
+    return rebuilt
+
+
+class TestRestore:
+    def test_before_anybody_has_started_again_the_same_go_on(self) -> None:
+        rebuilt = rebuilt_from(played(bohb()))
+        assert choices(rebuilt, *range(8)) == [6, 7]
+        assert dismissed(rebuilt) == [0, 1, 2, 3, 4, 5]
+
+    def test_a_winner_that_was_stopped_by_its_user_lets_no_loser_in(self) -> None:
+        uncut = played(bohb())
+        uncut.on_trial_remove(7)
+        rebuilt = rebuilt_from(uncut, 7)
+        assert choices(rebuilt, *range(7)) == choices(uncut, *range(7)) == [6]
+
+    def test_nor_if_its_removal_was_not_recorded(self) -> None:
+        uncut = played(bohb())
+        rebuilt = rebuilt_from(uncut, 7)
+        uncut.on_trial_remove(7)
+        assert choices(rebuilt, *range(7)) == choices(uncut, *range(7)) == [6]
+
+    def test_a_bracket_that_went_on_for_a_failure_does_so_again(self) -> None:
+        """The failure itself leaves no mark in the record."""
+        uncut = bohb()
+        add(uncut, *range(9))
+        uncut.on_search_over()
+        for trial in range(8):
+            report(uncut, trial, 1, trial / 10)
+        records = {trial: uncut.record(trial) for trial in range(9)}
+        uncut.on_trial_remove(8)
+        rebuilt = bohb()
+        for trial, record in records.items():
+            rebuilt.restore(trial, record, {})
+        rebuilt.on_trial_remove(8)
+        rebuilt.on_search_over()
+        assert choices(rebuilt, *range(8)) == choices(uncut, *range(8)) == [5, 6, 7]
+
+    def test_trials_without_a_record_get_the_places_that_they_had(self) -> None:
+        rebuilt = bohb()
+        uncut = bohb()
+        add(uncut, *range(12))
+        add(rebuilt, 10)
+        for trial in range(10):
+            rebuilt.restore(trial, uncut.record(trial), {})
+        rebuilt.restore(11, {}, {})
+        assert {trial: rebuilt.record(trial) for trial in range(12)} == {
+            trial: uncut.record(trial) for trial in range(12)
+        }
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"bracket": {"s": "3"}}, r"bracket\['s'\] is '3', but 2 is the most"),
+            ({"bracket": {"band": "-1"}}, r"bracket\['band'\] is '-1', which is not a whole number"),
+            ({"bracket": {"round": "4"}}, r"bracket\['round'\] is '4', but 3 is the most"),
+            ({"bracket": {"time": "late"}}, r"bracket\['time'\] is 'late', which is not a number"),
+            ({"rungs": {"2": "0.5"}}, r"rungs\['2'\] is '0.5', but the bracket's rungs are 1, 3, 9"),
+            ({"rungs": {"1": "good"}}, r"rungs\['1'\] is 'good', which is not a number"),
+            ({"lines": {}}, r"lines\['1'\] is missing"),
+            ({"lines": {"1": "0.6"}}, r"lines\['1'\] is '0.6', which is not like"),
+            ({"lines": {"1": "1.2.3 by trial 6 of 9"}}, "which does not begin with a number"),
+        ],
+    )
+    def test_nonsense_is_refused_by_name(self, change: dict[str, dict[str, str]], message: str) -> None:
+        record = {section: dict(values) for section, values in played(bohb()).record(8).items()}
+        for section, values in change.items():
+            record[section] = values if section != "bracket" else record[section] | values
+        with pytest.raises(RecordError, match=message):
+            bohb().restore(8, record, {})
+
+    def test_a_record_reads_well(self) -> None:
+        assert played(bohb()).record(8) == {
+            "bracket": {"band": "0", "s": "2", "round": "1", "time": "1"},
+            "rungs": {"1": "0.8"},
+            "lines": {"1": "0.6 by trial 6 of 9"},
+        }
+
+
+@given(seed=st.integers(0, 10**6), scheduler=st.sampled_from([hyperband, bohb]), factor=st.sampled_from([2, 3]))
+@settings(max_examples=40, deadline=None)
+def test_every_trial_comes_to_its_end(seed: int, scheduler: Any, factor: int) -> None:
+    """Nobody is left waiting for others that will never come."""
+    life = Life(scheduler(reduction_factor=factor), seed)
+    for _ in range(3000):
+        life.step()
+    assert life.world.is_over
+    assert not life.world.queue
+    assert not life.world.running
+    assert not life.world.pausing
