@@ -117,33 +117,40 @@ def choice_parameters(name: str) -> st.SearchStrategy[Parameter]:
 
 
 def normal_parameters(name: str) -> st.SearchStrategy[Parameter]:
-    """Normal and log-normal distributions, truncated or not, with steps or not."""
+    """Normal and log-normal distributions, truncated or not."""
 
     @st.composite
     def build(draw: st.DrawFn) -> Parameter:
-        mean, stddev = draw(st.integers(-20, 20)), draw(st.floats(0.01, 10))
-        domain: dict[str, Any] = {"mean": mean, "stddev": stddev}
+        mean, stddev = draw(st.floats(-20, 20)), draw(st.floats(0.01, 10))
+        bounds = {}
         if draw(st.booleans()):
-            for bound in ("min", "max"):
-                if draw(st.booleans()):
-                    distance = draw(st.floats(-5, 0)) if bound == "min" else draw(st.floats(0.1, 5))
-                    domain[bound] = mean + distance * stddev
-            bounds = {bound: math.exp(domain[bound]) for bound in ("min", "max") if bound in domain}
-            return Parameter.model_validate({"name": name, "logNormal": {**domain, **bounds}})
-        step = draw(st.sampled_from([None, 0.1, 2.5]))
+            bounds["min"] = mean + draw(st.floats(-5, 1)) * stddev
+        if draw(st.booleans()):
+            bounds["max"] = mean + draw(st.floats(1.1, 5)) * stddev
+        if draw(st.booleans()):
+            bounds = {bound: math.exp(value) for bound, value in bounds.items()}
+            return Parameter.model_validate({"name": name, "logNormal": {"mean": mean, "stddev": stddev, **bounds}})
+        return Parameter.model_validate({"name": name, "normal": {"mean": mean, "stddev": stddev, **bounds}})
+
+    return build()
+
+
+def stepped_normal_parameters(name: str) -> st.SearchStrategy[Parameter]:
+    """Normal distributions of multiples, truncated or not."""
+
+    @st.composite
+    def build(draw: st.DrawFn) -> Parameter:
+        step = draw(st.sampled_from([0.1, 0.25, 3.0]))
+        domain: dict[str, Any] = {"mean": 0, "stddev": draw(st.floats(0.5, 10)), "step": step}
         for bound, sign in (("min", -1), ("max", 1)):
             if draw(st.booleans()):
-                multiples = draw(st.integers(1, 40))
-                domain[bound] = float(sign * multiples * Fraction(repr(step or 0.7)) + (0 if step else mean))
-        if step is not None:
-            domain["mean"] = draw(st.floats(-1, 1))
-            domain["step"] = step
+                domain[bound] = float(sign * draw(st.integers(1, 40)) * Fraction(repr(step)))
         return Parameter.model_validate({"name": name, "normal": domain})
 
     return build()
 
 
-SAMPLED = (float_parameters, int_parameters, choice_parameters, normal_parameters)
+SAMPLED = (float_parameters, int_parameters, choice_parameters, normal_parameters, stepped_normal_parameters)
 """Strategies for parameters of each kind, by name."""
 
 

@@ -27,10 +27,8 @@ def quantile(domain: NormallyDistributed, share: float) -> float:
         share: From 0 to 1.
     """
     low, high = _bounds(domain)
-    if low > 0:  # near 1, floats are too far apart: take the mirror image
-        deviation = -_deviation(-high, -low, 1 - share)
-    else:
-        deviation = _deviation(low, high, share)
+    # Near 1, floats are too far apart: the mirror image is taken there.
+    deviation = -_deviation(-high, -low, 1 - share) if low > 0 else _deviation(low, high, share)
     number = domain.mean + domain.stddev * deviation
     match domain:
         case LogNormalDomain():
@@ -52,14 +50,19 @@ def share_below(domain: NormallyDistributed, value: float) -> float:
 
 def _deviation(low: float, high: float, share: float) -> float:
     """The quantile of the standard normal distribution, truncated to an interval."""
-    below, above = _STANDARD.cdf(low), _STANDARD.cdf(high)
+    below, above = _cdf(low), _cdf(high)
     whole = below + (above - below) * share
     return min(max(_STANDARD.inv_cdf(min(max(whole, _LEAST), _MOST)), low), high)
 
 
 def _share(low: float, high: float, deviation: float) -> float:
-    below, above = _STANDARD.cdf(low), _STANDARD.cdf(high)
-    return (_STANDARD.cdf(deviation) - below) / (above - below)
+    below, above = _cdf(low), _cdf(high)
+    return (_cdf(deviation) - below) / (above - below)
+
+
+def _cdf(deviation: float) -> float:
+    """The standard normal distribution function; the standard library's has no digits left where it is near 0."""
+    return math.erfc(-deviation / math.sqrt(2)) / 2
 
 
 def _bounds(domain: NormallyDistributed) -> tuple[float, float]:
