@@ -75,7 +75,7 @@ def render(progress: Progress | None, now: datetime) -> RenderableType:
 def summary_line(view: ExperimentView) -> str:
     """The experiment in one line."""
     counts = view.counts
-    best = f"; best {view.metric} {view.best.value} ({view.best.trial})" if view.best else ""
+    best = f"; best {view.metric} {view.best.whole_value} ({view.best.holder})" if view.best else ""
     return (
         f"{view.name} {view.state or 'waiting for the operator'}: {counts.finished}/{view.max_trials} trials, "
         f"{counts.running} running, {counts.pending} pending, {counts.paused} paused, "
@@ -102,8 +102,12 @@ def _headline(view: ExperimentView, now: datetime) -> Text:
 def _progress(view: ExperimentView) -> Table:
     finished = view.counts.finished
     row = Table.grid(padding=(0, 2))
-    bar = ProgressBar(total=max(view.max_trials, 1), completed=finished, width=BAR_WIDTH)
-    row.add_row(bar, f"{finished} of {view.max_trials} trials")
+    limit = view.max_trials
+    if isinstance(limit, int):
+        bar = ProgressBar(total=max(limit, 1), completed=finished, width=BAR_WIDTH)
+        row.add_row(bar, f"{finished} of {limit} trials")
+    else:
+        row.add_row(f"{finished} trials, {limit}")
     return row
 
 
@@ -126,7 +130,7 @@ def _best(view: ExperimentView) -> Text:
     found = view.best.parameters
     values = ", ".join(f"{name} {short(found[name])}" for name in view.parameters if name in found)
     return Text.assemble(
-        "best ", (f"{view.metric} {view.best.value}", "bold green"), f" by {view.best.trial}  ", (values, "dim")
+        "best ", (f"{view.metric} {view.best.whole_value}", "bold green"), f" by {view.best.holder}  ", (values, "dim")
     )
 
 

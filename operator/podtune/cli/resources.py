@@ -53,6 +53,18 @@ class Best:
     value: str
     parameters: Mapping[str, str]
     checkpoint: str
+    spread: str = ""
+    repeats: int = 0
+
+    @property
+    def whole_value(self) -> str:
+        """The value, and how much it differs between repeats."""
+        return f"{self.value} ± {self.spread}" if self.repeats else self.value
+
+    @property
+    def holder(self) -> str:
+        """Whose value it is."""
+        return f"{self.trial} and {self.repeats - 1} more repeats" if self.repeats else self.trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +120,10 @@ class ExperimentView:
         return [parameter["name"] for parameter in self.spec.get("parameters", ())]
 
     @property
-    def max_trials(self) -> int:
-        """How many trials are made at most."""
-        return int(self.spec.get("search", {}).get("maxTrials", 0))
+    def max_trials(self) -> int | str:
+        """How many trials are made at most, as the manifest has it: a number, or unlimited."""
+        limit: int | str = self.spec.get("search", {}).get("maxTrials", 0)
+        return limit
 
     def holds(self, condition: ConditionType) -> ConditionView | None:
         """The condition, where it is True."""
@@ -190,6 +203,8 @@ def read_experiment(item: Object) -> ExperimentView:
             value=best.get("value", ""),
             parameters=best.get("parameters") or {},
             checkpoint=best.get("checkpoint") or "",
+            spread=best.get("spread") or "",
+            repeats=best.get("repeats") or 0,
         ),
         conditions=tuple(
             ConditionView(c.get("type", ""), c.get("status", ""), c.get("reason", ""), c.get("message", ""))

@@ -37,6 +37,7 @@ def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_name
 def experiment_description(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> list[str]:
     """The lines of `describe`."""
     counts = view.counts
+    limit = f"of {view.max_trials}" if isinstance(view.max_trials, int) else "without a limit"
     facts = {
         "Name": view.name,
         "Namespace": view.namespace,
@@ -44,16 +45,16 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         "Message": view.message,
         "Age": age(view.created, now),
         "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
-        "Search": _settings(view.spec.get("search", {})),
+        "Search": _search(view.spec.get("search", {})),
         "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
         "Stop": _settings(view.spec.get("stop", {})),
         "Trials": (
-            f"{counts.total} of {view.max_trials}: {counts.pending} pending, {counts.running} running, "
+            f"{counts.total} {limit}: {counts.pending} pending, {counts.running} running, "
             f"{counts.paused} paused, {counts.done} done ({counts.stopped_early} stopped early), {counts.failed} failed"
         ),
     }
     if view.best:
-        facts["Best"] = f"{view.metric} {view.best.value} by {view.best.trial}"
+        facts["Best"] = f"{view.metric} {view.best.whole_value} by {view.best.holder}"
         facts["Checkpoint"] = view.best.checkpoint
     width = max(map(len, facts)) + 2
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items() if value]
@@ -106,6 +107,8 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
         "checkpoint": view.best.checkpoint or None,
     }
+    if view.best.repeats:
+        facts |= {"spread": _number(view.best.spread), "repeats": view.best.repeats}
     if len(view.objectives) > 1:
         facts["paretoFront"] = [
             {"trial": point.trial, "values": {metric: _number(value) for metric, value in point.values.items()}}
@@ -117,6 +120,9 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
 def best_lines(facts: Mapping[str, Any]) -> list[str]:
     """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
     lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
+    if "repeats" in facts:
+        others = f"{facts['trial']} and {facts['repeats'] - 1} more repeats"
+        lines = [f"{facts['metric']} {facts['value']} ± {facts['spread']} by {others}"]
     width = max((len(name) for name in facts["parameters"]), default=0)
     lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
     lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
@@ -156,6 +162,16 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
         return f"{parameter['name']}: one of {', '.join(map(str, domain.get('values', ())))}"
     rest = _settings({k: v for k, v in domain.items() if k not in ("min", "max") and v not in ("linear", 1)})
     return f"{parameter['name']}: {kind} from {domain.get('min')} to {domain.get('max')}{rest and f' ({rest})'}"
+
+
+def _search(search: Mapping[str, Any]) -> str:
+    initial, source = search.get("initial") or (), search.get("warmStart") or {}
+    rest = {name: value for name, value in search.items() if name not in ("initial", "warmStart")}
+    if initial:
+        rest["initial configurations"] = len(initial)
+    if source:
+        rest["warm start from"] = source.get("experiment", "")
+    return _settings(rest)
 
 
 def _one_of(union: Mapping[str, Any]) -> str:

@@ -78,6 +78,30 @@ def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Co
     assert (trials_path(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
 
 
+def test_the_best_of_repeats_comes_with_its_spread(api: FakeApi, podtune: Command) -> None:
+    best = {"trial": "digits-4", "value": "0.7", "spread": "0.125", "repeats": 3, "parameters": {"hidden_units": "64"}}
+    api.add_experiment(experiment("digits", **RUNNING | {"best": best}))
+    assert podtune("best digits")[0] == "accuracy 0.7 ± 0.125 by digits-4 and 2 more repeats"
+    facts = json.loads("\n".join(podtune("best digits -o json")))
+    assert (facts["value"], facts["spread"], facts["repeats"]) == (0.7, 0.125, 3)
+    assert "Best:        accuracy 0.7 ± 0.125 by digits-4 and 2 more repeats" in podtune("describe digits")
+
+
+def test_what_the_search_begins_with_and_a_missing_limit_are_shown(api: FakeApi, podtune: Command) -> None:
+    item = experiment("digits", **RUNNING)
+    item["spec"]["search"] = {
+        "algorithm": "tpe",
+        "maxTrials": "unlimited",
+        "initial": [{"parameters": {"hidden_units": 64}}],
+        "warmStart": {"experiment": "coarse"},
+    }
+    api.add_experiment(item)
+    lines = podtune("describe digits")
+    assert "Search:      algorithm tpe, maxTrials unlimited, initial configurations 1, warm start from coarse" in lines
+    assert any(line.startswith("Trials:      9 without a limit: ") for line in lines)
+    assert "9/unlimited" in "\n".join(podtune("list"))
+
+
 def test_best_is_readable(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits", **RUNNING))
     assert podtune("best digits") == [

@@ -49,6 +49,14 @@ def test_the_picture_shows_progress_counts_best_and_each_running_trial(progress:
     assert rows[1][1:] == ["Training,", "attempt", "2", "0.012346", "64", "tanh", "9", "0.1", "0.96111", "0.964", "n2"]
 
 
+def test_without_a_limit_there_is_no_bar() -> None:
+    seen = Progress()
+    item = experiment("digits", trials={"total": 5, "terminated": 3, "running": 2})
+    item["spec"]["search"]["maxTrials"] = "unlimited"
+    _list(seen, EXPERIMENT, item)
+    assert "3 trials, unlimited" in _drawn(seen)
+
+
 def test_the_picture_fits_a_narrow_terminal(progress: Progress) -> None:
     assert max(map(len, _drawn(progress, 60).splitlines())) <= 60
 
