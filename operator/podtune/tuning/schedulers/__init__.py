@@ -11,6 +11,7 @@ from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.schedulers.hyperband import Hyperband
 from podtune.tuning.schedulers.median import Median
 from podtune.tuning.schedulers.plugin import make_plugin_scheduler
+from podtune.tuning.schedulers.populations import make_population_scheduler
 
 __all__ = ["make_scheduler"]
 
@@ -27,6 +28,8 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
         return Bohb(spec.scheduler.bohb, spec.objective)
     if spec.scheduler.median is not None:
         return Median(spec.scheduler.median, spec.objective)
+    if spec.scheduler.population is not None:
+        return make_population_scheduler(*spec.scheduler.population, spec)
     if spec.scheduler.plugin is not None:
         return make_plugin_scheduler(spec.scheduler.plugin, spec.objective, spec.search.seed)
     return Fifo()

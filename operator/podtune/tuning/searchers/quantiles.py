@@ -36,5 +36,37 @@ def value_at(domain: Domain, share: float) -> Scalar:
             raise AssertionError("choices are finite")
 
 
+def share_of(domain: Domain, value: Scalar) -> float:
+    """The share that `value_at` makes a value of: where it lies in its domain; 0 or 1 for what lies outside.
+
+    Args:
+        domain: A domain of numbers.
+        value: A number.
+    """
+    number = float(value)
+    match domain:
+        case IntDomain(min=low, max=high, scale="log"):
+            share = _log_share(low - 0.5, high + 0.5, number)
+        case IntDomain(min=low, step=float() | int() as step) | FloatDomain(min=low, step=float() as step):
+            points = linear_points(domain)
+            assert points is not None  # it has steps
+            share = ((number - low) / step + 0.5) / points.count
+        case FloatDomain(min=low, max=high, scale="log"):
+            share = _log_share(low, high, number)
+        case FloatDomain(min=low, max=high):
+            share = (number / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5  # high - low may overflow
+        case NormalDomain() | LogNormalDomain():
+            share = normal.share_below(domain, number)
+        case ChoiceDomain():
+            raise TypeError("choices have no order")
+    return min(max(share, 0.0), 1.0)
+
+
+def _log_share(low: float, high: float, number: float) -> float:
+    if low >= high:
+        return 0.5
+    return (math.log(max(number, low)) - math.log(low)) / (math.log(high) - math.log(low))
+
+
 def _log_uniform(low: float, high: float, share: float) -> float:
     return math.exp(math.log(low) + (math.log(high) - math.log(low)) * share)
