@@ -20,6 +20,8 @@ Manifest = dict[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""An answer that holds an object's metadata alone."""
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
@@ -41,6 +43,7 @@ class ClusterClient(Protocol):
         params: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Manifest:
         """Makes a request and returns the answer's JSON.
 
@@ -112,10 +115,11 @@ class KubernetesClient:
         params: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Manifest:
         """See `ClusterClient.request`."""
         data = orjson.dumps(body) if body is not None else None
-        headers = {"Content-Type": content_type, "Accept": JSON}
+        headers = {"Content-Type": content_type, "Accept": accept}
         tries = 1
         while True:
             if method != "GET" and not self._may_write():

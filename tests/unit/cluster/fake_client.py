@@ -89,6 +89,7 @@ class FakeCluster:
         params: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Manifest:
         call = Call(method, path, dict(params or {}), copy.deepcopy(body))
         self.calls.append(call)
