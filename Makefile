@@ -33,7 +33,7 @@ lint: install ## Check style, types, layers and generated files
 
 .PHONY: unit
 unit: install ## Run the tests that need nothing but Python
-	@$(BIN)/pytest tests/unit
+	@$(BIN)/pytest -n auto --dist worksteal tests/unit
 
 .PHONY: cluster
 cluster: install ## Have the local cluster up, with the operator of this checkout installed
