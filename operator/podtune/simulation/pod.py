@@ -50,7 +50,11 @@ class SimulatedPod:
         self.gpus = gpus
         self._stage = _Stage.WAITING
         self._taken_up = 0.0
-        self._random = generator(site.seed, "pod", record.name)
+        random = generator(site.seed, "pod", record.name)
+        self._slowness = random.uniform(1 - VARIATION, 1 + VARIATION)
+        self._luck = random.expovariate(1.0)
+        """The number of failures to be expected by the time that one hits this pod."""
+        self._lot = random.random()
         self._curve = site.curves.curve(configuration, action.spec.index)
         found = site.bucket.restore(action.restore)
         assert found or not action.restore_or_fail, f"{record.name}: the checkpoint that it clones is gone"
@@ -96,7 +100,7 @@ class SimulatedPod:
         self._change(started=self._site.clock.now, node=NODE)
         model = self._site.model
         seconds = model.pod_start + (model.restore if self._restores else 0.0)
-        self._site.clock.after(seconds * self._random.uniform(1 - VARIATION, 1 + VARIATION), self._begin)
+        self._site.clock.after(seconds * self._slowness, self._begin)
 
     def _begin(self) -> None:
         if self._stage is not _Stage.STARTING or self.record.deleting:
@@ -105,7 +109,7 @@ class SimulatedPod:
         model = self._site.model
         rate = model.crashes_per_hour + model.disruptions_per_hour
         if rate > 0:
-            self._fails_at = self._site.clock.now + self._random.expovariate(rate / SECONDS_AN_HOUR)
+            self._fails_at = self._site.clock.now + self._luck / rate * SECONDS_AN_HOUR
         self._change(phase=PodPhase.RUNNING, training=True, training_since=self._site.clock.now)
         self._go_on()
 
@@ -149,7 +153,7 @@ class SimulatedPod:
             return
         model = self._site.model
         rate = model.crashes_per_hour + model.disruptions_per_hour
-        if self._random.random() * rate < model.crashes_per_hour:
+        if self._lot * rate < model.crashes_per_hour:
             self._finish(PodPhase.FAILED, CRASHED, done=False)
             return
         self._change(disruption="EvictionByEvictionAPI: the node is drained", deleting=True, interrupted=True)

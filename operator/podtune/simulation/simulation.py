@@ -48,7 +48,7 @@ from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 
 UID = "simulated"
-SETTINGS = RunnerSettings(result_debounce=60.0, starting_debounce=3600.0, experiment_debounce=60.0)
+SETTINGS = RunnerSettings(result_debounce=60.0, experiment_debounce=60.0)
 """Times of the operator: what nothing depends on is written less often, which changes no decision."""
 
 

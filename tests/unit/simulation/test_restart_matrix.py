@@ -7,14 +7,16 @@ Some of the runs go on to their end, and have to be the uncut run whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from podtune.api.compatibility import valid_pairs
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.trial import TrialSpec
 from podtune.runner.records import Trial
+from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.course import Outcome
 from podtune.simulation.curves.functions import FUNCTIONS
@@ -31,30 +33,44 @@ SPACE: list[dict[str, Any]] = [
     {"name": "width", "int": {"min": 16, "max": 256, "step": 16}},
     {"name": "kind", "choice": {"values": ["relu", "tanh"]}},
 ]
+FINITE_SPACE: list[dict[str, Any]] = SPACE[1:]
 SEARCHERS: dict[str, dict[str, Any]] = {
-    "random": {},
     "grid": {"grid": {"points": 3}},
     "tpe": {"tpe": {"startupTrials": 3}},
+    "cmaes": {"cmaes": {"populationSize": 4}},
+    "nsga2": {"nsga2": {"populationSize": 3}},
+    "nsga3": {"nsga3": {"populationSize": 3}},
 }
+"""Settings with which a search of a few trials comes to learn something; of the others, the defaults."""
 SCHEDULERS: dict[str, dict[str, Any]] = {
-    "fifo": {},
     "asha": {"maxTime": LENGTH, "reductionFactor": 3, "brackets": 2},
+    "ashaPromotion": {"maxTime": LENGTH, "reductionFactor": 3},
+    "hyperband": {"maxTime": LENGTH, "reductionFactor": 3},
+    "bohb": {"maxTime": LENGTH, "reductionFactor": 3},
+    "median": {"gracePeriod": 2, "minSamples": 2, "minTime": 5, "softStop": True},
+    "pbt": {"interval": 3},
+    "pb2": {"interval": 3},
 }
+PAIRS = [(*pair, {}) for pair in valid_pairs() if "plugin" not in pair]
+VARIANTS = [
+    ("random", "median", {"softStop": False}),
+    ("random", "pbt", {"synchronous": True}),
+    ("random", "ashaPromotion", {"brackets": 2}),
+]
 ROUGH = ClusterModel(gpus=3, checkpoint=0, crashes_per_hour=1.5, disruptions_per_hour=1.5)
 """Checkpoints take no time: an operator that comes back waits for none that a stopped trial is storing."""
+PROMPT = RunnerSettings(
+    result_debounce=0, checkpoint_debounce=0, pending_debounce=0, starting_debounce=0, running_debounce=0
+)
+"""Everything is written at once: what an operator that was killed had still to write is written later, if at all, and
+what rests on it happens at another time then."""
 
 
-def pairs() -> Iterator[tuple[str, str]]:
-    for algorithm in SEARCHERS:
-        for scheduler in SCHEDULERS:
-            yield algorithm, scheduler
-
-
-def make_spec(algorithm: str, scheduler: str) -> ExperimentSpec:
+def make_spec(algorithm: str, scheduler: str, changes: Mapping[str, Any]) -> ExperimentSpec:
     return experiment(
-        parameters=SPACE,
-        search={"algorithm": algorithm, "maxTrials": 12, "seed": 7, **SEARCHERS[algorithm]},
-        scheduler={scheduler: SCHEDULERS[scheduler]},
+        parameters=FINITE_SPACE if algorithm == "bruteForce" else SPACE,
+        search={"algorithm": algorithm, "maxTrials": 12, "seed": 7, **SEARCHERS.get(algorithm, {})},
+        scheduler={scheduler: {**SCHEDULERS.get(scheduler, {}), **changes}},
         maxConcurrentTrials=4,
         checkpoints={"store": {"bucket": "bucket"}},
         failures={"maxFailures": 100},
@@ -65,7 +81,7 @@ def make_simulation(spec: ExperimentSpec) -> Simulation:
     curves = SyntheticCurves(
         FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=LENGTH, seconds=60, seed=3
     )
-    return Simulation(spec, curves, ROUGH, seed=5)
+    return Simulation(spec, curves, ROUGH, seed=5, settings=PROMPT)
 
 
 def progress(outcome: Outcome) -> tuple[int, int]:
@@ -73,15 +89,23 @@ def progress(outcome: Outcome) -> tuple[int, int]:
     return len(outcome.trials), len(outcome.decisions) + len(outcome.starts)
 
 
-def cut_here(simulation: Simulation, *, whole: bool) -> Outcome:
-    """How it goes on if the operator is killed now: to the end, or up to the next proposal and the next decision."""
+def cut_here(simulation: Simulation, until: Outcome) -> Outcome:
+    """How it goes on if the operator is killed now, up to the next proposal and the next decision.
+
+    Args:
+        simulation: The run.
+        until: How the uncut run ended: where it made no further proposal or decision, none is waited for.
+    """
     fork = simulation.fork()
-    before = progress(fork.outcome)
-    while not fork.is_over:
+    wanted = [min(now + 1, last) for now, last in zip(progress(fork.outcome), progress(until), strict=True)]
+    while not fork.is_over and any(now < then for now, then in zip(progress(fork.outcome), wanted, strict=True)):
         fork.step()
-        if not whole and all(now > then for now, then in zip(progress(fork.outcome), before, strict=True)):
-            break
     return fork.outcome
+
+
+def cut_for_good(simulation: Simulation) -> Outcome:
+    """How it goes on to its end if the operator is killed now."""
+    return simulation.fork().run()
 
 
 def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
@@ -92,6 +116,14 @@ def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
     assert cut.starts == uncut.starts[: len(cut.starts)]
 
 
+def assert_is(cut: Outcome, uncut: Outcome) -> None:
+    """The whole run is the uncut one."""
+    assert_begins_like(cut, uncut)
+    assert cut.fingerprint == uncut.fingerprint
+    assert [trial.status for trial in cut.trials] == [trial.status for trial in uncut.trials]
+    assert cut.status == uncut.status
+
+
 def proposed(trial: Trial) -> TrialSpec:
     """A Trial's spec; what the searcher knew is left out, it has to be the same only where it matters."""
     assert trial.spec.proposal is not None
@@ -99,31 +131,19 @@ def proposed(trial: Trial) -> TrialSpec:
     return trial.spec.model_copy(update={"proposal": proposal})
 
 
-@pytest.mark.parametrize(("algorithm", "scheduler"), list(pairs()))
-def test_a_cut_run_goes_on_as_the_uncut_one(algorithm: str, scheduler: str) -> None:
-    spec = make_spec(algorithm, scheduler)
-    events = count_events(spec)
-    assert events > CUTS
-    cuts = [1 + place * (events - 2) // (CUTS - 1) for place in range(CUTS)]
+@pytest.mark.parametrize(("algorithm", "scheduler", "changes"), PAIRS + VARIANTS)
+def test_a_cut_run_goes_on_as_the_uncut_one(algorithm: str, scheduler: str, changes: Mapping[str, Any]) -> None:
+    spec = make_spec(algorithm, scheduler, changes)
+    recorded = make_simulation(spec)
+    uncut = recorded.run()
+    assert recorded.events > CUTS
+    cuts = [1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)]
     assert len(set(cuts)) == CUTS
 
-    uncut = make_simulation(spec)
-    outcomes: dict[int, Outcome] = {}
-    while not uncut.is_over:
-        uncut.step()
-        if uncut.events in cuts:
-            outcomes[uncut.events] = cut_here(uncut, whole=uncut.events in cuts[:: CUTS // WHOLE])
-
-    assert len(outcomes) == CUTS
-    for cut in outcomes.values():
-        assert_begins_like(cut, uncut.outcome)
-    for cut in (outcomes[place] for place in cuts[:: CUTS // WHOLE]):
-        assert cut.fingerprint == uncut.outcome.fingerprint
-        assert [trial.status for trial in cut.trials] == [trial.status for trial in uncut.outcome.trials]
-        assert cut.status == uncut.outcome.status
-
-
-def count_events(spec: ExperimentSpec) -> int:
-    simulation = make_simulation(spec)
-    simulation.run()
-    return simulation.events
+    again = make_simulation(spec)
+    while not again.is_over:
+        again.step()
+        if again.events in cuts:
+            assert_begins_like(cut_here(again, uncut), uncut)
+        if again.events in cuts[:: CUTS // WHOLE]:
+            assert_is(cut_for_good(again), uncut)
