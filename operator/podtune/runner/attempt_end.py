@@ -10,7 +10,7 @@ from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
-from podtune.runner import clones, usage
+from podtune.runner import clones, reported, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
@@ -55,7 +55,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """
     final = trial.final_commit()
     if final is not None:
-        trial.take_final(final, _unacked_results(trial), now)
+        reported.take_final(trial, final, _unacked_results(trial), now)
     outcome = classify(
         pod,
         trial.status.decision,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import replies
+from podtune.runner import replies, reported
 from podtune.runner.actions import (
     Action,
     CreatePod,
@@ -211,7 +211,7 @@ class ExperimentMachine:
         fenced = replies.fence(trial, pod_name, report.attempt)
         if fenced is not None:
             return fenced
-        trial.report(report, now)
+        reported.take_report(trial, report, now)
         self._mark(trial.name)
         protected = self._protected.of(trial.name)
         return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)

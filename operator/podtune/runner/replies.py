@@ -6,6 +6,7 @@ from enum import Enum
 
 from podtune.protocol.messages import Reply, Report
 from podtune.runner import clones, ledger
+from podtune.runner.reported import is_ahead
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -42,7 +43,7 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
     settled = tuple(
         commit.uri
         for commit in report.checkpoints
-        if commit.uri in saved or not (commit.uri in recorded or trial.is_ahead(commit))
+        if commit.uri in saved or not (commit.uri in recorded or is_ahead(trial, commit))
     )
     is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
     decision = trial.saved.decision if may_act else None

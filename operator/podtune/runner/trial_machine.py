@@ -13,29 +13,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from podtune.api.conditions import clip, find_condition
+from podtune.api.conditions import clip
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.search_space import parse_value
-from podtune.api.trial import Checkpoint, Decision, PodRef
+from podtune.api.trial import Decision, PodRef
 from podtune.protocol.messages import (
-    CheckpointCommit,
     FinalCommit,
     ProtocolError,
-    Report,
     Restored,
     Result,
     StoreProblem,
     parse_final_commit,
 )
-from podtune.runner import checkpoints, clones, ledger, parameters, results
+from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
 from podtune.runner.ledger import Because, Entry
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.unseen import Unseen
-from podtune.trial.layout import ITERATION
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
@@ -90,7 +87,7 @@ class TrialMachine:
         """A checkpoint of this step or a later one is worth having."""
         self.remark = ""
         """What is wrong with its last result that the trial goes on for."""
-        self._held: list[Result] = []
+        self.held: list[Result] = []
         """Results after the one that the scheduler has paused the trial at."""
 
     # What was seen of the Trial and its pods
@@ -244,80 +241,7 @@ class TrialMachine:
             return NEVER
         return parse_rfc3339(self.status.retry_time) or 0.0
 
-    # Results
-
-    def report(self, report: Report, now: float) -> None:
-        """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
-        if report.restored is not None:
-            self._restored_seen(report.restored, now)
-        for result in report.results:
-            if result.seq == self.acked_seq + 1:
-                self.take(result, now)
-        for commit in report.checkpoints:
-            if not self.is_ahead(commit):
-                self.accept(commit, now)
-        if report.store_problem != self.store_problem:
-            self._store_problem_seen(report.store_problem, now)
-
-    def take(self, result: Result, now: float) -> None:
-        """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new.
-
-        The results after the one that a trial was stopped at depend on how fast its pod is deleted, so they change
-        nothing. Nor do those after a scheduler's pause, unless they come before the checkpoint that it goes on from:
-        they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
-        """
-        self.acked_seq = result.seq
-        objective = self.context.spec.objective
-        if result.checkpoint:
-            value = results.number(result.metrics, objective.metric)
-            self.checkpoint_values[result.seq] = "" if value is None else results.show(value)
-        if self.is_stopped:
-            return
-        if self.is_pausing:
-            self._held.append(result)
-            return
-        new = results.is_new(self.status, result, self.context.time_attribute)
-        self.status = results.with_result(self.status, result, objective, self.context.time_attribute)
-        if new:
-            self.context.judge(self, result, now)
-        is_said_to_run = self.saved.state is TrialState.RUNNING and self.saved.attempt == self.attempt
-        self.touch(now + self.context.settings.result_debounce if is_said_to_run else now)
-
-    def is_ahead(self, commit: CheckpointCommit) -> bool:
-        """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
-        return commit.seq > self.acked_seq
-
-    def accept(self, commit: CheckpointCommit, now: float) -> None:
-        """Records a checkpoint of the current attempt; one from elsewhere is passed over.
-
-        Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
-        result, or else the next one; of one that has given up what it has learnt, none.
-        """
-        home = self._home
-        if not home or not commit.uri.startswith(home) or clones.is_given_up(self.status):
-            return
-        newest = max((c.step for c in self.status.checkpoints if c.uri.startswith(home)), default=-1)
-        decision = self.status.decision
-        ends = self.is_stopped or self.is_pausing
-        if commit.step <= newest or (decision is not None and ends and newest >= decision.step):
-            return
-        self._count_held(commit.seq)
-        checkpoint = Checkpoint(
-            step=commit.step,
-            uri=commit.uri,
-            digest=commit.digest,
-            metric=self._value_at(commit),
-            configuration=parameters.fingerprint(self.status.parameters),
-        )
-        for seq in [seq for seq in self.checkpoint_values if seq <= commit.seq]:
-            del self.checkpoint_values[seq]
-        if self.wanted_step is not None and commit.step >= self.wanted_step:
-            self.wanted_step = None
-        spec = self.context.spec
-        self.status = checkpoints.accept(self.status, checkpoint, spec.checkpoints.keep, spec.objective)
-        self.set(clone=None)  # what it has cloned is its own now
-        waited_for = decision is not None and commit.step >= decision.step
-        self.touch(now if waited_for else now + self.context.settings.checkpoint_debounce)
+    # Decisions
 
     def decide(self, decision: Decision, *, now: float, ticket: int = 0, wait: float = 0.0) -> None:
         """Records a decision that ends or pauses the current attempt.
@@ -361,9 +285,9 @@ class TrialMachine:
             return False
         if self.act_by == NEVER:  # decided before a restart: a pause can wait, a stopped trial's agent will store it
             self.act_by = now + (self.context.settings.pause_wait if decision.action == "PAUSE" else 0.0)
-        if now >= self.act_by or not self._home:
+        if now >= self.act_by or not self.home:
             return False
-        return not any(c.uri.startswith(self._home) and c.step >= decision.step for c in self.saved.checkpoints)
+        return not any(c.uri.startswith(self.home) and c.step >= decision.step for c in self.saved.checkpoints)
 
     # The end of an attempt
 
@@ -376,21 +300,6 @@ class TrialMachine:
         except ProtocolError:
             return None
         return final if final.attempt == self.pod.uid else None
-
-    def take_final(self, final: FinalCommit, unacked: list[Result], now: float) -> None:
-        """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
-        if final.restored is not None:
-            self._restored_seen(final.restored, now)
-        for result in [*unacked, final.last]:
-            if result is not None and result.seq == self.acked_seq + 1:
-                self.take(result, now)
-        if final.seq > self.acked_seq or not final.complete:
-            self.results_lost = not (self.is_stopped or self.is_pausing) or self.results_lost
-            if final.last is not None and final.last.seq > self.acked_seq:
-                self.take(final.last, now)
-        for commit in final.checkpoints:
-            self.accept(commit, now)
-        self.store_problem = final.store_problem
 
     def attempt_over(self) -> None:
         """The end of the current attempt is in the status: the next one begins afresh."""
@@ -429,7 +338,7 @@ class TrialMachine:
         pod = self.status.pod
         if self.pod is not None:
             pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node)
-        covered = self.acked_seq - len(self._held)
+        covered = self.acked_seq - len(self.held)
         if pod != self.status.pod or covered != self.status.durable_seq:
             self.set(pod=pod, durable_seq=covered)
 
@@ -439,7 +348,7 @@ class TrialMachine:
         return f"{self.name}-{self.attempt}"
 
     @property
-    def _home(self) -> str:
+    def home(self) -> str:
         """Where the checkpoints of the current attempt are; empty without a store."""
         prefix = self.context.store_prefix
         return f"{prefix}{self.name}/{self.attempt_uid}/" if prefix else ""
@@ -456,49 +365,4 @@ class TrialMachine:
         self.store_problem = None
         self.checkpoint_values.clear()
         self.wanted_step = None
-        self._held.clear()
-
-    def _restored_seen(self, restored: Restored, now: float) -> None:
-        """The agent has told what the attempt started from.
-
-        One that is pausing may have started from the very checkpoint that the next one is to clone once more.
-        """
-        self.restored = restored
-        if self.is_pausing:
-            return
-        status = clones.with_restored(self.status, restored.uri, self.attempt)
-        if status is not self.status:
-            self.status = status
-            self.touch(now)
-
-    def _count_held(self, seq: int) -> None:
-        """Results up to a checkpoint won't come again: they count, but nobody is asked what they mean."""
-        covered = [result for result in self._held if result.seq <= seq]
-        del self._held[: len(covered)]
-        for result in covered:
-            self.status = results.with_result(
-                self.status, result, self.context.spec.objective, self.context.time_attribute
-            )
-
-    def _store_problem_seen(self, problem: StoreProblem | None, now: float) -> None:
-        if self.store_problem is None:
-            self.store_problem_since = self._store_problem_recorded() or now
-        self.store_problem = problem
-        self.touch(now + self.context.settings.pending_debounce)
-
-    def _store_problem_recorded(self) -> float | None:
-        """Since when this attempt has had a problem with its store, as far as the status knows."""
-        condition = find_condition(self.saved.conditions, ConditionType.CHECKPOINTS_STORED)
-        is_this_attempt = self.saved.pod is not None and self.saved.pod.uid == self.attempt_uid
-        if condition is None or condition.status != "False" or not is_this_attempt:
-            return None
-        return parse_rfc3339(condition.last_transition_time)
-
-    def _value_at(self, commit: CheckpointCommit) -> str:
-        """The objective's value with a checkpoint: remembered, or else found in the status; empty where it is lost."""
-        known = self.checkpoint_values.get(commit.seq)
-        if known is not None:
-            return known
-        metric = self.context.spec.objective.metric
-        shown = (self.status.last_result, self.status.best)
-        return next((result.get(metric, "") for result in shown if result.get(ITERATION) == str(commit.step)), "")
+        self.held.clear()

@@ -46,7 +46,7 @@ fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTE
 mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
 misfortunes = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(mishaps, max_size=3).map(tuple), max_size=TRIALS)
 seeds = st.integers(0, 2**32)
-bounded = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def start(

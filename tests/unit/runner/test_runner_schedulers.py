@@ -19,6 +19,7 @@ STEPS = 9
 SCHEDULERS: dict[str, dict[str, Any]] = {
     "ashaPromotion": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3},
     "hyperband": {"maxTime": STEPS, "reductionFactor": 3},
+    "bohb": {"maxTime": STEPS, "reductionFactor": 3},
     "median": {"gracePeriod": 1, "minSamples": 1},
 }
 PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
@@ -39,7 +40,7 @@ fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTE
 mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
 misfortunes = st.dictionaries(st.integers(0, 11), st.lists(mishaps, max_size=5).map(tuple), max_size=6)
 bounded = settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -52,7 +53,7 @@ def start(
     fields = {
         "checkpoints": {"store": STORE, "keep": {"count": 1}},
         "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 2, "maxDisruptions": 12},
-        "search": {"algorithm": "random", "maxTrials": 12, "seed": 7},
+        "search": {"algorithm": "bohb" if scheduler == "bohb" else "random", "maxTrials": 12, "seed": 7},
         "maxConcurrentTrials": concurrent,
         "scheduler": {scheduler: SCHEDULERS[scheduler]},
     }
