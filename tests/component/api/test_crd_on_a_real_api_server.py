@@ -168,6 +168,9 @@ FIXED = {
     "parameters": lambda spec: spec["parameters"].reverse(),
     "algorithm": lambda spec: spec["search"].update(algorithm="random"),
     "seed": lambda spec: spec["search"].update(seed=8),
+    "repeats": lambda spec: spec["search"].update(repeats=2),
+    "initial": lambda spec: spec["search"].update(initial=[{"parameters": {"learning_rate": 0.01}}]),
+    "warmStart": lambda spec: spec["search"].update(warmStart={"experiment": "earlier"}),
     "scheduler": lambda spec: spec["scheduler"]["asha"].update(reductionFactor=2),
     "trialTemplate": lambda spec: spec["trialTemplate"]["spec"]["containers"][0].update(image="other"),
     "bucket": lambda spec: spec["checkpoints"]["store"].update(bucket="another"),
@@ -200,6 +203,16 @@ def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict) -> N
     changed["spec"]["stop"] = {"totalTime": "2h"}
     changed["spec"]["failures"]["maxFailures"] = 5
     changed["spec"]["checkpoints"]["store"]["credentialsSecret"] = "rotated"
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode == 0, replaced.stderr
+
+
+def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubectl, stored: dict) -> None:
+    changed = copy.deepcopy(stored)
+    changed["spec"]["search"]["maxTrials"] = "unlimited"
+    changed["spec"]["stop"] = {}
+    assert "nothing in stop ends the experiment" in _replace_spec(kubectl, changed).stderr
+    changed["spec"]["stop"] = {"totalTime": "2h"}
     replaced = _replace_spec(kubectl, changed)
     assert replaced.returncode == 0, replaced.stderr
 
