@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from random import Random
 from typing import TypeVar
@@ -18,7 +18,7 @@ from podtune.tuning.searchers.random import RandomSearcher
 TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""
 MAX_TRIES = 1000
-"""So often is drawn for one proposal, at most."""
+"""So often is drawn for one proposal, at most; in a space of fewer points it is quicker to look at all of them."""
 MODEL_TRIES = 25
 """So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
 MAX_WALK = 100_000
@@ -52,6 +52,7 @@ class DrawingSearcher(Searcher):
         self._seed = seed
         self._tree = space.countable_points()
         self._tried: set[Key] = set()
+        self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= MAX_TRIES else MAX_TRIES
 
     @override
     def tell(self, tell: Tell) -> None:
@@ -69,69 +70,72 @@ class DrawingSearcher(Searcher):
     @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """Draws until something can be used."""
-        used = self._used(unfinished)
-        if self._tree is not None and not self._space.refuses and len(used) >= self._tree.count:
+        under_way = (
+            frozenset() if self._tree is None else {self._space.key(trial.configuration) for trial in unfinished}
+        )
+        if self._is_exhausted(under_way):
             return None
         shown = [self._as_drawn(trial) for trial in unfinished]
         refusals = Refusals()
         drawn: Proposed | None = None
-        for tries in range(MAX_TRIES):
+        for tries in range(self._tries):
             drawn = self._draw(number, shown, attempt * MAX_TRIES + tries, drawn)
             if drawn is None:
                 return None
-            proposed = self._usable(drawn, used, refusals)
-            if proposed is not None:
-                return proposed if not tries else _with(proposed, TRIES, str(tries + 1))
-        found = self._left_over(number, used, refusals)
-        return None if found is None or drawn is None else replace(drawn, configuration=found)
+            configuration = self._usable(drawn.configuration, under_way, refusals)
+            if configuration is not None:
+                return self._proposed(drawn, configuration, tries + 1)
+        found = self._left_over(number, under_way, refusals)
+        return None if found is None or drawn is None else self._proposed(drawn, found, self._tries + 1)
 
     def _draw(
         self, number: int, unfinished: Sequence[Unfinished], attempt: int, last: Proposed | None
     ) -> Proposed | None:
         if last is None or attempt % MAX_TRIES < MODEL_TRIES:
             return self.inner.ask(number, unfinished, attempt)
-        at_random = self._random.ask(number, unfinished, attempt)
-        return None if at_random is None else replace(at_random, attributes=last.attributes)
+        return replace(last, configuration=self._random.draw(number, attempt))
 
-    def _usable(self, drawn: Proposed, used: Collection[Key], refusals: Refusals) -> Proposed | None:
-        """What is proposed, or None where it can't be."""
+    def _usable(self, values: Configuration, under_way: Set[Key], refusals: Refusals) -> Configuration | None:
+        """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
         try:
-            configuration = self._space.configuration(drawn.configuration)
+            configuration = self._space.configuration(values)
         except Refused as refused:
             refusals.add(refused)
             return None
-        if self._tree is not None and self._space.key(configuration) in used:
-            return None
-        proposed = replace(drawn, configuration=configuration)
-        inactive = left_out(self._space.sampled, drawn.configuration, configuration)
-        return _with(proposed, INACTIVE, inactive) if inactive and self.inner.sees_inactive else proposed
+        if self._tree is None:
+            return configuration
+        key = self._space.key(configuration)
+        return None if key in self._tried or key in under_way else configuration
 
-    def _left_over(self, number: int, used: Collection[Key], refusals: Refusals) -> Configuration | None:
+    def _proposed(self, drawn: Proposed, configuration: Configuration, tries: int) -> Proposed:
+        attributes = dict(drawn.attributes)
+        if tries > 1:
+            attributes[TRIES] = str(tries)
+        if self.inner.sees_inactive and (inactive := left_out(self._space.sampled, drawn.configuration, configuration)):
+            attributes[INACTIVE] = inactive
+        return Proposed(configuration, attributes)
+
+    def _is_exhausted(self, under_way: Set[Key]) -> bool:
+        """Whether all points of a finite space were tried, as far as that can be said without a look at them."""
+        if self._tree is None or self._space.refuses:
+            return False
+        return len(self._tried) + len(under_way - self._tried) >= self._tree.count
+
+    def _left_over(self, number: int, under_way: Set[Key], refusals: Refusals) -> Configuration | None:
         """The first point of a finite space, from a random one on, that was not tried yet."""
         if self._tree is None:
-            raise refusals.error(MAX_TRIES)
-        start = Random(proposal_seed(self._seed, number, MAX_TRIES)).randrange(self._tree.count)
-        looked_at = min(self._tree.count, MAX_WALK)
-        duplicates = False
+            raise refusals.error(self._tries)
+        count = self._tree.count
+        start = Random(proposal_seed(self._seed, number, MAX_TRIES)).randrange(count)
+        refused = refusals.count
+        looked_at = min(count, MAX_WALK)
         for step in range(looked_at):
-            values = self._tree.point((start + step) % self._tree.count)
-            try:
-                configuration = self._space.configuration(values)
-            except Refused as refused:
-                refusals.add(refused)
-                continue
-            if self._space.key(configuration) not in used:
+            configuration = self._usable(self._tree.point((start + step) % count), under_way, refusals)
+            if configuration is not None:
                 return configuration
-            duplicates = True
-        if duplicates or not refusals.count:
-            return None
-        raise refusals.error(MAX_TRIES + looked_at)
-
-    def _used(self, unfinished: Sequence[Unfinished]) -> Collection[Key]:
-        """What was tried or is under way; of no interest in an infinite space."""
-        if self._tree is None:
-            return ()
-        return self._tried | {self._space.key(trial.configuration) for trial in unfinished}
+        if refusals.count - refused < looked_at:
+            return None  # what wasn't refused was tried
+        raise refusals.error(self._tries + looked_at)
 
     def _as_drawn(self, trial: T) -> T:
         """The trial with what the searcher knows of its configuration."""
@@ -139,7 +143,3 @@ class DrawingSearcher(Searcher):
         if self.inner.sees_inactive:
             values = with_left_out(self._space.sampled, values, trial.attributes)
         return replace(trial, configuration=values)
-
-
-def _with(proposed: Proposed, name: str, value: str) -> Proposed:
-    return replace(proposed, attributes={**proposed.attributes, name: value})

@@ -42,6 +42,8 @@ class WalkingSearcher(Searcher):
     know it after a restart, the sequence is gone through again.
     """
 
+    sees_inactive = False
+
     def __init__(self, space: ActiveSpace, points: PointSequence) -> None:
         """Makes a searcher.
 
