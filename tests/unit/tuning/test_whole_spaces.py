@@ -72,7 +72,7 @@ def test_whatever_is_proposed_is_in_the_space(name: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("name", [*SEARCHES, *BRUTE_FORCE])
 @given(data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_finite_space_is_proposed_to_its_last_configuration_each_once(name: str, data: st.DataObject) -> None:
     space = data.draw(whole_spaces(finite=True))
     expected = sorted(map(written, all_configurations(space)))

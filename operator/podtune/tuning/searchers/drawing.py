@@ -21,6 +21,8 @@ MAX_TRIES = 1000
 """So often is drawn for one proposal, at most; in a space of fewer points it is quicker to look at all of them."""
 MODEL_TRIES = 25
 """So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
+MODEL_REPETITIONS = 5
+"""So many of these may be what was tried already; a model that keeps to one place has no more to say."""
 MAX_WALK = 100_000
 """So many points of a finite space are looked at when draws find nothing new."""
 
@@ -79,7 +81,11 @@ class DrawingSearcher(Searcher):
         refusals = Refusals()
         drawn: Proposed | None = None
         for tries in range(self._tries):
-            drawn = self._draw(number, shown, attempt * MAX_TRIES + tries, drawn)
+            place = attempt * MAX_TRIES + tries
+            if drawn is None or (tries < MODEL_TRIES and tries - refusals.count < MODEL_REPETITIONS):
+                drawn = self.inner.ask(number, shown, place)
+            else:
+                drawn = replace(drawn, configuration=self._random.draw(number, place))
             if drawn is None:
                 return None
             configuration = self._usable(drawn.configuration, under_way, refusals)
@@ -87,13 +93,6 @@ class DrawingSearcher(Searcher):
                 return self._proposed(drawn, configuration, tries + 1)
         found = self._left_over(number, under_way, refusals)
         return None if found is None or drawn is None else self._proposed(drawn, found, self._tries + 1)
-
-    def _draw(
-        self, number: int, unfinished: Sequence[Unfinished], attempt: int, last: Proposed | None
-    ) -> Proposed | None:
-        if last is None or attempt % MAX_TRIES < MODEL_TRIES:
-            return self.inner.ask(number, unfinished, attempt)
-        return replace(last, configuration=self._random.draw(number, attempt))
 
     def _usable(self, values: Configuration, under_way: Set[Key], refusals: Refusals) -> Configuration | None:
         """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
