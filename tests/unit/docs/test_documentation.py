@@ -134,9 +134,9 @@ def test_the_example_of_ashas_rule_comes_out_as_the_page_says() -> None:
         settings = AshaSettings(time_attribute="epoch", max_time=27, grace_period=1, reduction_factor=3)
         asha = Asha(settings, Objective(metric="accuracy", mode="max"), seed=0)
         for trial, value in enumerate(values):
-            asha.on_trial_add(trial)
+            asha.on_trial_add(trial, {})
             asha.on_result(trial, {"epoch": 9, "accuracy": value})
-        asha.on_trial_add(len(values))
+        asha.on_trial_add(len(values), {})
         return asha
 
     stopped = asha_after(0.5, 0.6, 0.7, 0.8).on_result(4, {"epoch": 9, "accuracy": 0.69})
