@@ -20,7 +20,9 @@ def why_lines(trial: TrialView) -> list[str]:
         return [*lines, "Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed."]
     left_out = trial.ledger[0].number - 1
     if left_out:
-        lines.append(f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results.")
+        lines.append(
+            f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results."
+        )
     for decision in trial.ledger:
         lines += ["", *_sentences(decision)]
     return lines

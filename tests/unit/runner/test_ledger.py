@@ -21,7 +21,9 @@ from tests.unit.runner.simulation import STORE, Simulation, spec
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
 entries = st.tuples(
     st.text(max_size=600),
-    st.dictionaries(st.text(min_size=1, max_size=100), st.floats() | st.integers() | st.text(max_size=200), max_size=30),
+    st.dictionaries(
+        st.text(min_size=1, max_size=100), st.floats() | st.integers() | st.text(max_size=200), max_size=30
+    ),
 )
 
 
@@ -85,9 +87,7 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
     assert simulation.machine is not None
     uid = simulation.pods["e-0-1"].uid
     results = tuple(Result(step, 0.0, {"training_iteration": step, "accuracy": 0.5}, step) for step in (1, 2, 3))
-    simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
     simulation.machine.report("e-0", "e-0-1", Report(uid, results=results), simulation.now)
     simulation.wake()
     simulation.run(1.0)

@@ -351,7 +351,9 @@ def test_an_experiment_that_ends_takes_its_paused_trials_with_it() -> None:
     simulation, _ = one_paused(Program(steps=10**6, checkpoint_every=2), stop={"totalTime": "60s"})
     simulation.run()
     assert simulation.status().reason == TrialReason.STOPPED_BY_EXPERIMENT
-    assert ExperimentReason.TIME_LIMIT in {condition.reason for condition in simulation.api.experiment.status.conditions}
+    assert ExperimentReason.TIME_LIMIT in {
+        condition.reason for condition in simulation.api.experiment.status.conditions
+    }
 
 
 # Records

@@ -17,10 +17,12 @@ from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 STEPS = 9
 SCHEDULERS: dict[str, dict[str, Any]] = {
-    "ashaPromotion": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3},
-    "hyperband": {"maxTime": STEPS, "reductionFactor": 3},
-    "bohb": {"maxTime": STEPS, "reductionFactor": 3},
-    "median": {"gracePeriod": 1, "minSamples": 1},
+    "promotion": {"ashaPromotion": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3}},
+    "hyperband": {"hyperband": {"maxTime": STEPS, "reductionFactor": 3}},
+    "bohb": {"bohb": {"maxTime": STEPS, "reductionFactor": 3}},
+    "median": {"median": {"gracePeriod": 1, "minSamples": 1}},
+    "population": {"pbt": {"interval": 2, "quantile": 0.5}},
+    "generations": {"pbt": {"interval": 3, "quantile": 0.4, "synchronous": True}},
 }
 PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
 
@@ -55,7 +57,7 @@ def start(
         "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 2, "maxDisruptions": 12},
         "search": {"algorithm": "bohb" if scheduler == "bohb" else "random", "maxTrials": 12, "seed": 7},
         "maxConcurrentTrials": concurrent,
-        "scheduler": {scheduler: SCHEDULERS[scheduler]},
+        "scheduler": SCHEDULERS[scheduler],
     }
     program = Program(steps=STEPS, checkpoint_every=seed % 2, mishaps=misfortunes)
     return Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
