@@ -56,7 +56,7 @@ def ledger(simulation: Simulation, index: int = 0) -> list[tuple[str, int, str]]
 
 
 def test_a_paused_trial_gives_its_place_back_once_its_checkpoint_is_committed() -> None:
-    simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2, upload=3.0))
+    simulation, _ = one_paused(Program(steps=6, checkpoint_every=2, upload=3.0))
     status = simulation.status()
     assert (status.reason, status.message) == (TrialReason.PAUSED_BY_SCHEDULER, PAUSE.message)
     assert status.checkpoint is not None
