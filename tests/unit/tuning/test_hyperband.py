@@ -387,13 +387,55 @@ class TestRestore:
         rebuilt = bohb()
         uncut = bohb()
         add(uncut, *range(12))
-        add(rebuilt, 10)
+        rebuilt.restore(11, {}, {})
         for trial in range(10):
             rebuilt.restore(trial, uncut.record(trial), {})
-        rebuilt.restore(11, {}, {})
+        add(rebuilt, 10)
         assert {trial: rebuilt.record(trial) for trial in range(12)} == {
             trial: uncut.record(trial) for trial in range(12)
         }
+
+    def test_one_that_came_in_ahead_and_lost_at_once_stays_lost(self) -> None:
+        uncut = bohb()
+        add(uncut, *range(9))
+        for trial in range(8):
+            report(uncut, trial, 4, trial / 10)
+        assert report(uncut, 8, 4, 0.55).action is Action.PAUSE  # third, then not the first
+        rebuilt = rebuilt_from(uncut)
+        assert choices(rebuilt, *range(9)) == choices(uncut, *range(9)) == [7]
+        assert repr(rebuilt.dismissed()) == repr(uncut.dismissed())
+        assert 8 in dismissed(rebuilt)
+
+    def test_a_removal_right_after_a_restart_is_recorded_as_ever(self) -> None:
+        uncut = played(bohb())
+        rebuilt = rebuilt_from(uncut)
+        uncut.on_trial_remove(0)
+        rebuilt.on_trial_remove(0)
+        assert rebuilt.record(0) == uncut.record(0)
+        assert rebuilt.record(0)["bracket"] == {"band": "0", "s": "2", "round": "1", "time": "1", "ended": "true"}
+
+    def test_how_far_an_ended_trial_had_come_still_counts(self) -> None:
+        """Of two brackets the one that is least far is served first; the time of those that ended is part of that."""
+        uncut = hyperband()
+        add(uncut, *range(8))
+        report(uncut, 0, 5, 0.5)
+        uncut.on_trial_complete(0, {"epoch": 6, "accuracy": 0.5})
+        rebuilt = hyperband()
+        for trial in range(8):
+            rebuilt.restore(trial, uncut.record(trial), {})
+        assert rebuilt.choose([1, 3]) == uncut.choose([1, 3])
+        assert rebuilt.choose([1, 3]).trial == 3  # type: ignore[union-attr]
+
+    def test_one_whose_coming_in_was_not_recorded_in_time_runs_on(self) -> None:
+        """The record of the one that ended the round was faster; nobody has acted on it, but there it is."""
+        uncut = played(bohb())
+        rebuilt = bohb()
+        for trial in range(9):
+            lost = {"bracket": {"band": "0", "s": "2", "round": "0"}}
+            rebuilt.restore(trial, lost if trial == 7 else uncut.record(trial), {})
+        assert dismissed(rebuilt) == [0, 1, 2, 3, 4, 5]
+        assert choices(rebuilt, 6, 7) == [6, 7]
+        assert report(rebuilt, 7, 3, 0.7).action is Action.PAUSE
 
     @pytest.mark.parametrize(
         ("change", "message"),

@@ -156,10 +156,7 @@ class Cohort:
 
     @property
     def completion(self) -> float:
-        """How much of its work is done, from 0 to 1, as Ray reckons it."""
-        last = len(self.rounds) - 1
-        if self.round > last or (self.round == last and not self._missing):
-            return 1.0
+        """How much of its work is done, from 0 to 1, as Ray reckons it; only of interest while trials are to run."""
         return min(float(self._progress) / self._work, 1.0)
 
     @property

@@ -149,12 +149,10 @@ class Hyperband(Scheduler):
     @override
     def on_search_over(self) -> None:
         """Has the last bracket go on, full or not."""
-        if self._restoring:
-            self._search_over = True
-            return
-        self._settle()  # those that were added before find room yet
         self._search_over = True
-        self._close_all_but_last()
+        if not self._restoring:
+            self._settle()
+            self._close_all_but_last()
 
     @override
     def forget(self, trial: int) -> None:
