@@ -5,4 +5,4 @@ Needs pytest and hypothesis, which the operator itself does not.
 
 import pytest
 
-pytest.register_assert_rewrite("podtune.testing.searchers", "podtune.testing.schedulers")
+pytest.register_assert_rewrite("podtune.testing.life", "podtune.testing.searchers", "podtune.testing.schedulers")

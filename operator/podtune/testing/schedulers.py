@@ -90,6 +90,16 @@ class SchedulerConformance:
                 assert decision.because
                 assert len(decision.message) <= MAX_MESSAGE
 
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=20, deadline=None, suppress_health_check=INHERITED)
+    def test_who_pauses_says_so(self, seed: int) -> None:
+        """Without a checkpoint a paused trial would start afresh, so a store is demanded of who pauses."""
+        life = Life(self.make(seed=seed), seed, self.configuration)
+        for _ in range(EVENTS):
+            answer = life.step()
+            paused = isinstance(answer, Verdict) and answer.action is Action.PAUSE
+            assert life.scheduler.pauses or not paused
+
     @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
     @settings(max_examples=60, deadline=None, suppress_health_check=INHERITED)
     def test_after_a_deletion_it_goes_on_as_if_restored_without_the_trial(

@@ -1,0 +1,118 @@
+"""The searcher and the scheduler of the page: they pass the suites, and are found as a package's."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podtune.tuning.admission import find_problem
+from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.base import Action
+from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.base import Tell
+from tests.unit.tuning.manifests import experiment
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "how-to" / "extend-it.md").read_text(encoding="utf-8")
+FILES = ("mutate_best.py", "patience.py", "test_mine.py")
+
+
+def blocks(language: str) -> list[str]:
+    return [
+        textwrap.dedent(text) for text in re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    ]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The page's package, as pip would install it."""
+    for name, text in zip(FILES, blocks("python"), strict=True):
+        (tmp_path / name).write_text(text)
+    entry_points = "\n".join(
+        line.replace('[project.entry-points."', "[").replace('"]', "]").replace(' = "', " = ").rstrip('"')
+        for line in "\n".join(blocks("toml")).splitlines()
+    )
+    distribution = tmp_path / "mine-1.0.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (distribution / "entry_points.txt").write_text(entry_points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in FILES:
+        sys.modules.pop(name.removesuffix(".py"), None)
+
+
+def spec(**changed: Any) -> Any:
+    parts = {key: value for text in blocks("yaml") for key, value in yaml.safe_load(text).items()}
+    return experiment(**{**parts, **changed})
+
+
+def test_they_pass_the_suites(installed: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(installed), "test_mine.py"],
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(ROOT / "operator")])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d\d passed", done.stdout)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_experiment_uses_them_by_name() -> None:
+    assert find_problem(spec()) == ""
+    searcher, scheduler = make_searcher(spec()), make_scheduler(spec())
+    best = searcher.ask(0, [])
+    assert best is not None
+    for number in range(10):
+        searcher.tell(Tell(number, best.configuration, 1.0 - number, 1))
+    mutated = searcher.ask(10, [])
+    assert mutated is not None
+    assert sum(mutated.configuration[name] != value for name, value in best.configuration.items()) <= 1
+    verdicts = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
+    assert [verdict.action for verdict in verdicts] == [Action.CONTINUE] * 5 + [Action.STOP]
+    assert verdicts[-1].because == {"best": 0.5, "results": 5}
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"search": {"algorithm": "plugin", "plugin": {"name": "mutate-worst"}, "maxTrials": 1}},
+            "spec.search.plugin: 'mutate-worst' is not installed in the operator's image (there is mutate-best); "
+            "install a package that has it as an entry point of podtune.searchers, or correct the name",
+        ),
+        (
+            {
+                "search": {
+                    "algorithm": "plugin",
+                    "plugin": {"name": "mutate-best", "settings": {"startupTrials": "5"}},
+                    "maxTrials": 1,
+                }
+            },
+            "spec.search.plugin: 'mutate-best' refuses its settings: startupTrials '5' is not a whole number",
+        ),
+        (
+            {"scheduler": {"plugin": {"name": "impatience"}}},
+            "spec.scheduler.plugin: 'impatience' is not installed in the operator's image (there is patience)",
+        ),
+        (
+            {"scheduler": {"plugin": {"name": "patience", "settings": {"results": 0}}}},
+            "spec.scheduler.plugin: 'patience' refuses its settings: results 0 is not a whole number above 0; give one",
+        ),
+    ],
+)
+def test_what_cant_be_used_is_said_to_the_user(changed: dict[str, Any], said: str) -> None:
+    assert find_problem(spec(**changed)).startswith(said)
