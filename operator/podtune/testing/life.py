@@ -173,11 +173,11 @@ class Life:
         verdict = self.scheduler.on_result(trial, metrics, waiting=waiting)
         self.recorded = {trial} if verdict.recorded else set()
         match verdict.action:
-            case Action.PAUSE:
+            case Action.PAUSE if verdict.exploit is None or self._exploit(trial, verdict.exploit):
                 self.world.running.remove(trial)
                 self.world.pausing.append(trial)
-                if verdict.exploit is not None:
-                    self._exploit(trial, verdict.exploit)
+            case Action.PAUSE:
+                pass  # its donor has no checkpoint: it goes on as if nothing had been said
             case Action.STOP:
                 self._complete(trial, metrics)
             case _ if self.world.time[trial] >= LONGEST or draw.random() < 0.01:
@@ -193,11 +193,15 @@ class Life:
         self._leave(trial)
         self.world.completed.add(trial)
 
-    def _exploit(self, trial: int, exploit: Exploit) -> None:
+    def _exploit(self, trial: int, exploit: Exploit) -> bool:
+        """Carries out an exploit, unless the donor has no checkpoint."""
+        if self.world.draw.random() < 0.1:
+            return False
         self.world.configurations[trial] = exploit.configuration
         self.world.time[trial] = self.world.time[exploit.donor]
         self.scheduler.on_configuration(trial, exploit.configuration)
         self.may_record = {trial}
+        return True
 
     def _fail(self, trial: int) -> None:
         self.scheduler.on_trial_error(trial)

@@ -68,14 +68,14 @@ class Explorer(ABC):
 
     @abstractmethod
     def explore(
-        self, donor: int, configuration: Configuration, others: Sequence[Configuration], random: Random
+        self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Configuration:
         """The configuration that a trial goes on with.
 
         Args:
             donor: The trial that it clones.
             configuration: The donor's.
-            others: What the rest of the population runs with, or is to run with.
+            pending: What other trials were given that have not been looked at since.
             random: Where all draws come from.
         """
 
@@ -150,7 +150,7 @@ class Perturbing(Explorer):
 
     @override
     def explore(
-        self, donor: int, configuration: Configuration, others: Sequence[Configuration], random: Random
+        self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Configuration:
         """Changes the donor's configuration at random."""
 

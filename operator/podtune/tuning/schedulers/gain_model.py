@@ -84,9 +84,7 @@ class GainModel:
             interval: The unit in which the kernel counts time.
         """
         self._interval = interval
-        befores = [gain.before for gain in gains]
-        self._lowest, self._span = min(befores), max(befores) - min(befores)
-        self._rows = np.array([self._row(gain.time, gain.before, gain.point) for gain in gains])
+        self._rows = np.array([self._row(gain.time, gain.point) for gain in gains])
         rates = np.array([gain.rate for gain in gains])
         spread = float(rates.std())
         self._targets = (
@@ -95,7 +93,7 @@ class GainModel:
         self._mean = _fitted(TimeVarying() + WhiteKernel(0.1, (1e-3, 1.0)), self._rows, self._targets)
 
     def bound(
-        self, pending: Sequence[Sequence[float]], time: float, before: float
+        self, pending: Sequence[Sequence[float]], time: float
     ) -> Callable[[Sequence[Sequence[float]]], list[float]]:
         """The upper confidence bound of the gain, as a function of points.
 
@@ -103,27 +101,25 @@ class GainModel:
         time there is less to learn, so they count for the variance, whatever will come of them.
 
         Args:
-            pending: What others run with.
-            time: How far the trial is.
-            before: Its score.
+            pending: What others try.
+            time: Where the trial goes on from.
         """
         beta = 0.2 + max(0.0, math.log(0.4 * len(self._rows)))
         spread = self._mean
         if pending:
-            tried = np.vstack([self._rows, [self._row(time, before, point) for point in pending]])
+            tried = np.vstack([self._rows, [self._row(time, point) for point in pending]])
             targets = np.concatenate([self._targets, np.zeros(len(pending))])
             spread = GaussianProcessRegressor(self._mean.kernel_, optimizer=None).fit(tried, targets)
 
         def bounds(points: Sequence[Sequence[float]]) -> list[float]:
-            rows = np.array([self._row(time, before, point) for point in points])
+            rows = np.array([self._row(time, point) for point in points])
             deviation = spread.predict(rows, return_std=True)[1]
             return [float(bound) for bound in self._mean.predict(rows) + math.sqrt(beta) * deviation]
 
         return bounds
 
-    def _row(self, time: float, before: float, point: Sequence[float]) -> list[float]:
-        relative = (before - self._lowest) / self._span if self._span else 0.0
-        return [time / self._interval, relative, *point]
+    def _row(self, time: float, point: Sequence[float]) -> list[float]:
+        return [time / self._interval, *point]
 
 
 def _fitted(kernel: Kernel, rows: Matrix, targets: Matrix) -> GaussianProcessRegressor:

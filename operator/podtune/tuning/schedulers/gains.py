@@ -22,13 +22,11 @@ class Gain:
 
     Attributes:
         time: The time attribute at its end.
-        before: The score at its beginning, more is better.
         rate: By how much the score has grown in a unit of time.
         point: The configuration's numbers, each from 0 to 1 in its domain.
     """
 
     time: float
-    before: float
     rate: float
     point: tuple[float, ...]
 
@@ -68,14 +66,14 @@ class GainLog:
             return
         rate = (score - begun.score) / (time - begun.time)
         if math.isfinite(rate):
-            gain = Gain(time, _rounded(begun.score), _rounded(rate), tuple(map(_rounded, point)))
+            gain = Gain(time, _rounded(rate), tuple(map(_rounded, point)))
             self.gains = (*self.gains, gain)[-KEPT:]
 
     def record(self) -> dict[str, Mapping[str, str]]:
-        """The sections of the trial's record; of each gain its time, score and rate, then its point."""
+        """The sections of the trial's record; of each gain its time and rate, then its point."""
         record: dict[str, Mapping[str, str]] = {}
         if self.gains:
-            numbers = (n for gain in self.gains for n in (gain.time, gain.before, gain.rate, *gain.point))
+            numbers = (n for gain in self.gains for n in (gain.time, gain.rate, *gain.point))
             record[GAINS] = pack(map(shortest, numbers))
         if self.segment is not None:
             record[SEGMENT] = {"time": shortest(self.segment.time), "score": shortest(self.segment.score)}
@@ -93,11 +91,11 @@ class GainLog:
             ValueError: It can't have been written so.
         """
         numbers = [float(word) for word in unpack(record.get(GAINS, {}))]
-        width = 3 + dimensions
+        width = 2 + dimensions
         if len(numbers) % width:
             raise ValueError(f"{GAINS} has {len(numbers)} numbers, which is no multiple of {width}")
         rows = [numbers[start : start + width] for start in range(0, len(numbers), width)]
-        gains = [Gain(time, before, rate, tuple(point)) for time, before, rate, *point in rows]
+        gains = [Gain(time, rate, tuple(point)) for time, rate, *point in rows]
         begun = record.get(SEGMENT)
         segment = None if begun is None else Segment(float(begun.get("time", "")), float(begun.get("score", "")))
         return cls(gains, segment)

@@ -2,14 +2,14 @@
 
 Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits", NeurIPS
 2020, https://arxiv.org/abs/2002.02518. When trials are looked at, and who clones whom, is as in `pbt`. What the clone
-goes on with maximises an upper confidence bound of the gain in the next interval, by a Gaussian process over time,
-score and configuration that forgets what is long past. Where that differs from Ray Tune 2.60's `PB2`:
+goes on with maximises an upper confidence bound of the gain in the next interval, by a Gaussian process over time and
+configuration that forgets what is long past. Where that differs from Ray Tune 2.60's `PB2`:
 
+- The model is of time and configuration, as in the paper; Ray adds the score, and the best are beyond all it knows.
 - Numbers on a log scale are modelled on it, integers and steps by their positions, normal distributions by quantiles;
   Ray has a linear scale for all of them.
 - Time counts in intervals, as in the paper; Ray squeezes all of it into 0 … 1, and hardly forgets.
 - The bound is mean + √β · standard deviation, as in the paper; Ray takes the variance for it.
-- The configurations that all others run with count as being tried, so that clones of one donor spread out.
 - Choices are changed as PBT does it; so are numbers, within their bounds, while there are fewer than two gains.
 - Of each trial the last 16 gains are kept, and of all the latest 100 are learnt from, which takes a tenth of a second.
 """
@@ -40,7 +40,7 @@ LEARNT_FROM = 100
 AT_RANDOM, NEARBY = 400, 100
 """So many configurations are looked at: anywhere, and then, in two rounds, around the best one."""
 PENDING = 50
-"""Of what others run with, so many are looked at, those nearest to what the donor runs with."""
+"""Of what other clones were given just now, so many are looked at, those nearest to what the donor runs with."""
 _FACTORS = PerturbationFactors()
 Point = tuple[float, ...]
 
@@ -114,10 +114,10 @@ class Bandit(Explorer):
 
     @override
     def explore(
-        self, donor: int, configuration: Configuration, others: Sequence[Configuration], random: Random
+        self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Configuration:
         """Takes the configuration from which most is to be gained, of many; the next one where it may not be."""
-        points = self._best_first(donor, configuration, others, random)
+        points = self._best_first(donor, configuration, pending, random)
 
         def change() -> dict[str, Scalar]:
             point = next(points, None)
@@ -131,18 +131,15 @@ class Bandit(Explorer):
         return self._space.explored(configuration, change, random)
 
     def _best_first(
-        self, donor: int, configuration: Configuration, others: Sequence[Configuration], random: Random
+        self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Iterator[Point]:
         """Points of the unit cube, the most promising one first; none while there is too little to learn from."""
         model, log = self._learnt(), self._logs.get(donor)
         if model is None or log is None or log.segment is None:
             return iter(())
         present = self._point(configuration)
-        pending = sorted((self._point(other) for other in others), key=lambda other: math.dist(other, present))[
-            :PENDING
-        ]
-
-        bound = model.bound(pending, log.segment.time, log.segment.score)
+        others = sorted(map(self._point, pending), key=lambda other: math.dist(other, present))
+        bound = model.bound(others[:PENDING], log.segment.time)
         points = [present, *_anywhere(len(self._numbers), random)]
         found = list(zip(bound(points), points, strict=True))
         for width in (0.1, 0.02):

@@ -107,6 +107,7 @@ class Pbt(Scheduler):
         member.score = score
         member.trained = time
         member.clone = None
+        member.is_fresh = False
         self._explorer.observe(trial, Observation(time, score, member.configuration))
         return self._ranked(trial, member, time, waiting)
 
@@ -133,8 +134,7 @@ class Pbt(Scheduler):
 
     def _exploit(self, trial: int, donor: int, random: Random, reason: str, because: Because) -> Verdict:
         member, donating = self._members[trial], self._members[donor]
-        others = [other.configuration for index, other in self._members.items() if other.is_live and index != trial]
-        configuration = self._explorer.explore(donor, donating.configuration, others, random)
+        configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
         because |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
@@ -201,9 +201,16 @@ class Pbt(Scheduler):
                 f"trial {trial}: status.scheduler can't be read: {error}; correct it, or delete the trial"
             ) from error
 
+    def _pending(self) -> dict[int, Configuration]:
+        """What clones run with that have not been looked at since."""
+        return {
+            trial: other.configuration for trial, other in self._members.items() if other.is_live and other.is_fresh
+        }
+
     def _tell_explorer(self, trial: int, member: Member) -> None:
         """Tells the explorer what a member goes on from, which is settled by that."""
         clone, member.clone = member.clone, None
+        member.is_fresh = clone is not None
         observation = None if clone is None else Observation(clone.trained, clone.score, member.configuration)
         self._explorer.cloned(trial, observation)
 

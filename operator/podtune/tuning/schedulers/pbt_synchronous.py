@@ -237,19 +237,15 @@ class SynchronousPbt(Pbt):
         for trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, number)
             donor = random.choice(ranking.best)
-            runs_with = self._configurations(clones)
-            others = [configuration for other, configuration in runs_with.items() if other != trial]
-            configuration = self._explorer.explore(donor, runs_with[donor], others, random)
+            basis = self._changed.get(donor, self._members[donor].configuration)
+            chosen = {other: configuration for other, (_, configuration) in clones.items()}
+            pending = self._pending() | self._changed | chosen
+            configuration = self._explorer.explore(donor, basis, list(pending.values()), random)
             clones[trial] = self._clone_at(donor, time), configuration
         opening = Opening(number, time, self._next_target(clones), len(ranking.members), ranking.quantile, clones)
         self._openings[number] = opening
         self._opened, self._target = number, opening.target
         self._apply(opening)
-
-    def _configurations(self, clones: Mapping[int, tuple[Clone, Configuration]]) -> dict[int, Configuration]:
-        """What each member that may run again runs with, or is to run with."""
-        runs_with = {trial: member.configuration for trial, member in self._members.items() if member.is_live}
-        return runs_with | self._changed | {trial: configuration for trial, (_, configuration) in clones.items()}
 
     def _clone_at(self, donor: int, time: float) -> Clone:
         """A clone of a donor; of one that is itself still to become a clone, the one that it is to clone."""

@@ -63,6 +63,7 @@ class Member:
         perturbed: The time from which the next interval counts.
         number: How often it has been perturbed, or left as it was: each time has random draws of its own.
         is_donor: Whether it was among the best then, so that a checkpoint was made for others to clone.
+        is_fresh: Whether it has not been looked at since it became a clone.
         ended: Whether it came to a good end.
         removed: Whether it will never run again for another reason; its record need not say so.
         clone: What it is to go on from; None once it does, or has not.
@@ -76,6 +77,7 @@ class Member:
     perturbed: float = 0
     number: int = 0
     is_donor: bool = False
+    is_fresh: bool = False
     ended: bool = False
     removed: bool = False
     clone: Clone | None = None
@@ -108,6 +110,8 @@ class Member:
             written["perturbed"] = shortest(self.perturbed)
         if self.is_donor:
             written["donor"] = "true"
+        if self.is_fresh:
+            written["fresh"] = "true"
         if self.ended:
             written["ended"] = "true"
         record: dict[str, Mapping[str, str]] = {MEMBER: written} if written else {}
@@ -131,6 +135,7 @@ class Member:
             perturbed=float(written.get("perturbed", "0")),
             number=int(written.get("number", "0")),
             is_donor=written.get("donor") == "true",
+            is_fresh=written.get("fresh") == "true",
             ended=written.get("ended") == "true",
             clone=Clone.parse(record[CLONE]) if CLONE in record else None,
         )
