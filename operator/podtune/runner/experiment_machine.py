@@ -19,16 +19,11 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner import replies, reported
 from podtune.runner.actions import (
     Action,
-    CreatePod,
     CreateTrial,
-    DeleteFinishedPods,
-    DeletePod,
-    FetchLogs,
     LearnFrom,
     Outcome,
     Propose,
     Verdict,
-    WriteTrialStatus,
 )
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.cleanup import Cleanup
@@ -47,6 +42,7 @@ from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
+from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
 from podtune.tuning.schedulers import make_scheduler
@@ -136,6 +132,7 @@ class ExperimentMachine:
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
+        self._outcomes = TrialOutcomes(self._trials, self._planner)
         self._promotions = Promotions(self._judge, self._places, self._search)
         self._introductions = Introductions(self._judge, self._search)
         self._introductions.restore(self._trials.values())
@@ -228,20 +225,9 @@ class ExperimentMachine:
                 self._search.learnt(outcome, now)
             case CreateTrial():
                 self._search.created(action, outcome)
-            case CreatePod():
-                self._pod_landed(action, outcome, now)
-            case DeletePod():
-                self._deletion_landed(action, outcome)
-            case DeleteFinishedPods():
-                self._bulk_deletion_landed(action, outcome)
-            case WriteTrialStatus():
-                self._status_landed(action, outcome, now)
-            case FetchLogs():
-                if (trial := self._trials.get(action.trial)) is not None:
-                    self._planner.logs_fetched(trial, action, outcome)
-                    self._mark(trial.name)
             case _:
-                pass
+                for name in self._outcomes.landed(action, outcome, now):
+                    self._mark(name)
 
     # Decisions
 
@@ -320,42 +306,7 @@ class ExperimentMachine:
             self._mark(end.trial.name)
         self._plan_dirty(now)
 
-    # How actions went
-
-    def _pod_landed(self, action: CreatePod, outcome: Outcome, now: float) -> None:
-        trial = self._trials.get(action.trial)
-        if trial is None:
-            return
-        if trial.attempt == action.attempt and trial.pod is None and not trial.is_finished:
-            if outcome.verdict is Verdict.REFUSED:
-                self._planner.pod_refused(trial, outcome.message, now)
-            elif outcome.verdict is Verdict.FAILED:
-                self._planner.pod_not_made(trial, outcome.message, now)
-        self._mark(trial.name)
-
-    def _deletion_landed(self, action: DeletePod, outcome: Outcome) -> None:
-        trial = self._trials.get(action.name.rpartition("-")[0])
-        if trial is None:
-            return
-        if outcome.verdict is Verdict.DONE and action.uid not in trial.unseen.gone:
-            trial.unseen.deletions.add(action.uid)
-        self._mark(trial.name)
-
-    def _bulk_deletion_landed(self, action: DeleteFinishedPods, outcome: Outcome) -> None:
-        if outcome.verdict is Verdict.DONE:
-            return
-        for name in action.trials:
-            if (trial := self._trials.get(name)) is not None:
-                trial.unseen.deletions.clear()
-                self._mark(name)
-
-    def _status_landed(self, action: WriteTrialStatus, outcome: Outcome, now: float) -> None:
-        trial = self._trials.get(action.name)
-        if trial is None:
-            return
-        if outcome.verdict is not Verdict.DONE and trial.status != trial.saved:
-            trial.touch(now)
-        self._mark(trial.name)
+    # Bookkeeping
 
     def _saved(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
@@ -364,8 +315,6 @@ class ExperimentMachine:
                 self._mark(name)
             self._judge.tickets.waiting.clear()
         self._search.saved(trial)
-
-    # Bookkeeping
 
     def _rebuild(self) -> None:
         """Makes everything anew of the objects as they were last seen.

@@ -14,7 +14,7 @@ from podtune.protocol import messages
 from podtune.runner.results import show
 from podtune.runner.timestamps import rfc3339
 
-MAX_ENTRIES = 16
+MAX_ENTRIES = 12
 MAX_SIZE = 1536
 """About so many bytes are kept, and the latest entry in any case."""
 MAX_MESSAGE = 256

@@ -49,7 +49,7 @@ def test_many_small_decisions_are_all_kept_up_to_a_number() -> None:
     status = TrialStatus()
     for number in range(40):
         status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
-    assert [entry.step for entry in status.ledger] == list(range(24, 40))
+    assert [entry.step for entry in status.ledger] == list(range(28, 40))
 
 
 def simulated(program: Program) -> tuple[Simulation, Dictated]:

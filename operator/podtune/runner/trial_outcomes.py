@@ -1,0 +1,67 @@
+"""How the actions on trials went, and what that tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from podtune.runner.actions import (
+    Action,
+    CreatePod,
+    DeleteFinishedPods,
+    DeletePod,
+    FetchLogs,
+    Outcome,
+    Verdict,
+    WriteTrialStatus,
+)
+from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.trial_planner import TrialPlanner
+
+
+class TrialOutcomes:
+    """Takes in outcomes. What an action made or changed was reported as seen before."""
+
+    def __init__(self, trials: Mapping[str, TrialMachine], planner: TrialPlanner) -> None:
+        self._trials = trials
+        self._planner = planner
+
+    def landed(self, action: Action, outcome: Outcome, now: float) -> tuple[str, ...]:
+        """Hears how an action went; returns the names of the trials that have to be looked at."""
+        match action:
+            case CreatePod(trial=name) | FetchLogs(trial=name) | WriteTrialStatus(name=name):
+                names: tuple[str, ...] = (name,)
+            case DeletePod():
+                names = (action.name.rpartition("-")[0],)
+            case DeleteFinishedPods():
+                names = action.trials if outcome.verdict is not Verdict.DONE else ()
+            case _:
+                names = ()
+        known = [trial for name in names if (trial := self._trials.get(name)) is not None]
+        for trial in known:
+            self._take(trial, action, outcome, now)
+        return tuple(trial.name for trial in known)
+
+    def _take(self, trial: TrialMachine, action: Action, outcome: Outcome, now: float) -> None:
+        match action:
+            case CreatePod():
+                self._pod_landed(trial, action, outcome, now)
+            case DeletePod():
+                if outcome.verdict is Verdict.DONE and action.uid not in trial.unseen.gone:
+                    trial.unseen.deletions.add(action.uid)
+            case DeleteFinishedPods():
+                trial.unseen.deletions.clear()
+            case WriteTrialStatus():
+                if outcome.verdict is not Verdict.DONE and trial.status != trial.saved:
+                    trial.touch(now)
+            case FetchLogs():
+                self._planner.logs_fetched(trial, action, outcome)
+            case _:
+                pass
+
+    def _pod_landed(self, trial: TrialMachine, action: CreatePod, outcome: Outcome, now: float) -> None:
+        if trial.attempt != action.attempt or trial.pod is not None or trial.is_finished:
+            return
+        if outcome.verdict is Verdict.REFUSED:
+            self._planner.pod_refused(trial, outcome.message, now)
+        elif outcome.verdict is Verdict.FAILED:
+            self._planner.pod_not_made(trial, outcome.message, now)
