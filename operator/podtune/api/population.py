@@ -173,27 +173,35 @@ def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter
         case IntDomain(), _ if parameter.int_ is None:
             raise FieldError(f"{path}.int", f"{mutation.name!r} is a float; give it float bounds, or a choice")
         case ChoiceDomain(values=values), domain:
-            for place, value in enumerate(values):
-                if not _may_be(value, domain):
-                    shown = format_value(value)
-                    problem = f"{shown!r:.80} can't be a value of {mutation.name!r}; take it out or correct it"
+            own = [_own_value(value, domain) for value in values]
+            for place, value in enumerate(own):
+                if value is None or value in own[:place]:
+                    shown = format_value(values[place])
+                    problem = f"{shown!r:.80} can't be a value of {mutation.name!r}, or is there twice; take it out"
                     raise FieldError(f"{path}.choice.values[{place}]", problem)
 
 
-def _may_be(value: Scalar, domain: Domain) -> bool:
-    """Whether a parameter may have a value, be it within its bounds or not."""
+def _own_value(value: Scalar, domain: Domain) -> Scalar | None:
+    """What a value in a manifest is to a parameter, be it within its bounds or not; None where it can't have it."""
     match domain:
         case ChoiceDomain(values=values):
-            return format_value(value) in map(format_value, values)
+            return next((own for own in values if format_value(own) == format_value(value)), None)
         case IntDomain():
-            return type(value) is int
+            return value if type(value) is int else None
         case _:
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def mutable_domains(settings: PopulationSettings, parameters: Sequence[Parameter]) -> Mapping[str, Domain]:
     """What is changed on the way, and within what, in the order in which it is changed."""
-    known = {parameter.name: parameter for parameter in parameters}
-    if settings.mutations:
-        return {mutation.name: mutation.domain or known[mutation.name].domain for mutation in settings.mutations}
-    return {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
+    own = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
+    if not settings.mutations:
+        return own
+    return {mutation.name: _narrowed(own[mutation.name], mutation.domain) for mutation in settings.mutations}
+
+
+def _narrowed(own: Domain, given: FloatDomain | IntDomain | ChoiceDomain | None) -> Domain:
+    """What a parameter is changed within; a list of numbers in the type that the parameter's own values have."""
+    if not isinstance(given, ChoiceDomain):
+        return given or own
+    return ChoiceDomain(values=[value for value in (_own_value(v, own) for v in given.values) if value is not None])

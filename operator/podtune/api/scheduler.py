@@ -236,7 +236,11 @@ class Scheduler(ApiModel):
         description="Population based training: the worst trials go on from the best ones' checkpoints, a bit changed.",
     )
     pb2: Pb2Settings | None = Field(
-        default=None, description="Population based bandits: the same, but a model says what they are changed to."
+        default=None,
+        description=(
+            "Population based bandits: the same, but a model says what they are changed to. It needs the operator's "
+            "image for it: image.variant gp."
+        ),
     )
     plugin: Plugin | None = Field(
         default=None, description="A scheduler that is installed in the operator's image beside ours."

@@ -237,5 +237,5 @@ class TestGains:
 
 def test_without_the_packages_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "podtune.tuning.schedulers.gain_model", None)
-    with pytest.raises(pb2.ModelMissing, match=r"scheduler pb2 needs scikit-learn .* use the operator's image"):
+    with pytest.raises(pb2.ModelMissing, match=r"scheduler pb2 needs scikit-learn .* use the operator's gp image"):
         population(8)

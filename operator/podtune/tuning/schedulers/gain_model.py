@@ -1,6 +1,6 @@
 """What configurations gain in an interval, as a Gaussian process: the model of PB2.
 
-Needs scikit-learn and SciPy, which only the operator's `gp` image has; whoever imports this says so.
+Needs scikit-learn and SciPy, which only the operator's `gp` image has; what is said without them, `pb2` knows.
 """
 
 from __future__ import annotations

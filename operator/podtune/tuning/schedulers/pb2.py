@@ -197,5 +197,5 @@ def _model_maker() -> Callable[[Sequence[Gain], float], GainModel]:
         return importlib.import_module("podtune.tuning.schedulers.gain_model").GainModel  # type: ignore[no-any-return]
     except ImportError as error:
         raise ModelMissing(
-            f"scheduler pb2 needs scikit-learn ({error}); use the operator's image with the extra gp, or scheduler pbt"
+            f"scheduler pb2 needs scikit-learn ({error}); use the operator's gp image (image.variant), or scheduler pbt"
         ) from error
