@@ -187,11 +187,16 @@ class TrialStatus(StatusModel):
     best_value: str = Field(
         default="", max_length=64, description="That value by itself: kubectl can't show one whose name varies."
     )
-    iteration: int = Field(default=0, ge=0, description="Highest training iteration seen, over all attempts.")
+    iteration: int = Field(
+        default=0, ge=0, description="Highest training iteration seen, over all attempts; a clone has its donor's."
+    )
     progress: str = Field(
         default="",
         max_length=64,
-        description="Highest value of the scheduler's time attribute; results not above it are hidden from it.",
+        description=(
+            "Highest value of the scheduler's time attribute; results not above it are hidden from it. Empty again when "
+            "another trial's checkpoint was restored."
+        ),
     )
     durable_seq: int = Field(
         default=0, ge=0, description="Sequence number of the last result of this attempt that this status covers."

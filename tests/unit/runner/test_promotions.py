@@ -21,7 +21,9 @@ PAUSE = Said(Action.PAUSE, "paused at rung 2: 0.4 ranks 2 of 3", {"rung": 2, "ra
 GOES_ON = "goes on: 0.4 is among the best 1/2 of 3"
 
 
-def simulated(scheduler: Dictated, program: Program, trials: int = 1, concurrent: int = 1, **fields: Any) -> Simulation:
+def simulated(
+    scheduler: Dictated, program: Program, /, trials: int = 1, concurrent: int = 1, **fields: Any
+) -> Simulation:
     defaults = {
         "search": {"algorithm": "random", "maxTrials": trials, "seed": 7},
         "maxConcurrentTrials": concurrent,
@@ -400,3 +402,62 @@ def test_a_trial_that_is_never_paused_writes_nothing_new() -> None:
     written = simulation.status().model_dump(mode="json", by_alias=True, exclude_defaults=True)
     assert not {"ledger", "clone", "parameters", "bestParameters", "rungTells", "scheduler"} & written.keys()
     assert not {action.first for action in simulation.actions(Propose)} - set(range(4))
+
+
+# What rungs bring
+
+
+def test_a_trial_gets_the_resources_of_the_rungs_that_it_has_passed() -> None:
+    resources = [
+        {"atRung": 1, "limits": {"nvidia.com/gpu": "2", "memory": "8Gi"}},
+        {"atRung": 2, "limits": {"nvidia.com/gpu": "4"}},
+    ]
+    settings = {"ashaPromotion": {"maxTime": 27, "gracePeriod": 1, "reductionFactor": 3}, "resources": resources}
+    scheduler = Dictated({(0, 2): PAUSE, (0, 4): PAUSE})
+    scheduler.pick = lambda scheduler, waiting: Start(waiting[0], recorded=True)
+    simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), scheduler=settings)
+    simulation.run(until=lambda: (0, 2) in scheduler.results)
+    scheduler.rungs[0] = 1
+    simulation.run(until=lambda: (0, 4) in scheduler.results)
+    assert simulation.status().message.endswith("with nvidia.com/gpu 2, memory 8Gi")
+    scheduler.rungs[0] = 2
+    simulation.run()
+    assert [pod.limits for pod in simulation.created_pods()] == [
+        {},
+        {"nvidia.com/gpu": "2", "memory": "8Gi"},
+        {"nvidia.com/gpu": "4", "memory": "8Gi"},
+    ]
+
+
+def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_order() -> None:
+    """Each has a place of its own, which the Trial records; so they are told again after a restart."""
+    scheduler = Dictated(
+        {
+            (0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True),
+            (0, 3): Said(Action.CONTINUE, "went on", milestone=3, recorded=True),
+        }
+    )
+    fields = {
+        "search": {"algorithm": "bohb", "maxTrials": 3, "seed": 7},
+        "scheduler": {"bohb": {"maxTime": 9, "reductionFactor": 3}},
+    }
+    program = Program(steps=4, metric=lambda trial, step: step / 10)
+    simulation = simulated(scheduler, program, **fields)
+    simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).iteration > 1)
+    simulation.restart()
+    simulation.run()
+    written = [(tell.place, tell.step, tell.value) for tell in simulation.status().rung_tells]
+    assert written == [(0, 1, "0.1"), (1, 3, "0.3")]
+    assert simulation.status().told == 2
+    tells = simulation.actions(Propose)[-1].tells
+    assert [(tell.number, tell.step, tell.value, tell.final) for tell in tells[:3]] == [
+        (0, 1, 0.1, False),
+        (0, 3, 0.3, False),
+        (0, 4, 0.4, True),
+    ]
+
+
+def test_other_searchers_are_told_of_ends_alone() -> None:
+    scheduler = Dictated({(0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True)})
+    simulation = simulated(scheduler, Program(steps=2)).run()
+    assert simulation.status().rung_tells == []

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.names import ExperimentState, TrialReason
+from podtune.api.names import DesiredState, ExperimentState, TrialReason
 from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.scripted_scheduler import Script, scripted
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
-from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
+from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
 
 TRIALS = 6
 STEPS = 9
@@ -85,6 +85,54 @@ def test_every_trial_ends(
             assert script.keep > 0
         if trial.reason == TrialReason.COMPLETED:
             assert trial.iteration == STEPS
+
+
+moves = st.lists(
+    st.tuples(
+        st.floats(0.5, 40.0),
+        st.sampled_from(["Paused", "Running", "Stopped", "delete", "restart", "damage"]),
+        st.integers(0, TRIALS - 1),
+    ),
+    max_size=10,
+).map(sorted)
+
+
+@bounded
+@given(scripts, weathers, misfortunes, seeds, moves)
+def test_every_trial_ends_whatever_users_do(
+    script: Script,
+    weather: Weather,
+    misfortunes: dict[int, tuple[Mishap | None, ...]],
+    seed: int,
+    moves: list[tuple[float, str, int]],
+) -> None:
+    """Trials are paused, stopped and deleted, donors too, and checkpoints are damaged."""
+    simulation = start(script, weather, seed, misfortunes)
+    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
+    stopped = set()
+    for moment, move, index in moves:
+        simulation.run(max(0.0, START + moment - simulation.now))
+        name = f"e-{index}"
+        if move == "restart":
+            simulation.restart()
+        elif move == "damage":
+            simulation.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
+        elif name in simulation.api.trials and not simulation.is_over:
+            if move == "delete":
+                stopped.discard(name)
+                simulation.delete_trial(name)
+            elif name not in stopped:
+                simulation.api.edit_trial(name, desired_state=DesiredState(move))
+                stopped.update([name] if move == "Stopped" else [])
+    for _ in range(TRIALS):  # one that goes on may have others deleted, which are made anew
+        simulation.run(3000.0)
+        for trial in list(simulation.api.trials.values()):
+            if trial.spec.desired_state is DesiredState.PAUSED:
+                simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (TRIALS, TRIALS)
 
 
 @bounded
