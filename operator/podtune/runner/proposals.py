@@ -102,7 +102,7 @@ class Proposals:
     def is_begun(self, number: int) -> bool:
         """Whether a Trial of this configuration is there."""
         first = number * self._repeats
-        return any(index in self._present for index in range(first, first + self._repeats))
+        return not self._present.isdisjoint(range(first, first + self._repeats))
 
     def trial_name(self, index: int) -> str:
         """Name of the Trial with this index."""

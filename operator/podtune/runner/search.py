@@ -120,9 +120,9 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether every Trial that there will be is there."""
-        if any(self._is_created(index) for index in self._proposals.waiting):
+        if self._room > 0 and (self._proposals.waiting or not self._proposals.exhausted):
             return False
-        return self._room < 1 or (self._proposals.exhausted and not self._proposals.waiting)
+        return not any(self._is_created(index) for index in self._proposals.waiting)
 
     def own_tells(self, start: int) -> Sequence[Tell]:
         """What the experiment's own trials tell, in the order that they record, from some place in it on."""
@@ -175,17 +175,20 @@ class Search:
             self.to_record = Asked(first=numbers[0], last=numbers[-1], told=self._tells.end)
 
     def create_trials(self, places: int, now: float) -> None:
-        """Has as many proposals made Trials as there are places for."""
+        """Has as many proposals made Trials as there are places for, and all repeats of those that were begun."""
+        before, self._not_made = self._not_made, {}  # what is not wanted at present hinders nothing
         room, chosen = self._room, -1
         for index in sorted(self._proposals.waiting):
             number = index // self._repeats
-            if (room > 0 and places > 0) or self._is_created(index) or self._proposals.is_begun(number):
+            if room > 0 and places > 0:
                 chosen = number
-            name = self._proposals.trial_name(index)
-            if number == chosen:
+            elif self._repeats == 1:
+                return
+            if number == chosen or self._proposals.is_begun(number):
+                name = self._proposals.trial_name(index)
                 self._dispatch.ask(CreateTrial(name, self._proposals.waiting[index]), now)
-            else:
-                self._not_made.pop(name, None)  # it hinders nothing for now
+                if name in before:
+                    self._not_made[name] = before[name]
             places -= 1
             room -= 1
 
