@@ -33,6 +33,7 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
+from podtune.runner.informed import InformedSearcher
 from podtune.runner.records import Experiment, Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
@@ -42,7 +43,6 @@ from podtune.simulation.course import Course, Outcome
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.objects import Objects
 from podtune.simulation.pod import SimulatedPod
-from podtune.simulation.searcher import InformedSearcher
 from podtune.simulation.site import Site
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
