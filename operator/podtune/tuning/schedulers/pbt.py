@@ -266,7 +266,7 @@ def sentence(what: str, changes: Sequence[str]) -> str:
     text = what
     for place, change in enumerate(changes):
         rest = f", and {len(changes) - place} more"
-        piece = f"{'; ' if place == 0 else ', '}{change}"
+        piece = f"{'; perturbed: ' if place == 0 else ', '}{change}"
         if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_MESSAGE:
             return (text + rest)[:MAX_MESSAGE]
         text += piece

@@ -43,6 +43,8 @@ def share_of(domain: Domain, value: Scalar) -> float:
         domain: A domain of numbers.
         value: A number.
     """
+    if isinstance(domain, ChoiceDomain):
+        raise TypeError("choices have no order")
     number = float(value)
     match domain:
         case IntDomain(min=low, max=high, scale="log"):
@@ -57,8 +59,6 @@ def share_of(domain: Domain, value: Scalar) -> float:
             share = (number / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5  # high - low may overflow
         case NormalDomain() | LogNormalDomain():
             share = normal.share_below(domain, number)
-        case ChoiceDomain():
-            raise TypeError("choices have no order")
     return min(max(share, 0.0), 1.0)
 
 
