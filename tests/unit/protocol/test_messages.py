@@ -10,6 +10,7 @@ from podtune.protocol import messages
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
+    LedgerEntry,
     ProtocolError,
     Reply,
     Report,
@@ -58,6 +59,17 @@ REPORTS = st.builds(
     checkpoints=st.lists(COMMITS, max_size=4).map(tuple),
     restored=RESTORED,
     store_problem=PROBLEMS,
+    ledger=COUNTS,
+)
+DECISIONS = st.builds(
+    LedgerEntry,
+    number=COUNTS,
+    time=TEXT,
+    attempt=COUNTS,
+    step=COUNTS,
+    action=TEXT,
+    message=TEXT.map(lambda t: t[:512]),
+    because=st.dictionaries(TEXT, TEXT, max_size=4),
 )
 REPLIES = st.builds(
     Reply,
@@ -67,6 +79,7 @@ REPLIES = st.builds(
     decision=st.sampled_from(["CONTINUE", "PAUSE", "STOP"]),
     should_checkpoint=st.booleans(),
     kept=st.none() | st.lists(TEXT).map(tuple),
+    ledger=st.lists(DECISIONS, max_size=4).map(tuple),
 )
 FINAL_COMMITS = st.builds(
     FinalCommit,
@@ -88,7 +101,7 @@ JSON = st.recursive(
 FIELDS = [
     "attempt", "phase", "results", "checkpoints", "restored", "store_problem", "acked_seq", "durable_seq", "seq",
     "last", "acked_checkpoints", "decision", "kept", "time", "metrics", "step", "uri", "digest", "reason", "message",
-    "version",
+    "version", "ledger", "number", "because", "action",
 ]  # fmt: skip
 PARSERS = [parse_report, parse_reply, lambda data: parse_final_commit(data.decode("utf-8", "surrogateescape"))]
 
