@@ -2,7 +2,7 @@
 
 A searcher may be anyone's code. What it does to itself, it does to its own experiment alone: it thinks in a thread, its
 failures become outcomes, and if it is slow, that is told after a deadline. Its answer is taken all the same when it
-comes: the same question would take as long again. A thread can't be ended from outside, so there are only few at a time.
+comes, since the same question would take as long again. A thread can't be ended from outside, so there are only few.
 """
 
 from __future__ import annotations
