@@ -23,6 +23,8 @@ from podtune.api.search_space import (
 
 LARGEST = 1000
 """The largest population: it is ranked anew at each perturbation."""
+LARGEST_IN_STEP = 256
+"""The largest synchronous one: what is decided of all of it at once stands in one trial's status."""
 
 
 class Mutation(ApiModel):
@@ -142,8 +144,10 @@ def check_population(
         FieldError: The path starts at the Experiment's spec.
     """
     trials = search.max_trials
-    if not isinstance(trials, int) or not 2 <= trials <= LARGEST:
-        raise FieldError("search.maxTrials", f"{trials} is no population for {name}; give 2 to {LARGEST} trials")
+    largest = LARGEST_IN_STEP if settings.synchronous else LARGEST
+    if not isinstance(trials, int) or not 2 <= trials <= largest:
+        kind = f"synchronous {name}" if settings.synchronous else name
+        raise FieldError("search.maxTrials", f"{trials} is no population for {kind}; give 2 to {largest} trials")
     known = {parameter.name: parameter for parameter in parameters}
     for place, mutation in enumerate(settings.mutations):
         _check_mutation(f"{path}.{name}.mutations[{place}]", mutation, known)

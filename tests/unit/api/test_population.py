@@ -101,6 +101,13 @@ def test_a_population_has_a_size(trials: int | str) -> None:
         check(trials=trials)
 
 
+def test_one_that_goes_in_step_is_smaller() -> None:
+    in_step = PbtSettings(interval=5, synchronous=True)
+    search = Search.model_validate({"algorithm": "random", "maxTrials": 257})
+    with pytest.raises(FieldError, match="257 is no population for synchronous pbt; give 2 to 256 trials"):
+        check_population("pbt", in_step, search, PARAMETERS)
+
+
 def test_pb2_needs_a_number_to_change() -> None:
     check({"name": "optimizer"}, {"name": "lr"}, kind=Pb2Settings)
     with pytest.raises(FieldError, match="only choices would be changed, and its model is of numbers; use pbt"):
