@@ -386,14 +386,15 @@ class TestRestore:
     def test_trials_without_a_record_get_the_places_that_they_had(self) -> None:
         rebuilt = bohb()
         uncut = bohb()
-        add(uncut, *range(12))
-        rebuilt.restore(11, {}, {})
-        for trial in range(10):
+        add(uncut, *range(15))
+        rebuilt.restore(14, {}, {})
+        for trial in range(13):
             rebuilt.restore(trial, uncut.record(trial), {})
-        add(rebuilt, 10)
-        assert {trial: rebuilt.record(trial) for trial in range(12)} == {
-            trial: uncut.record(trial) for trial in range(12)
+        add(rebuilt, 13)
+        assert {trial: rebuilt.record(trial) for trial in range(15)} == {
+            trial: uncut.record(trial) for trial in range(15)
         }
+        assert bracket_of(rebuilt, 14) == ("0", "0")
 
     def test_one_that_came_in_ahead_and_lost_at_once_stays_lost(self) -> None:
         uncut = bohb()

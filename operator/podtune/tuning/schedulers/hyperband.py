@@ -88,8 +88,11 @@ class Hyperband(Scheduler):
         self._unplaced: list[int] = []
         self._search_over = False
         self._restoring = False
+        """Whether brackets have to be made anew of what was restored."""
+        self._resuming = False
+        """Whether they have been, and more trials may be removed that had been before the restart."""
         self._removed: list[int] = []
-        """Those that were removed while others may still have to be restored."""
+        """Those that were."""
 
     @property
     @override
@@ -139,26 +142,27 @@ class Hyperband(Scheduler):
     @override
     def on_trial_remove(self, trial: int) -> None:
         """Has the trial leave its bracket, which may go on without it."""
-        if self._restoring:
-            if trial not in self._place_of or not self._bracket(trial).seats[trial].ended:
-                self._removed.append(trial)
-            return
-        self._settle()
-        self._bracket(trial).end(trial)
+        self._assemble()
+        bracket = self._bracket(trial)
+        if not self._resuming:
+            bracket.end(trial)
+        elif not bracket.seats[trial].ended:
+            bracket.withdraw(trial)
+            self._removed.append(trial)
 
     @override
     def on_search_over(self) -> None:
         """Has the last bracket go on, full or not."""
         self._search_over = True
-        if not self._restoring:
-            self._settle()
-            self._close_all_but_last()
+        self._settle()
+        self._close_all_but_last()
 
     @override
     def forget(self, trial: int) -> None:
         """Makes the trial's bracket anew of what is recorded of the others."""
-        if trial in self._unplaced:
-            self._unplaced.remove(trial)
+        for trials in (self._unplaced, self._removed):
+            if trial in trials:
+                trials.remove(trial)
         place = self._place_of.pop(trial, None)
         if place is None:
             return
@@ -169,7 +173,8 @@ class Hyperband(Scheduler):
             self._busy.pop(place, None)
         if not self._restoring:
             bracket.rebuild()
-            self._close_all_but_last()
+            if not self._resuming:
+                self._close_all_but_last()
 
     @override
     def choose(self, waiting: Sequence[int]) -> Start | None:
@@ -248,26 +253,26 @@ class Hyperband(Scheduler):
         return self._brackets[self._place_of[trial]]
 
     def _settle(self) -> None:
-        """Catches up with what was restored or added since the last question."""
-        restored, self._restoring = self._restoring, False
-        if restored:
-            self._restore_brackets()
+        """Catches up with all that happened since the last question."""
+        self._assemble()
+        if self._resuming:
+            self._resuming = False
+            self._close_all_but_last()
+            for trial in self._removed:
+                self._bracket(trial).note(trial)
+            self._removed.clear()
+
+    def _assemble(self) -> None:
+        """Puts trials where they belong, those that were restored first; lets no bracket go on."""
+        if self._restoring:
+            self._restoring, self._resuming = False, True
+            self._brackets = {place: self._brackets[place] for place in sorted(self._brackets)}
+            self._busy = dict(self._brackets)
+            for bracket in self._brackets.values():
+                bracket.rebuild()
         for trial in sorted(self._unplaced):
             self._put(trial)
         self._unplaced.clear()
-        if restored:
-            removed, self._removed = self._removed, []
-            for trial in removed:
-                self._bracket(trial).withdraw(trial)
-            self._close_all_but_last()
-            for trial in removed:
-                self._bracket(trial).note(trial)
-
-    def _restore_brackets(self) -> None:
-        self._brackets = {place: self._brackets[place] for place in sorted(self._brackets)}
-        self._busy = dict(self._brackets)
-        for bracket in self._brackets.values():
-            bracket.rebuild()
 
     def _close_all_but_last(self) -> None:
         """Says which bracket may get more trials; those that may not go on if all that they have come in."""
@@ -284,7 +289,6 @@ class Hyperband(Scheduler):
         if last is None or not self._brackets[last].accepts:
             if last is not None:
                 self._brackets[last].closed = True
-                self._brackets[last].proceed()
             last = self._next_place(last)
             self._brackets[last] = self._busy[last] = self._make(last[1])
         self._brackets[last].add(trial)
