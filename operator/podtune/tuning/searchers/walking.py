@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 
 from typing_extensions import override
@@ -38,8 +39,9 @@ class PointSequence(ABC):
 class WalkingSearcher(Searcher):
     """Proposes the points of a sequence, without those that constraints refuse and, in a finite space, repetitions.
 
-    Proposal number n is the n-th point of use, whatever came of the others; so nothing of it has to be recorded. To
-    know it after a restart, the sequence is gone through again.
+    Proposal number n is the n-th point of use, whatever came of the others. To know it after a restart, the sequence is
+    gone through again, from the last proposal on whose place in it is recorded; where repetitions have to be told, from
+    the beginning.
     """
 
     sees_inactive = False
@@ -54,67 +56,84 @@ class WalkingSearcher(Searcher):
         self._space = space
         self._points = points
         self._skipped: set[Key] = set()
-        self._found: list[int] = []
-        self._next = 0
-        self._seen: set[Key] = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._seen = set(self._skipped)
+        self._indexes = {-1: -1}
+        """Places in the sequence, by the proposals' numbers."""
+        self._numbers = [-1]
+        """The numbers in order."""
 
     @override
     def tell(self, tell: Tell) -> None:
         """Learns nothing, but what was known before the experiment began is not tried again in a finite space."""
         if tell.number < 0:
             self.skip(tell.configuration)
+        else:
+            self._recall(tell)
 
     @override
     def skip(self, configuration: Configuration) -> None:
         """Leaves a point of a finite space out; what was found so far is looked for again."""
         key = self._space.key(configuration)
-        if self._points.length is None or key in self._skipped:
-            return
-        self._skipped.add(key)
-        self._found = []
-        self._next = 0
-        self._seen = set(self._skipped)
+        if self._points.length is not None and key not in self._skipped:
+            self._skipped.add(key)
+            self._begin()
 
     @override
     def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
         """The point with this number; None after the last one."""
+        for trial in unfinished:
+            self._recall(trial)
         index = self._index(number)
         if index is None:
             return None
         configuration = self._space.configuration(self._points.point(index))
         return Proposed(configuration, {} if index == number else {INDEX: str(index)})
 
+    def _recall(self, trial: Tell | Unfinished) -> None:
+        """Takes in which point a trial is of."""
+        if self._points.is_distinct and trial.number >= 0 and trial.number not in self._indexes:
+            self._found(trial.number, int(trial.attributes.get(INDEX, trial.number)))
+
+    def _found(self, number: int, index: int) -> None:
+        self._indexes[number] = index
+        insort(self._numbers, number)
+
     def _index(self, number: int) -> int | None:
         """The place in the sequence of the point of use with a number."""
         if self._points.is_distinct and not self._space.refuses and not self._skipped:
             return number if self._points.length is None or number < self._points.length else None
-        while len(self._found) <= number:
-            if not self._find():
+        below = self._numbers[bisect_right(self._numbers, number) - 1]
+        while below < number:
+            index = self._next_of_use(self._indexes[below] + 1)
+            if index is None:
                 return None
-        return self._found[number]
+            below += 1
+            self._found(below, index)
+        return self._indexes[number]
 
-    def _find(self) -> bool:
-        """Looks for the next point of use; whether there is one."""
+    def _next_of_use(self, start: int) -> int | None:
+        """The first place from one on that is of use; None where there is none up to the end."""
         refusals = Refusals()
         length = self._points.length
         patience = PATIENCE if length is None else FINITE_PATIENCE
-        index = self._next
+        index = start
         while index != length and refusals.count < patience:
             try:
                 key = self._space.key(self._space.configuration(self._points.point(index)))
             except Refused as refused:
                 refusals.add(refused)
-                key = None
+            else:
+                if key not in self._seen:
+                    if not self._points.is_distinct:
+                        self._seen.add(key)
+                    return index
             index += 1
-            if key is not None and key not in self._seen:
-                self._found.append(index - 1)
-                self._next = index
-                if not self._points.is_distinct:
-                    self._seen.add(key)
-                return True
-        if index == length and (self._found or self._skipped or not refusals.count):
-            return False
-        raise refusals.error(index - self._next)
+        if index == length and (start > 0 or self._skipped or not refusals.count):
+            return None
+        raise refusals.error(index - start)
 
 
 class ThenEveryOther(PointSequence):
