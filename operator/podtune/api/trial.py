@@ -194,8 +194,8 @@ class TrialStatus(StatusModel):
         default="",
         max_length=64,
         description=(
-            "Highest value of the scheduler's time attribute; results not above it are hidden from it. Empty again when "
-            "another trial's checkpoint was restored."
+            "Highest value of the scheduler's time attribute; results not above it are hidden from it. Empty again "
+            "when another trial's checkpoint was restored."
         ),
     )
     durable_seq: int = Field(

@@ -53,7 +53,8 @@ def test_an_experiment_whose_trials_all_fail_has_failed() -> None:
 def test_fail_fast_stops_the_others() -> None:
     program = Program(steps=50, mishaps={0: (Mishap(Fate.CRASH, 3),)})
     simulation = Simulation(spec(failures={**ERRORS, "failFast": True}), program).run()
-    assert ends(simulation) == (ExperimentState.FAILED, "stopped: 1 trial is in ERROR, at least 1, as failures.failFast asks")
+    message = "stopped: 1 trial is in ERROR, at least 1, as failures.failFast asks"
+    assert ends(simulation) == (ExperimentState.FAILED, message)
     assert condition(simulation, ConditionType.FAILED) == ("True", ExperimentReason.FAIL_FAST)
     assert simulation.status(0).state is TrialState.ERROR
     assert simulation.status(1).reason == TrialReason.STOPPED_BY_EXPERIMENT

@@ -123,7 +123,8 @@ class TestAsynchronousExploits:
         assert list(exploit_of(verdict).configuration) == ["lr", "units", "optimizer"]
         assert exploit_of(verdict).configuration != configuration(0)
         assert verdict.message.startswith(
-            "clones trial 0 (accuracy 0.9) at epoch 5: accuracy 0.1 is rank 4 of 4, among the worst 1; perturbed: lr 0.01 → "
+            "clones trial 0 (accuracy 0.9) at epoch 5: accuracy 0.1 is rank 4 of 4, among the worst 1; "
+            "perturbed: lr 0.01 → "
         )
         assert dict(verdict.because) == {
             "time": 5,
@@ -255,7 +256,8 @@ class TestBarrier:
         assert start.trial == 1
         assert exploit_of(start).donor == 0
         assert start.message.startswith(
-            "clones trial 0 (accuracy 0.9) at the barrier of epoch 5: accuracy 0.1 is among the worst 1 of 4; perturbed: "
+            "clones trial 0 (accuracy 0.9) at the barrier of epoch 5: accuracy 0.1 is among the worst 1 of 4; "
+            "perturbed: "
         )
         scheduler.on_configuration(1, exploit_of(start).configuration)
         assert scheduler.choose([2, 3]) == Start(2)
