@@ -10,12 +10,15 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Searcher
+from podtune.tuning.searchers.brute_force import BruteForceSearcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.nsga import NsgaSearcher
+from podtune.tuning.searchers.qmc import QmcSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
+from podtune.tuning.searchers.walking import WalkingSearcher
 from tests.unit.tuning.manifests import experiment
 from tests.unit.tuning.searcher_conformance import proposal
 
@@ -27,6 +30,7 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
     [
         ("random", RandomSearcher),
         ("grid", GridSearcher),
+        ("qmc", QmcSearcher),
         ("tpe", TpeSearcher),
         ("cmaes", CmaEsSearcher),
         ("nsga2", NsgaSearcher),
@@ -36,6 +40,30 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))
     assert type(searcher.inner if isinstance(searcher, DrawingSearcher) else searcher) is kind
+
+
+FINITE = [{"name": "x", "int": {"min": 1, "max": 9}}, {"name": "y", "choice": {"values": ["a", "b"]}}]
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), [("bruteForce", BruteForceSearcher), ("random", WalkingSearcher)])
+def test_a_finite_space_is_gone_through(algorithm: str, kind: type[Searcher]) -> None:
+    searcher = make_searcher(experiment(parameters=FINITE, search={"algorithm": algorithm, "maxTrials": 5}))
+    assert type(searcher) is kind
+    assert len({tuple(proposal(searcher, number).values()) for number in range(18)}) == 18
+    assert searcher.ask(18, []) is None
+
+
+def test_settings_of_sequences_count() -> None:
+    def walk(**search: Any) -> list[dict[str, Any]]:
+        searcher = make_searcher(experiment(parameters=FINITE, search={"maxTrials": 5, **search}))
+        return [proposal(searcher, number) for number in range(6)]
+
+    sobol = walk(algorithm="qmc")
+    assert sobol == walk(algorithm="qmc", qmc={"sequence": "sobol", "scramble": True})
+    assert sobol != walk(algorithm="qmc", qmc={"sequence": "halton"})
+    assert walk(algorithm="qmc", qmc={"scramble": False})[0] == {"x": 1, "y": "a"}
+    assert walk(algorithm="bruteForce", bruteForce={"order": "systematic"}) == walk(algorithm="grid")
+    assert walk(algorithm="bruteForce") != walk(algorithm="grid")
 
 
 def test_the_manifests_seed_and_settings_count() -> None:
