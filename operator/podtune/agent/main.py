@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_sidecar(settings, log)
 
 
-def run_restore(
-    settings: Settings, log: EventLog, make_store: Callable[[StoreAddress], ObjectStore] = S3Store
-) -> int:
+def run_restore(settings: Settings, log: EventLog, make_store: Callable[[StoreAddress], ObjectStore] = S3Store) -> int:
     """The init container."""
     try:
         restore(settings, log, Random(), make_store)
