@@ -82,6 +82,7 @@ def facts(plan: Plan, price: float | None) -> dict[str, Any]:
         "rungs": [
             {"time": r.time, "trials": r.trials, "further": r.further, "gpuHours": r.gpu_hours} for r in plan.rungs
         ],
+        "decisions": dict(plan.decisions),
         "hours": plan.hours,
         "gpuHours": plan.gpu_hours,
         "gpuHoursIfAllRanToTheirEnd": plan.whole_gpu_hours,
@@ -105,6 +106,9 @@ def picture(name: str, plan: Plan, price: float | None) -> RenderableType:
     lines.add_row("Takes", f"about {show_duration(plan.hours * 3600)}")
     lines.add_row("GPU time", _amount(plan.gpu_hours, price))
     lines.add_row("All to the end", _amount(plan.whole_gpu_hours, price))
+    if plan.decisions:
+        counts = (f"{count:.1f} {action}" for action, count in plan.decisions.items())
+        lines.add_row("Decisions", f"about {', '.join(counts)}")
     parts: list[RenderableType] = [lines, Text(), _rungs(plan, price)]
     if len(plan.brackets) > 1:
         parts += [Text(), _brackets(plan)]

@@ -92,6 +92,9 @@ def simulate(
     name, spec = read_spec(manifest)
     if seed is not None:
         spec = spec.model_copy(update={"search": spec.search.model_copy(update={"seed": seed})})
+    if spec.search.warm_start is not None:
+        typer.echo("note: what the earlier experiment knows is left out: it is in the cluster", err=True)
+        spec = spec.model_copy(update={"search": spec.search.model_copy(update={"warm_start": None})})
     model = ClusterModel(
         gpus=gpus,
         pod_start=parse_duration(pod_start, "--pod-start"),
@@ -164,7 +167,8 @@ def explained(spec: ExperimentSpec) -> Iterator[None]:
     except (CurveError, SimulationError) as error:
         raise CliError(str(error)) from error
     except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
         raise CliError(
-            f"search.algorithm {spec.search.algorithm} needs the package {error.name}, which is not installed; "
+            f"search.algorithm {spec.search.algorithm} needs the package {package}, which is not installed; "
             "pip install 'podtune[cli,operator]'"
         ) from error

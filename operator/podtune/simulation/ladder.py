@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.scheduler import SCHEDULERS, AshaPromotionSettings, AshaSettings, HyperbandSettings
+from podtune.api.population import PopulationSettings
+from podtune.api.scheduler import (
+    SCHEDULERS,
+    AshaPromotionSettings,
+    AshaSettings,
+    HyperbandSettings,
+    MedianSettings,
+)
 from podtune.simulation.trainings import scheduler_kind
 from podtune.tuning.schedulers import rungs
 
@@ -30,7 +37,7 @@ class PlannedBracket:
 
 def brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
     """The brackets of an experiment's scheduler; none where it compares trials at no rungs."""
-    match getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)]):
+    match _settings(spec):
         case AshaSettings() as settings:
             return _of_asha(settings)
         case AshaPromotionSettings() as settings:
@@ -39,6 +46,21 @@ def brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
             return _of_hyperband(settings)
         case _:
             return ()
+
+
+def milestones(spec: ExperimentSpec, length: int) -> tuple[int, ...]:
+    """Where a trial may be stopped, paused or changed, lowest first, up to `length`, which is where training ends."""
+    settings = _settings(spec)
+    found = {rung for bracket in brackets(spec) for rung in bracket.milestones}
+    if isinstance(settings, MedianSettings):
+        found = {settings.grace_period}
+    elif isinstance(settings, PopulationSettings):
+        found = set(range(settings.interval, length, settings.interval))
+    return (*sorted(rung for rung in found if 0 < rung < length), length)
+
+
+def _settings(spec: ExperimentSpec) -> object:
+    return getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)])
 
 
 def _of_asha(settings: AshaSettings) -> tuple[PlannedBracket, ...]:

@@ -7,8 +7,9 @@ simulations of the experiment, with the operator's own code, in which the worth 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from typing_extensions import override
@@ -16,10 +17,12 @@ from typing_extensions import override
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.gpus import requested_gpus
 from podtune.api.objective import Objective
-from podtune.simulation.cluster import ClusterModel
+from podtune.runner import resources
+from podtune.runner.ledger import Entry
+from podtune.simulation.cluster import ClusterModel, with_limits
 from podtune.simulation.course import Outcome
 from podtune.simulation.curves.base import Curve, Curves
-from podtune.simulation.ladder import PlannedBracket, brackets
+from podtune.simulation.ladder import PlannedBracket, brackets, milestones
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trainings import ITERATIONS, longest_training, scheduler_kind
 from podtune.tuning.randomness import generator
@@ -27,11 +30,11 @@ from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 
 SECONDS_AN_HOUR = 3600.0
-RUNS = 5
+RUNS = 3
 """Simulations that the expected numbers are means of, at most."""
-MAX_TRIALS = 1500
+MAX_TRIALS = 600
 """Trials that are simulated altogether; where there are more, their numbers follow from these."""
-FINITE = ("grid", "bruteforce")
+FINITE = ("grid", "bruteForce")
 """Searchers that may end before `maxTrials`; the others' numbers don't depend on what they propose."""
 ERROR = 0.5
 """Error of a trial's first result, as a share of what its worth may be; it shrinks as training goes on."""
@@ -68,7 +71,8 @@ class Plan:
         seconds: How long one takes.
         gpus_a_trial: How many GPUs a trial has, or 1 where it asks for none.
         brackets: The scheduler's brackets.
-        rungs: Its rungs, lowest first, and the end of training.
+        rungs: Where it looks at trials, lowest first, and the end of training.
+        decisions: How many decisions of each kind are expected, by the ledger's words.
         hours: How long the experiment takes.
         gpu_hours: GPU time of all trials together, starts of pods included.
         whole_gpu_hours: GPU time if every trial ran to its end.
@@ -85,6 +89,7 @@ class Plan:
     gpus_a_trial: float
     brackets: tuple[PlannedBracket, ...]
     rungs: tuple[PlannedRung, ...]
+    decisions: Mapping[str, float]
     hours: float
     gpu_hours: float
     whole_gpu_hours: float
@@ -106,6 +111,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     length = iterations or longest_training(spec) or ITERATIONS
     gpus = requested_gpus(spec.trial_template.spec)
     simulated = _simulable(spec)
+    if spec.scheduler.needs_store is None:
+        model = replace(model, checkpoint_every=0)  # checkpoints take no GPU time, but some of ours
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
@@ -120,7 +127,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         seconds=seconds,
         gpus_a_trial=gpus or 1.0,
         brackets=brackets(spec),
-        rungs=_rungs(brackets(spec), outcomes, length, scale, (gpus or 1.0) * seconds / SECONDS_AN_HOUR),
+        rungs=_rungs(spec, milestones(spec, length), outcomes, scale, seconds / SECONDS_AN_HOUR),
+        decisions=_decisions(outcomes, scale),
         hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
         gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale,
         whole_gpu_hours=trials * a_trial / SECONDS_AN_HOUR,
@@ -206,23 +214,31 @@ def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[O
 
 
 def _rungs(
-    known: Sequence[PlannedBracket], outcomes: Sequence[Outcome], length: int, scale: float, hours: float
+    spec: ExperimentSpec, milestones: Sequence[int], outcomes: Sequence[Outcome], scale: float, hours: float
 ) -> tuple[PlannedRung, ...]:
-    """Counts how far trials got; `hours` is the GPU time of an iteration."""
-    milestones = sorted({rung for bracket in known for rung in bracket.milestones if rung < length} | {length})
+    """Counts how far trials got; `hours` is how long an iteration takes."""
     reached = [[trial.status.iteration for trial in outcome.trials] for outcome in outcomes]
     planned = []
-    for before, milestone in pairwise([0, *milestones]):
+    for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         iterations = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
+        limits = resources.limits(spec.scheduler, passed)
+        gpus = requested_gpus(with_limits(spec.trial_template.spec, limits)) or 1.0
         planned.append(
             PlannedRung(
                 time=milestone,
                 trials=scale * _mean(sum(i >= milestone for i in run) for run in reached),
                 further=scale * _mean(sum(i > milestone for i in run) for run in reached),
-                gpu_hours=scale * iterations * hours,
+                gpu_hours=scale * iterations * gpus * hours,
             )
         )
     return tuple(planned)
+
+
+def _decisions(outcomes: Sequence[Outcome], scale: float) -> dict[str, float]:
+    """Counts what the ledgers of the trials hold, by kind; decisions to let a trial be are left out."""
+    counts = Counter(decided.entry.action for outcome in outcomes for decided in outcome.decisions)
+    told = sorted(action for action in counts if action != Entry.CONTINUE)
+    return {action: scale * counts[action] / len(outcomes) for action in told}
 
 
 def _notes(spec: ExperimentSpec, iterations: int | None, scale: float) -> Iterator[str]:

@@ -40,6 +40,8 @@ SEARCHERS: dict[str, dict[str, Any]] = {
     "cmaes": {"cmaes": {"populationSize": 4}},
     "nsga2": {"nsga2": {"populationSize": 3}},
     "nsga3": {"nsga3": {"populationSize": 3}},
+    "gp": {"gp": {"startupTrials": 4}},
+    "bohb": {"bohb": {"minPoints": 1}},
 }
 """Settings with which a search of a few trials comes to learn something; of the others, the defaults."""
 SCHEDULERS: dict[str, dict[str, Any]] = {
@@ -51,7 +53,12 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
     "pbt": {"interval": 3},
     "pb2": {"interval": 3},
 }
-PAIRS = [(*pair, {}) for pair in valid_pairs() if "plugin" not in pair]
+PAIRS: list[tuple[str, str, Mapping[str, Any]]] = [
+    (algorithm, scheduler, {})
+    for algorithm, scheduler in valid_pairs()
+    if "plugin" not in (algorithm, scheduler) and (algorithm != "gp" or scheduler in ("fifo", "asha", "hyperband"))
+]
+"""All that go together. A proposal of gp takes long, so it is tried with three schedulers."""
 VARIANTS = [
     ("random", "median", {"softStop": False}),
     ("random", "pbt", {"synchronous": True}),
