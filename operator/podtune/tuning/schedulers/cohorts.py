@@ -144,7 +144,8 @@ class Cohort:
         self._work = work
         self._progress = Fraction(0)
         self._live: dict[int, None] = {}
-        self._missing = 0
+        self.to_run: dict[int, None] = {}
+        """Those of the present round that have not come in, the first made first."""
 
     def __contains__(self, trial: int) -> bool:
         return trial in self.seats
@@ -170,13 +171,12 @@ class Cohort:
 
     def may_run(self, trial: int) -> bool:
         """Whether a trial has to run for the present round: it neither has come in yet nor lost nor ended."""
-        return trial in self._live and self.seats[trial].arrived < self.rounds[self.round].milestone
+        return trial in self.to_run
 
     def add(self, trial: int) -> None:
         """Takes in a new trial; there must be room."""
         self.seats[trial] = Seat(trial)
-        self._live[trial] = None
-        self._missing += 1
+        self._live[trial] = self.to_run[trial] = None
 
     def advance(self, trial: int, time: float) -> None:
         """Learns how far a trial has come."""
@@ -192,7 +192,7 @@ class Cohort:
         """A trial that runs has reached the round's milestone; if it is the last one, the round ends."""
         seat = self.seats[trial]
         seat.rewards[self.round], seat.arrived = reward, time
-        self._missing -= 1
+        del self.to_run[trial]
         arrival = self._end_round(seat) if self._is_over else self._wait()
         seat.ended = arrival.fate in (Fate.LOSES, Fate.FINISHES)
         self.note(trial)
@@ -208,8 +208,7 @@ class Cohort:
 
     def withdraw(self, trial: int) -> None:
         """A trial will never run again; whether the round ends is looked at later."""
-        if self.may_run(trial):
-            self._missing -= 1
+        self.to_run.pop(trial, None)
         self._live.pop(trial, None)
         self.lost.pop(trial, None)
         self.seats[trial].ended = True
@@ -237,7 +236,7 @@ class Cohort:
         fates = {seat.trial: self._lost_in(seat) for seat in seats if not seat.ended}
         self._live = {trial: None for trial, lost in fates.items() if lost is None}
         self.lost = {trial: lost for trial, lost in fates.items() if lost is not None}
-        self._count_missing()
+        self._find_those_to_run()
 
     def _lost_in(self, seat: Seat) -> int | None:
         """The round after which a trial did not go on, None where it has not lost."""
@@ -252,11 +251,11 @@ class Cohort:
     @property
     def _is_over(self) -> bool:
         """Whether the present round has only to be ended."""
-        return bool(self._live) and not self._missing and not self.accepts
+        return bool(self._live) and not self.to_run and not self.accepts
 
     def _wait(self) -> Arrival:
         awaited = self.rounds[0].size if self.accepts else len(self._live)
-        return Arrival(Fate.WAITS, self.round, None, len(self._live) - self._missing, awaited)
+        return Arrival(Fate.WAITS, self.round, None, len(self._live) - len(self.to_run), awaited)
 
     def _end_round(self, current: Seat | None = None) -> Arrival:
         """Ends a round; `current` is the trial that has just come in and still runs, if it was that that ended it."""
@@ -269,7 +268,7 @@ class Cohort:
             self.lines.append(Line(last.reward, last.trial, cohort))
         self.lost.update(dict.fromkeys(ranking[len(kept) :], ended))
         self._live = dict.fromkeys(sorted(kept))
-        self._count_missing()
+        self._find_those_to_run()
         if current is None:
             return Arrival(Fate.FINISHES, ended, None, cohort, cohort)
         fate = self._fate(current)
@@ -287,11 +286,11 @@ class Cohort:
             return Fate.LOSES
         if self.may_run(current.trial):
             return Fate.GOES_ON
-        return Fate.FINISHES if self.round == last and not self._missing else Fate.IS_AHEAD
+        return Fate.FINISHES if self.round == last and not self.to_run else Fate.IS_AHEAD
 
-    def _count_missing(self) -> None:
-        running = self.round < len(self.rounds)
-        self._missing = sum(self.may_run(trial) for trial in self._live) if running else 0
+    def _find_those_to_run(self) -> None:
+        milestone = self.rounds[self.round].milestone if self._live else 0
+        self.to_run = {trial: None for trial in self._live if self.seats[trial].arrived < milestone}
 
 
 def _key(reward: float, trial: int) -> tuple[bool, float, int]:

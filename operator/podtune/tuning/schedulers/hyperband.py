@@ -180,11 +180,11 @@ class Hyperband(Scheduler):
     def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks, in the first band that has one, a trial of the bracket that is least far, the first made of these."""
         self._settle()
-        startable = [trial for trial in waiting if self._bracket(trial).may_run(trial)]
-        if not startable:
-            return None
-        ranks = {place: self._rank(place) for place in {self._place_of[trial] for trial in startable}}
-        return self._start(min(startable, key=lambda trial: (ranks[self._place_of[trial]], trial)))
+        for place in sorted((place for place, bracket in self._busy.items() if bracket.to_run), key=self._rank):
+            trial = next((trial for trial in self._brackets[place].to_run if trial in waiting), None)
+            if trial is not None:
+                return self._start(trial)
+        return None
 
     @override
     def dismissed(self) -> Sequence[Dismissal]:
