@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.tuning.schedulers.rungs import Rung, percentile
+from podtune.tuning.schedulers.rungs import PromotionRung, Rung, percentile
 
 
 @given(
@@ -38,3 +39,35 @@ def test_without_a_number_to_compare_with_there_is_no_cutoff() -> None:
     rung.enter(0, math.nan)
     assert rung.cutoff(4) is None
     assert rung.ranked == 0
+
+
+@given(
+    values=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40),
+    milestone=st.integers(1, 99),
+    mode=st.sampled_from(["max", "min"]),
+)
+def test_promoted_are_the_best_down_to_numpys_quantile(
+    values: list[float], milestone: int, mode: Literal["max", "min"]
+) -> None:
+    """One after the other, the best first, and of equals the first that came."""
+    share = milestone / 100
+    sign = 1 if mode == "max" else -1
+    rung = PromotionRung(milestone, share, mode)
+    for trial, value in enumerate(values):
+        rung.arrive(trial, sign * value)
+    promoted = []
+    while (promotion := rung.promotable(range(len(values)))) is not None:
+        promoted.append(promotion.trial)
+        rung.promote(promotion.trial)
+    cutoff = float(np.quantile([sign * value for value in values], 1 - share))
+    expected = sorted(range(len(values)), key=lambda trial: (-sign * values[trial], trial))
+    assert promoted == expected[: len(promoted)]
+    clear = [trial for trial in expected if abs(sign * values[trial] - cutoff) > 1e-6 * max(1, abs(cutoff))]
+    assert {trial for trial in clear if sign * values[trial] > cutoff} == set(promoted) & set(clear)
+
+
+def test_a_trial_comes_to_a_promotion_rung_once() -> None:
+    rung = PromotionRung(3, 0.5, "max")
+    rung.arrive(7, 0.5)
+    with pytest.raises(ValueError, match="trial 7 has come to rung 3 already"):
+        rung.arrive(7, 0.6)
