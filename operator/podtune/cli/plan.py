@@ -47,7 +47,7 @@ def plan(
     if read.spec is None:
         _print_problems(read.name, read.problems, output)
         raise typer.Exit(1)
-    with explained(read.spec):
+    with explained():
         planned = make_plan(read.spec, model, seconds=seconds, iterations=iterations)
     if output is Format.JSON:
         typer.echo(json.dumps({"problems": [], **facts(planned, price)}, indent=2))

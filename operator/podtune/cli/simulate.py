@@ -103,7 +103,7 @@ def simulate(
         crashes_per_hour=crashes,
         disruptions_per_hour=disruptions,
     )
-    with explained(spec):
+    with explained():
         seconds = parse_duration(time_per_iteration, "--time-per-iteration")
         trained = _curves(spec, curves, function, iterations, seconds)
         if generate is not None:
@@ -153,7 +153,7 @@ def _print_curves(curves: Curves, spec: ExperimentSpec, count: int) -> None:
 
 
 @contextmanager
-def explained(spec: ExperimentSpec) -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Says in one line what keeps an experiment from being simulated.
 
     Raises:
@@ -168,7 +168,7 @@ def explained(spec: ExperimentSpec) -> Iterator[None]:
         raise CliError(str(error)) from error
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
+        extras = "cli,operator,gp" if package in ("scipy", "sklearn") else "cli,operator"
         raise CliError(
-            f"search.algorithm {spec.search.algorithm} needs the package {package}, which is not installed; "
-            "pip install 'podtune[cli,operator]'"
+            f"the experiment needs the package {package}, which is not installed; pip install 'podtune[{extras}]'"
         ) from error

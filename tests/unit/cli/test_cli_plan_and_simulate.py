@@ -192,7 +192,5 @@ class TestSimulate:
             if not name.endswith((".base", ".random")):
                 monkeypatch.delitem(sys.modules, name)
         write("x.yaml", search={"algorithm": "tpe", "maxTrials": 3})
-        assert run("simulate x.yaml", expect=1) == [
-            "error: search.algorithm tpe needs the package optuna, which is not installed; "
-            "pip install 'podtune[cli,operator]'"
-        ]
+        line = run("simulate x.yaml", expect=1)[0]
+        assert line.startswith("error: the experiment needs the package optuna, which is not installed; pip install")
