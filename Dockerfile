@@ -1,4 +1,5 @@
-# Three images from one base: the operator, the agent that stands beside every trial, and the examples.
+# Images from one base: the operator (operator-gp with Gaussian processes, which weigh more than all the rest), the agent
+# that stands beside every trial, and the examples.
 #   docker build --target operator -t podtune-operator:dev .
 # Any base with a Python of 3.11 or later and its venv module will do.
 ARG BASE_IMAGE=python:3.12-slim
@@ -74,6 +75,24 @@ RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import optuna, podtune.app.m
 
 FROM runtime AS operator
 COPY --from=operator-build /opt/podtune /opt/podtune
+# Linear algebra on small matrices is faster with one thread, and its sums don't depend on how many cores a node has.
+ENV OPENBLAS_NUM_THREADS=1
+USER 65533:65533
+EXPOSE 8080 8081
+ENTRYPOINT ["podtune-operator"]
+
+# --- operator-gp: the same with scikit-learn and SciPy, for algorithm gp and scheduler pb2 ----------------------------
+FROM operator-build AS operator-gp-build
+COPY requirements/gp.txt /requirements.txt
+RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
+    && find sklearn scipy joblib -type d -name tests -prune -exec rm -r {} + \
+    && ${COMPILE} sklearn scipy joblib \
+    && chmod -R a+rX,u+w,go-w /opt/podtune
+RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import podtune.tuning.searchers.gp, podtune.tuning.schedulers.gain_model'
+
+FROM runtime AS operator-gp
+COPY --from=operator-gp-build /opt/podtune /opt/podtune
+ENV OPENBLAS_NUM_THREADS=1
 USER 65533:65533
 EXPOSE 8080 8081
 ENTRYPOINT ["podtune-operator"]

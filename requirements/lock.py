@@ -12,7 +12,8 @@ OPTIONS = ["--quiet", "--upgrade", "--generate-hashes", "--python-version", "3.1
 OPTIONS += ["--no-emit-index-url", "--no-annotate"]
 FILES: dict[str, list[str]] = {
     "operator.txt": ["--extra", "operator", "pyproject.toml"],
-    "operator-gp.txt": ["--extra", "operator", "--extra", "gp", "pyproject.toml"],
+    # On top of operator.txt, and so with its versions of what both need.
+    "gp.txt": ["--extra", "gp", "--constraint", "requirements/operator.txt", "pyproject.toml"],
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],

@@ -41,7 +41,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "podtune.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
-{{- printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) -}}
+{{- $repository := empty $image.variant | ternary $image.repository (printf "%s-%v" $image.repository $image.variant) -}}
+{{- printf "%s:%s" $repository (default $root.Chart.AppVersion $image.tag) -}}
 {{- end -}}
 
 {{/* What the operator may do where it serves Experiments. */}}

@@ -14,12 +14,13 @@ from podtune.api.search_settings import (
     BohbSearchSettings,
     BruteForceSettings,
     CmaEsSettings,
+    GpSettings,
     Nsga2Settings,
     Nsga3Settings,
     QmcSettings,
 )
 
-Algorithm = Literal["random", "grid", "qmc", "bruteForce", "tpe", "cmaes", "bohb", "nsga2", "nsga3", "plugin"]
+Algorithm = Literal["random", "grid", "qmc", "bruteForce", "tpe", "gp", "cmaes", "bohb", "nsga2", "nsga3", "plugin"]
 MAX_TRIALS = 100_000
 """The most trials that an Experiment can have, whatever its manifest says."""
 UNLIMITED = "unlimited"
@@ -108,6 +109,9 @@ class Search(ApiModel):
     nsga2: Nsga2Settings | None = Field(default=None, description="Only with algorithm nsga2.")
     nsga3: Nsga3Settings | None = Field(default=None, description="Only with algorithm nsga3.")
     bohb: BohbSearchSettings | None = Field(default=None, description="Only with algorithm bohb.")
+    gp: GpSettings | None = Field(
+        default=None, description="Only with algorithm gp, which needs the operator's image for it: image.variant gp."
+    )
     plugin: Plugin | None = Field(
         default=None, description="Only with algorithm plugin: a searcher that is installed in the operator's image."
     )

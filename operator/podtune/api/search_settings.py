@@ -31,7 +31,7 @@ class QmcSettings(ApiModel):
     )
 
 
-WITH_SETTINGS = ("grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "bohb", "plugin")
+WITH_SETTINGS = ("grid", "qmc", "bruteForce", "tpe", "cmaes", "nsga2", "nsga3", "bohb", "gp", "plugin")
 """Algorithms that have settings, in a field of their own name."""
 
 
@@ -103,5 +103,22 @@ class BohbSearchSettings(ApiModel):
         description=(
             "A rung is modelled once two more than this many trials have reached it; n + 1 for n parameters when it "
             "is left out."
+        ),
+    )
+
+
+class GpSettings(ApiModel):
+    """Settings of the search by a Gaussian process."""
+
+    startup_trials: int = Field(
+        default=10, ge=1, le=10000, description="How many finished trials are sampled at random first."
+    )
+    max_points: int = Field(
+        default=200,
+        ge=10,
+        le=1000,
+        description=(
+            "How many finished trials are modelled at most: the best half, and the latest of the others. What a "
+            "proposal costs grows with the cube."
         ),
     )

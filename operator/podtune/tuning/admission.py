@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.plugins import PluginError
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.tree import TooEntangled
+
+NEEDS_GP_IMAGE = (
+    "{} needs scikit-learn, which this operator's image does not have; install the chart with image.variant=gp, "
+    "whose image is podtune-operator-gp"
+)
+
+
+def has_gaussian_processes() -> bool:
+    """Whether this is the operator's `gp` image, or another place where scikit-learn is installed."""
+    return importlib.util.find_spec("sklearn") is not None
 
 
 def find_problem(spec: ExperimentSpec) -> str:
@@ -17,6 +29,10 @@ def find_problem(spec: ExperimentSpec) -> str:
             conditions may be too entangled to enumerate.
     """
     algorithm, plugin = spec.search.algorithm, spec.scheduler.plugin
+    if algorithm == "gp" and not has_gaussian_processes():
+        return f"spec.search.algorithm: {NEEDS_GP_IMAGE.format('gp')}, or use tpe"
+    if spec.scheduler.pb2 is not None and not has_gaussian_processes():
+        return f"spec.scheduler.pb2: {NEEDS_GP_IMAGE.format('pb2')}, or use pbt"
     if algorithm in _ENUMERATING or spec.search.plugin is not None:
         try:
             make_searcher(spec)

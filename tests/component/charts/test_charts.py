@@ -140,6 +140,13 @@ def test_the_images_default_to_the_charts_version() -> None:
     assert _environment(documents)["PODTUNE_AGENT_PULL_POLICY"] == "Never"
 
 
+def test_a_variant_is_another_image_of_the_operator() -> None:
+    documents = _render(image__tag="dev", image__variant="gp", agent__image__tag="dev")
+    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "podtune-operator-gp:dev"
+    assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == "podtune-agent:dev"
+
+
 def test_what_is_optional_is_there_only_when_asked_for() -> None:
     optional = {("ServiceMonitor", "podtune"), ("PodDisruptionBudget", "podtune")}
     assert not optional & _kinds(_render())
@@ -163,6 +170,7 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
         ({"logLevel": "loud"}, "logLevel"),
         ({"watchNamespaces": "a,b"}, "watchNamespaces"),
         ({"image.pullPolicy": "Sometimes"}, "pullPolicy"),
+        ({"image.variant": "gpu"}, "variant"),
     ],
 )
 def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:

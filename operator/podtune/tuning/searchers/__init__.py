@@ -10,6 +10,7 @@ from podtune.api.search_settings import (
     BohbSearchSettings,
     BruteForceSettings,
     CmaEsSettings,
+    GpSettings,
     Nsga2Settings,
     Nsga3Settings,
     QmcSettings,
@@ -77,6 +78,10 @@ def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
             from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
 
             return NsgaSearcher(sampled, spec.objective, search.nsga3 or Nsga3Settings(), search.seed)
+        case "gp":
+            from podtune.tuning.searchers.gp import GpSearcher  # noqa: PLC0415
+
+            return GpSearcher(sampled, spec.objective, search.gp or GpSettings(), search.seed)
         case "bohb":
             from podtune.tuning.searchers.bohb import BohbSearcher  # noqa: PLC0415
 

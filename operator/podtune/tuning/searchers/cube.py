@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

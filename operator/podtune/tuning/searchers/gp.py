@@ -1,0 +1,129 @@
+"""Gaussian process search: Bayesian optimisation by expected improvement.
+
+Needs scikit-learn and SciPy, which only the operator's `gp` image has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from podtune.api.objective import Objective
+from podtune.api.search_settings import GpSettings
+from podtune.api.search_space import Parameter
+from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.coordinates import Coordinates
+from podtune.tuning.searchers.cube import Vector
+from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest, one_thread
+from podtune.tuning.searchers.improvement import ExpectedImprovement, climb
+from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.space import OptunaSpace
+
+_CANDIDATES = 2048
+"""So many random points are looked at."""
+_CLIMBS = 10
+"""From so many of the best ones is gone up."""
+_MOST_UNFINISHED = 200
+"""So many trials under way are kept clear of, the newest."""
+
+
+class GpSearcher(Searcher):
+    """Models the objective as a Gaussian process, and proposes where the expected improvement is highest.
+
+    Jones et al., "Efficient Global Optimization of Expensive Black-Box Functions", 1998; a Matérn kernel with a weight
+    for each parameter, and a prior on these as in Optuna's `GPSampler`. Trials under way are taken to come to what is
+    expected of them, so that proposals made at the same time spread out.
+
+    It models up to `maxPoints` trials: the best half of them and the latest others. A finished trial costs some
+    100 ms, whatever their number; trials under way and proposals from the same results cost less.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: GpSettings, seed: int) -> None:
+        """Makes a searcher that has been told nothing.
+
+        Args:
+            parameters: The search space.
+            objective: Says whether more or less is better.
+            settings: Of the model.
+            seed: The experiment's seed.
+        """
+        self._space = OptunaSpace(parameters)
+        self._coordinates = Coordinates(self._space.distributions)
+        self._random = RandomSearcher(parameters, seed)
+        self._settings = settings
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._seed = seed
+        self._points: list[Vector] = []
+        self._values: list[float] = []
+        self._fitted: tuple[int, GaussianProcess] | None = None
+
+    @override
+    def tell(self, tell: Tell) -> None:
+        """Takes in a finished trial; one that failed is passed over."""
+        if tell.value is not None and not math.isnan(tell.value):
+            self._points.append(self._point(tell.configuration))
+            self._values.append(self._sign * tell.value)
+
+    @override
+    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+        """Proposes a configuration, at random while fewer than `startupTrials` have finished well.
+
+        A further attempt looks at half as many points as the one before, so that it comes to something else.
+        """
+        if not self._coordinates.axes or len(self._values) < self._settings.startup_trials:
+            return self._random.ask(number, unfinished, attempt)
+        with one_thread():
+            point = self._promising(number, unfinished, attempt)
+        return Proposed(self._space.decode(self._coordinates.params(point)))
+
+    def _promising(self, number: int, unfinished: Sequence[Unfinished], attempt: int) -> Vector:
+        """The point with the highest expected improvement that is found."""
+        under_way = [self._point(trial.configuration) for trial in unfinished[-_MOST_UNFINISHED:]]
+        process = self._process().with_expected(
+            np.array(under_way).reshape(len(under_way), len(self._coordinates.axes))
+        )
+        improvement = ExpectedImprovement(process)
+        random = np.random.default_rng(proposal_seed(self._seed, number, attempt))
+        candidates = self._coordinates.draw(random, max(_CANDIDATES >> attempt, 1))
+        best_first = np.argsort(-improvement.at(candidates), kind="stable")
+        point: Vector = candidates[best_first[0]]
+        if not attempt:
+            known = self._points[int(np.argmax(self._values))]
+            starts = [known, *candidates[best_first[: _CLIMBS - 1]]]
+            climbs = [climb(improvement, start, self._coordinates.axes) for start in starts]
+            point = max(climbs, key=lambda reached: reached[0])[1]
+        return point
+
+    def _point(self, configuration: Configuration) -> Vector:
+        return self._coordinates.point(self._space.encode(configuration))
+
+    def _process(self) -> GaussianProcess:
+        """The process of what was told so far; it is looked for once, and then kept."""
+        if self._fitted is None or self._fitted[0] != len(self._values):
+            chosen = _chosen(self._values, self._settings.max_points)
+            points = np.array([self._points[place] for place in chosen])
+            values = _standardised([self._values[place] for place in chosen])
+            self._fitted = len(self._values), likeliest(points, values, self._coordinates.choices)
+        return self._fitted[1]
+
+
+def _chosen(values: Sequence[float], limit: int) -> Sequence[int]:
+    """The places of those that are modelled: the best half, and the latest of the others."""
+    if len(values) <= limit:
+        return range(len(values))
+    best = set(sorted(range(len(values)), key=lambda place: (-values[place], place))[: limit // 2])
+    others = [place for place in range(len(values)) if place not in best]
+    return sorted(best | set(others[len(others) - (limit - len(best)) :]))
+
+
+def _standardised(values: Sequence[float]) -> Vector:
+    """The values with mean 0 and standard deviation 1; infinite ones become the best or worst of the others."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    clipped = np.clip(np.array(values), min(finite), max(finite))
+    spread = float(clipped.std())
+    standardised: Vector = (clipped - clipped.mean()) / spread if spread > 0 else np.zeros(len(values))
+    return standardised
