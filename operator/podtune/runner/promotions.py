@@ -60,7 +60,8 @@ class Promotions:
                 self._judge.tickets.waiting[trial.name] = None
                 continue
             del self._rests_on[trial.name]
-            yield PausedEnd(trial, TrialReason.STOPPED_BY_SCHEDULER, dismissal.message, dismissal.because)
+            reason = TrialReason.MAX_TIME_REACHED if dismissal.full else TrialReason.STOPPED_BY_SCHEDULER
+            yield PausedEnd(trial, reason, dismissal.message, dismissal.because)
 
     def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
         """All paused trials, where nothing else is left and the scheduler starts none of them.

@@ -280,6 +280,18 @@ def test_a_dismissed_trial_is_stopped_where_it_is() -> None:
     assert ledger(simulation)[-1] == ("STOP", 2, status.message)
 
 
+def test_a_paused_trial_that_had_all_its_time_was_not_stopped_early() -> None:
+    simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
+    scheduler.gives_up = [Dismissal(0, "has had all 9 epochs", {"epoch": 9}, full=True)]
+    simulation.wake()
+    simulation.run(1.0)
+    status = simulation.status()
+    assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.MAX_TIME_REACHED)
+    assert status.message == "has had all 9 epochs"
+    assert scheduler.told.count("remove 0") == 1
+    assert ledger(simulation)[-1] == ("STOP", 2, status.message)
+
+
 def test_a_dismissal_waits_until_what_it_rests_on_is_durable() -> None:
     """e-1's value is what dismisses e-0, and can't be written down for a while."""
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
