@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
+from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
 from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
-from tests.unit.tuning.scheduler_conformance import SchedulerConformance
 
 Mode = Literal["max", "min"]
 

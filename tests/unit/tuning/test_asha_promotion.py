@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaPromotionSettings
+from podtune.testing.life import Life
+from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
 from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
-from tests.unit.tuning.scheduler_conformance import Life, SchedulerConformance
 
 Mode = Literal["max", "min"]
 

@@ -13,6 +13,7 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings
 from podtune.api.search_settings import BohbSearchSettings
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import Asked, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.bohb import BohbSearcher
@@ -20,7 +21,6 @@ from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
-from tests.unit.tuning.searcher_conformance import Asked, SearcherConformance
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
 

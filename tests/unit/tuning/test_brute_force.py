@@ -8,11 +8,11 @@ from typing import Any, Literal
 import pytest
 
 from podtune.api.search_settings import BruteForceSettings
+from podtune.testing.searchers import proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Searcher
 from podtune.tuning.searchers.brute_force import BruteForceSearcher
-from tests.unit.tuning.searcher_conformance import proposal
 
 WIDE = {"int": {"min": 1, "max": 10**9}}
 

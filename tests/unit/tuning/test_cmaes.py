@@ -12,13 +12,13 @@ from optuna.samplers import CmaEsSampler
 from podtune.api.objective import Objective
 from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
-from tests.unit.tuning.searcher_conformance import SearcherConformance, recorded_run
 
 NUMBERS = [parameter for parameter in of_optuna() if parameter.choice is None]
 SQUARE = parameters({"name": "x", "float": {"min": -3, "max": 5}}, {"name": "y", "float": {"min": -3, "max": 5}})

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.base import CONTINUE, Scheduler, Start
 from podtune.tuning.schedulers.fifo import Fifo
-from tests.unit.tuning.scheduler_conformance import SchedulerConformance
 
 
 class TestFifo(SchedulerConformance):

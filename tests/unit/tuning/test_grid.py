@@ -7,11 +7,11 @@ import pytest
 
 from podtune.api.search import GridSettings
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Searcher
 from podtune.tuning.searchers.grid import GridSearcher
 from tests.unit.tuning.manifests import parameters
-from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 
 class TestGridSearcher(SearcherConformance):

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings, HyperbandSettings
+from podtune.testing.life import Life
+from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
 from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.hyperband import Hyperband
-from tests.unit.tuning.scheduler_conformance import Life, SchedulerConformance
 
 Mode = Literal["max", "min"]
 

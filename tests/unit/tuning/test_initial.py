@@ -9,12 +9,12 @@ import pytest
 from typing_extensions import override
 
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.initial import InitialFirst
 from tests.unit.tuning.manifests import every_kind, experiment
-from tests.unit.tuning.searcher_conformance import SearcherConformance, recorded_run
 
 SPACE: list[dict[str, Any]] = [
     {"name": "units", "int": {"min": 1, "max": 4}},

@@ -7,11 +7,11 @@ import pytest
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import MedianSettings
+from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Start, Verdict
 from podtune.tuning.schedulers.median import Median
 from tests.unit.tuning.manifests import experiment
-from tests.unit.tuning.scheduler_conformance import SchedulerConformance
 
 Mode = Literal["max", "min"]
 

@@ -13,13 +13,13 @@ from optuna.trial import FrozenTrial
 from podtune.api.objective import Criterion, Objective
 from podtune.api.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import SearcherConformance
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
-from tests.unit.tuning.searcher_conformance import SearcherConformance
 
 PLANE = parameters(*({"name": name, "float": {"min": 0, "max": 1}} for name in "abc"))
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import pytest
 
 from podtune.api.search_space import Parameter, Scalar
+from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.tuning.manifests import parameters
-from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 
 class TestRandomSearcher(SearcherConformance):

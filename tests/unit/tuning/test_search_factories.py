@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from podtune.testing.searchers import proposal
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Scheduler
@@ -20,7 +21,6 @@ from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
 from podtune.tuning.searchers.walking import WalkingSearcher
 from tests.unit.tuning.manifests import experiment
-from tests.unit.tuning.searcher_conformance import proposal
 
 UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 

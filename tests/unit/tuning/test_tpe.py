@@ -13,6 +13,7 @@ from optuna.samplers import TPESampler
 from podtune.api.objective import Criterion, Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
+from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.random import RandomSearcher
@@ -20,7 +21,6 @@ from podtune.tuning.searchers.space import OptunaSpace
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
-from tests.unit.tuning.searcher_conformance import SearcherConformance, proposal
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})
 
@@ -152,6 +152,15 @@ def test_a_trial_that_lacks_one_of_several_values_counts_as_failed() -> None:
         others: tuple[float, ...] = (float("nan"),) if number % 2 else ()
         searcher.tell(Tell(number, {"x": 0.5}, 1.0, step=1, others=others))
     assert searcher.ask(30, []) == fresh.ask(30, [])
+
+
+def test_groups_of_several_objectives_are_modelled_jointly() -> None:
+    grouped, jointly, alone = (tpe(CONDITIONAL, others=1, **s) for s in ({"group": True}, {"multivariate": True}, {}))
+    for number in range(20):
+        for searcher in (grouped, jointly, alone):
+            configuration = active(proposal(searcher, number))
+            searcher.tell(Tell(number, configuration, float(configuration["learning_rate"]), 1, others=(number,)))
+    assert proposal(grouped, 20) == proposal(jointly, 20) != proposal(alone, 20)
 
 
 @pytest.mark.parametrize(("mode", "sign"), [("max", 1), ("min", -1)])

@@ -41,7 +41,8 @@ class TpeSearcher(Searcher):
             seed: The experiment's seed.
         """
         self._settings = settings
-        self._jointly = not objective.others if settings.multivariate is None else settings.multivariate
+        by_default = not objective.others or settings.group is True
+        self._jointly = by_default if settings.multivariate is None else settings.multivariate
         self._seed = seed
         space = OptunaSpace(parameters)
         self._unconditional = tuple(p.name for p in parameters if not p.when and p.name in space.distributions)
