@@ -55,7 +55,7 @@ class GeneticSettings(ApiModel):
     population_size: int = Field(
         default=50,
         ge=2,
-        le=150,
+        le=128,
         description="How many trials a generation has; the first one is drawn at random.",
     )
     crossover_probability: float = Field(
