@@ -87,10 +87,16 @@ def _lies_in(domain: FloatDomain | NormalDomain | LogNormalDomain, value: float)
         return False
     match domain:
         case FloatDomain(min=low, step=float(step)):
-            return (Fraction(repr(value)) - Fraction(repr(low))) % Fraction(repr(step)) == 0
+            return _is_on_grid(value, low, step)
         case NormalDomain(step=float(step)):
             return Fraction(repr(value)) % Fraction(repr(step)) == 0
         case LogNormalDomain():
             return value > 0
         case _:
             return True
+
+
+def _is_on_grid(value: float, low: float, step: float) -> bool:
+    """Whether a value is so many steps above another one, as near as a float can say it."""
+    start, stride = Fraction(repr(low)), Fraction(repr(step))
+    return value == float(start + round((Fraction(repr(value)) - start) / stride) * stride)

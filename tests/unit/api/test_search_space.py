@@ -152,6 +152,7 @@ def test_parents_come_before_their_children_and_operands_before_what_is_computed
         (RATE, "1", None),
         (DROPOUT, 0.75, 0.75),
         (DROPOUT, 0.7, None),
+        ({"name": "x", "float": {"min": 1e-200, "max": 1, "step": 1}}, 1, 1.0),
         ({"name": "x", "normal": {"mean": 0, "stddev": 1, "step": 0.1}}, 0.3, 0.3),
         ({"name": "x", "normal": {"mean": 0, "stddev": 1, "step": 0.1}}, 0.25, None),
         ({"name": "x", "normal": {"mean": 0, "stddev": 1, "max": 2}}, 2.5, None),
