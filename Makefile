@@ -56,8 +56,12 @@ demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: bench
-bench: cluster ## Measure Podtune beside a bare Job on fake nodes
+bench: cluster bench-tuner ## Measure Podtune beside a bare Job on fake nodes, and its tuner beside others
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
+
+.PHONY: bench-tuner
+bench-tuner: install ## Measure the tuner beside Optuna, Syne Tune and Ray Tune: ten minutes, no cluster
+	@$(BIN)/python -m e2e.bench.tuner
 
 .PHONY: replay
 replay: install ## Make the golden files of the schedulers anew from the reference implementations, and compare

@@ -18,6 +18,8 @@ FILES: dict[str, list[str]] = {
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],
     "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],
+    "bench-syne-tune.txt": ["requirements/bench-syne-tune.in"],
+    "bench-optuna-gp.txt": ["requirements/bench-optuna-gp.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],
     "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],

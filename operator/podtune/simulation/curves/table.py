@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -64,6 +64,9 @@ class MeasuredCurves(Curves):
 
     def __len__(self) -> int:
         return len(self._curves)
+
+    def __iter__(self) -> Iterator[Curve]:
+        return iter(self._curves.values())
 
     @property
     @override
