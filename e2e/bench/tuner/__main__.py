@@ -63,12 +63,7 @@ Part = tuple[Any, list[str]]
 
 
 def _quality(options: argparse.Namespace) -> Part:
-    pairings = []
-    for algorithm in options.algorithms:
-        try:
-            pairings += quality.compare([algorithm], options.problems, options.seeds)
-        except Missing as missing:
-            CONSOLE.print(f"{algorithm} is not compared: {missing}")
+    pairings = quality.compare(options.algorithms, options.problems, options.seeds)
     lost = quality.losses(pairings)
     title = f"The best value found, {options.seeds} paired seeds; p: chance of such a loss where there is none"
     table = _table(title, "problem", "algorithm", "trials", "Podtune", "Optuna", "better : worse", "p", "")

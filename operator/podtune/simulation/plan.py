@@ -179,8 +179,10 @@ class _LotteryCurve(Curve):
     @override
     def metrics(self, iteration: int) -> Mapping[str, float]:
         cost = 10.0 - self._worth - self._error / math.sqrt(iteration)
-        objective = self._curves.objective
-        return {objective.metric: LotteryCurves.SCALE * (cost if objective.mode == "min" else -cost)}
+        return {
+            criterion.metric: LotteryCurves.SCALE * (cost if criterion.mode == "min" else -cost)
+            for criterion in self._curves.objective.criteria
+        }
 
     @override
     def seconds(self, iteration: int) -> float:

@@ -114,6 +114,17 @@ class TestSynthetic:
         assert early[:16] != late[:16]
         assert len(set(early[:16]) & set(late[:16])) > 8  # but it tells something
 
+    def test_several_objectives_are_at_odds(self) -> None:
+        both = {"metric": "loss", "mode": "min", "others": [{"metric": "score", "mode": "max"}]}
+        function = FUNCTIONS["sphere"]
+        curves = SyntheticCurves(
+            function, unit_cube(2), Objective.model_validate(both), iterations=3, seconds=1, seed=0
+        )
+        at_best = curves.curve({"x0": 0.5, "x1": 0.5}, 0).metrics(3)
+        assert at_best["loss"] == 0
+        assert at_best["score"] == -function.at([0.0, 0.0])
+        assert curves.curve({"x0": 0.0, "x1": 0.0}, 0).metrics(3)["score"] == 0
+
     def test_no_optimum_is_better_than_the_functions_least_value(self) -> None:
         curves = self.curves()
         assert curves.optimum == pytest.approx(0.397887, abs=1e-6)
@@ -166,7 +177,7 @@ class TestTable:
             ("loss", "cost", "the curves lack the column loss; they have rate, width, kind, epoch, cost"),
             ("epoch", "step", "the curves lack the column epoch"),
             ("0.9,0.1", "x,0.1", "line 2: loss is 'x', which is no number"),
-            ("0.9,0.1", ",0.1", "line 2: epoch or loss is empty; remove or complete it"),
+            ("0.9,0.1", ",0.1", "line 2: loss is empty; complete the line, or remove it"),
             ("0.01,60,a,2", "0.01,60,z,2", "line 3: 'z' is not one of the values of parameter 'kind'; correct it"),
         ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
+from podtune.api.objective import Criterion, Objective
 from podtune.api.search_space import Parameter
 from podtune.simulation.curves.base import Curve, CurveError, Curves
 from podtune.simulation.curves.functions import Function
@@ -43,9 +43,10 @@ class SyntheticCurves(Curves):
 
         Args:
             function: Where training ends up. Its dimensions are the first parameters that are searched, each
-                stretched from end to end; the objective is the function, or with mode max its negative.
+                stretched from end to end; the objective is the function, or with mode max its negative. Further
+                objectives are the function moved, so that they can't all be at their best together.
             parameters: The search space.
-            objective: The metric that is reported.
+            objective: The metrics that are reported.
             iterations: How many iterations a whole training has.
             seconds: How long one takes.
             seed: Seeds the noise.
@@ -63,7 +64,6 @@ class SyntheticCurves(Curves):
         self._function = function
         self._parameters = sampled
         self._objective = objective
-        self._sign = -1.0 if objective.mode == "max" else 1.0
         self.iterations = iterations
         self._seconds = seconds
         self._seed = seed
@@ -75,21 +75,26 @@ class SyntheticCurves(Curves):
     @override
     def optimum(self) -> float:
         """The function's least value."""
-        return self._sign * self._least
+        return _sign(self._objective) * self._least + 0.0  # no negative zero
 
     @override
     def curve(self, configuration: Configuration, trial: int) -> Curve:
         """The curve of a trial; two trials of the same configuration differ in their noise alone."""
         shares = [position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
-        return _SyntheticCurve(self, self._function.at(shares), _speed(shares), trial)
+        criteria = self._objective.criteria
+        ends = [self._function.at(_moved(shares, place / len(criteria))) for place in range(len(criteria))]
+        return _SyntheticCurve(self, ends, _speed(shares), trial)
 
-    def value(self, end: float, speed: float, trial: int, iteration: int) -> dict[str, float]:
-        """The objective after an iteration of a training that ends at `end`."""
+    def values(self, ends: Sequence[float], speed: float, trial: int, iteration: int) -> dict[str, float]:
+        """The objectives after an iteration of a training that ends at `ends`."""
         left = _left(iteration, self.iterations, speed)
         if left and self._noise:
             deviation = generator(self._seed, "noise", trial, iteration).gauss(0.0, self._noise)
             left *= 1 + min(max(deviation, -0.9), 0.9)
-        return {self._objective.metric: self._sign * (end + (self._start - end) * left)}
+        return {
+            criterion.metric: _sign(criterion) * (end + (self._start - end) * left)
+            for criterion, end in zip(self._objective.criteria, ends, strict=True)
+        }
 
     @property
     def seconds(self) -> float:
@@ -104,11 +109,11 @@ class SyntheticCurves(Curves):
 
 
 class _SyntheticCurve(Curve):
-    __slots__ = ("_curves", "_end", "_speed", "_trial")
+    __slots__ = ("_curves", "_ends", "_speed", "_trial")
 
-    def __init__(self, curves: SyntheticCurves, end: float, speed: float, trial: int) -> None:
+    def __init__(self, curves: SyntheticCurves, ends: Sequence[float], speed: float, trial: int) -> None:
         self._curves = curves
-        self._end = end
+        self._ends = ends
         self._speed = speed
         self._trial = trial
 
@@ -119,11 +124,20 @@ class _SyntheticCurve(Curve):
 
     @override
     def metrics(self, iteration: int) -> Mapping[str, float]:
-        return self._curves.value(self._end, self._speed, self._trial, iteration)
+        return self._curves.values(self._ends, self._speed, self._trial, iteration)
 
     @override
     def seconds(self, iteration: int) -> float:
         return self._curves.seconds
+
+
+def _sign(criterion: Criterion) -> float:
+    return -1.0 if criterion.mode == "max" else 1.0
+
+
+def _moved(shares: Sequence[float], by: float) -> Sequence[float]:
+    """A point moved along the diagonal of the space, round its edges."""
+    return [(share + by) % 1.0 for share in shares] if by else shares
 
 
 def _speed(shares: Sequence[float]) -> float:

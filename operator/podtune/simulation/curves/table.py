@@ -104,7 +104,8 @@ def read_curves(
     columns = reader.fieldnames or []
     searched = [parameter for parameter in parameters if parameter.is_sampled]
     settings = {parameter.name for parameter in parameters}
-    wanted = [*(parameter.name for parameter in searched), objective.metric]
+    optimised = [criterion.metric for criterion in objective.criteria]
+    wanted = [*(parameter.name for parameter in searched), *optimised]
     missing = [name for name in wanted if name not in columns]
     clock = next((name for name in (time, ITERATION) if name in columns), None)
     if missing or clock is None:
@@ -115,8 +116,8 @@ def read_curves(
         numbers = _Row(row, reader.line_num)
         place = _place(searched, numbers.configuration(searched))
         metrics = {name: numbers.number(name) for name in columns if name not in settings and row[name]}
-        if clock not in metrics or objective.metric not in metrics:
-            raise CurveError(f"line {reader.line_num}: {clock} or {objective.metric} is empty; remove or complete it")
+        if empty := [name for name in (clock, *optimised) if name not in metrics]:
+            raise CurveError(f"line {reader.line_num}: {', '.join(empty)} is empty; complete the line, or remove it")
         rows.setdefault(place, []).append((metrics[clock], metrics))
     if not rows:
         raise CurveError("the curves have no line besides the header; give at least one result")
