@@ -79,13 +79,12 @@ def _quality(options: argparse.Namespace) -> Part:
 
 def _schedulers(options: argparse.Namespace) -> Part:
     regrets = scheduling.compare(options.seeds)
-    title = f"Regret over virtual time on {scheduling.GPUS} GPUs: median of {options.seeds} seeds (quartiles)"
+    title = (
+        f"Regret over virtual time on {scheduling.GPUS} GPUs, in percent of accuracy: median of {options.seeds} seeds"
+    )
     table = _table(title, "", *(f"{hours:g} h" for hours in scheduling.HOURS), "trials")
     for regret in regrets:
-        cells = (
-            f"{median:.4f} ({low:.3f}–{high:.3f})"
-            for median, (low, high) in zip(regret.medians, regret.quartiles, strict=True)
-        )
+        cells = (f"{100 * median:.2f}" for median in regret.medians)
         table.add_row(regret.name, *cells, f"{regret.trials:.0f}")
     CONSOLE.print(table)
     return {"hours": scheduling.HOURS, "contenders": [asdict(regret) for regret in regrets]}, []

@@ -54,9 +54,10 @@ class Environment:
             ran = self._uv("python", "-m", module, *arguments, timeout=timeout)
         except subprocess.TimeoutExpired as error:
             raise Missing(f"{module} has not ended within {timeout:g} s") from error
-        if ran.returncode != 0:
+        printed = ran.stdout.strip().splitlines()
+        if ran.returncode != 0 or not printed:
             raise Missing(f"{module} failed: {ran.stderr.strip().splitlines()[-1:]}")
-        return json.loads(ran.stdout.strip().splitlines()[-1])
+        return json.loads(printed[-1])
 
     def _uv(self, *command: str, timeout: float | None) -> subprocess.CompletedProcess[str]:
         beside = Path(sys.executable).with_name("uv")
