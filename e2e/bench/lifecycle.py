@@ -11,7 +11,7 @@ from e2e.bench.audit import AuditLog
 from e2e.bench.processor_time import components, resident_bytes, seconds
 from e2e.cluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, Object
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 DEADLINE = 900.0
@@ -94,15 +94,14 @@ def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parall
     audit = AuditLog(cluster.audit_log)
     before, components_before = seconds(container), components()
     kubernetes.apply(_experiment(trials, parallelism))
-    status = eventually(
-        lambda: kubernetes.get("experiments.podtune.dev", "bare").get("status", {}),
-        lambda status: status.get("state") in ("Complete", "Failed"),
-        deadline=DEADLINE,
-    )
+    # As the Job is: asking again and again would cost the machine more than the operator does.
+    kubernetes.wait_for_condition("experiments.podtune.dev", "bare", "Complete", deadline=DEADLINE)
+    experiment = kubernetes.get("experiments.podtune.dev", "bare")
+    status = experiment["status"]
     if status["trials"]["terminated"] != trials:
         raise RuntimeError(f"of {trials} trials {json.dumps(status['trials'])}")
     used = seconds(container) - before
-    created = kubernetes.get("experiments.podtune.dev", "bare")["metadata"]["creationTimestamp"]
+    created = experiment["metadata"]["creationTimestamp"]
     return ExperimentRun(
         trials=trials,
         seconds=_moment(status["completionTime"]) - _moment(created),

@@ -1,0 +1,85 @@
+"""The benchmark of the tuner tells losses from chance, and runs."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from e2e.bench.tuner import cost, quality, scheduling
+from e2e.bench.tuner.problems import NAMES, problem
+from e2e.bench.tuner.quality import Pairing
+from e2e.bench.tuner.searching import optunas, ours
+
+
+def values(seed: int, mean: float = 0.0) -> list[float]:
+    generator = random.Random(seed)
+    return [generator.gauss(mean, 1.0) for _ in range(30)]
+
+
+def pairing(name: str, worse_by: float) -> Pairing:
+    mine, theirs = values(1, worse_by), values(2)
+    return Pairing("tpe", name, 60, mine, theirs, quality.loss_probability(mine, theirs))
+
+
+def test_a_loss_is_found_and_a_gain_is_none() -> None:
+    assert quality.loss_probability(values(1, 1.0), values(2)) < 0.01
+    assert quality.loss_probability(values(1, -1.0), values(2)) > 0.99
+    assert quality.loss_probability(values(1), values(1)) == 1.0
+
+
+def test_among_many_comparisons_only_a_clear_loss_counts() -> None:
+    even = [pairing(f"even-{place}", 0.0) for place in range(20)]
+    clear, faint = pairing("clear", 3.0), Pairing("tpe", "faint", 60, [], [], 0.03)
+    assert quality.losses([*even, clear, faint]) == [clear]
+    assert quality.losses([faint]) == [faint]
+    assert quality.losses(even) == []
+
+
+def test_wins_are_counted() -> None:
+    found = Pairing("tpe", "x", 60, [1, 2, 3], [2, 2, 1], 0.5)
+    assert found.wins == (1, 1)
+    assert found.medians == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("ours", "optunas", "holds"),
+    [
+        ([10.0, 20.0], [10.0, 20.0], True),
+        ([10.0, 60.0], [10.0, 20.0], False),
+        ([1.0, 1.2], [1.0, 1.0], True),  # within what timings are off by
+        ([50.0, 51.0], [], True),
+        ([50.0, 500.0], [], False),
+    ],
+)
+def test_proposals_may_slow_down_as_optunas_do(ours: list[float], optunas: list[float], holds: bool) -> None:
+    assert cost.Asking("tpe", [1000, 10000], ours, optunas).grows_no_faster is holds
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_is_searched_by_both(name: str) -> None:
+    least = problem(name).optimum
+    for search in (ours, optunas):
+        found = search(name, "random", 0, 12)
+        assert found >= least - 1e-9
+        assert found == search(name, "random", 0, 12)
+
+
+def test_what_optuna_found_with_gaussian_processes_is_of_the_present_budgets() -> None:
+    recorded = json.loads(quality.RECORDED.read_text(encoding="utf-8"))
+    assert recorded["budgets"] == {name: quality.budget("gp", name) for name in NAMES}
+    assert {len(found) for found in recorded["values"].values()} == {30}
+
+
+def test_a_contender_is_simulated_on_real_curves() -> None:
+    regrets, trials = scheduling.simulate("ASHA", 0)
+    assert len(regrets) == len(scheduling.HOURS)
+    assert regrets == sorted(regrets, reverse=True)
+    assert trials > 50
+
+
+def test_the_engine_is_timed_to_the_last_trial() -> None:
+    engine = cost.run_engine(20)
+    assert engine.trials == 20
+    assert engine.rate == pytest.approx(20 / engine.seconds)
