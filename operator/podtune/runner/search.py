@@ -23,6 +23,7 @@ from podtune.runner.results import metrics_of, number
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.tells import Tells, averaged
 from podtune.runner.trial_machine import TrialMachine
+from podtune.tuning.searchers import learns_from_rungs
 from podtune.tuning.searchers.base import Tell, Unfinished
 
 MAX_RUNNING = 1024
@@ -61,6 +62,8 @@ class Search:
             known: What an earlier experiment has found; None where that has to be looked up first.
         """
         self.spec = spec
+        self.learns_from_rungs = learns_from_rungs(spec)
+        """Whether the searcher is told of values at rungs, before trials have ended."""
         self._dispatch = dispatch
         self._settings = settings
         self._repeats = spec.search.repeats
@@ -111,11 +114,6 @@ class Search:
     def is_making_one_before(self, index: int) -> bool:
         """Whether a Trial with a lower index is being made."""
         return any(earlier < index and self._is_created(earlier) for earlier in self._proposals.waiting)
-
-    @property
-    def learns_from_rungs(self) -> bool:
-        """Whether the searcher is told of values at rungs, before trials have ended."""
-        return str(self.spec.search.algorithm) == "bohb"
 
     @property
     def is_over(self) -> bool:

@@ -133,6 +133,24 @@ class SearcherConformance:
             searcher.tell(Tell(number, proposed.configuration, None if number % 2 else math.nan, 0))
         assert searcher.ask(15, []) is not None
 
+    def test_values_at_rungs_are_no_obstacle(self) -> None:
+        """A searcher that learns from rungs is told of trials that are under way, may fail or never end."""
+        searcher = self.make(every_kind())
+        if not searcher.learns_from_rungs:
+            pytest.skip("it is told of the ends of trials alone")
+        unfinished: list[Unfinished] = []
+        for number in range(20):
+            proposed = searcher.ask(number, tuple(unfinished))
+            assert proposed is not None
+            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
+            at_rung = replace(self.told(number, proposed, number % 7), step=1, final=False)
+            searcher.tell(at_rung)
+            if number % 3:
+                searcher.tell(replace(at_rung, value=math.nan, step=3))
+                searcher.tell(replace(at_rung, value=None, step=3, final=True))
+                unfinished.pop()
+        assert searcher.ask(20, tuple(unfinished)) is not None
+
     def test_values_that_a_condition_leaves_out_are_no_obstacle(self) -> None:
         """A searcher that doesn't see inactive parameters is told configurations without them."""
         searcher = self.make(every_kind())
@@ -168,7 +186,10 @@ def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] =
 def recorded_run(
     searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4, others: int = 0
 ) -> list[Asked | Tell]:
-    """Tunes something made up: several trials at a time, some of which fail."""
+    """Tunes something made up: several trials at a time, some of which fail.
+
+    A searcher that learns from rungs is told of values at milestones 1, 3 and 9 too, of some trials of none.
+    """
     draw = random.Random(seed)
     run: list[Asked | Tell] = []
     unfinished: list[Unfinished] = []
@@ -182,9 +203,11 @@ def recorded_run(
             value = None if draw.random() < 0.15 else draw.random()
             step = draw.randrange(1, 9)
             further = tuple(draw.random() for _ in range(others))
-            tell = Tell(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
-            run.append(tell)
-            searcher.tell(tell)
+            end = Tell(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
+            rungs = (1, 3, 9)[: draw.randrange(4)] if searcher.learns_from_rungs else ()
+            for tell in (*(replace(end, value=draw.random(), step=rung, final=False) for rung in rungs), end):
+                run.append(tell)
+                searcher.tell(tell)
     return run
 
 

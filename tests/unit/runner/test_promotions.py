@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
 from podtune.api.names import DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
+from podtune.api.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
 from podtune.runner.actions import CreatePod, DeletePod, Outcome, Propose, Verdict, WriteTrialStatus
+from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import Action, Dismissal, Start
 from podtune.tuning.schedulers.base import Verdict as Said
+from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -441,8 +445,26 @@ def test_a_trial_gets_the_resources_of_the_rungs_that_it_has_passed() -> None:
     ]
 
 
-def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_order() -> None:
+class Foreign(RandomSearcher):
+    """A searcher of another package; its settings say whether it learns from rungs."""
+
+    def __init__(self, parameters: Sequence[Parameter], objective: object, settings: dict[str, Any], seed: int) -> None:
+        super().__init__(parameters, seed)
+        self.learns_from_rungs = settings["rungs"]
+
+
+def foreign_search(*, rungs: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    entry = EntryPoint("foreign", f"{__name__}:Foreign", "podtune.searchers")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
+    return {"algorithm": "plugin", "plugin": {"name": "foreign", "settings": {"rungs": rungs}}}
+
+
+@pytest.mark.parametrize("algorithm", ["bohb", "plugin"])
+def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_order(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has a place of its own, which the Trial records; so they are told again after a restart."""
+    search = {"algorithm": algorithm} if algorithm == "bohb" else foreign_search(rungs=True, monkeypatch=monkeypatch)
     scheduler = Dictated(
         {
             (0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True),
@@ -450,7 +472,7 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
         }
     )
     fields = {
-        "search": {"algorithm": "bohb", "maxTrials": 3, "seed": 7},
+        "search": {**search, "maxTrials": 3, "seed": 7},
         "scheduler": {"bohb": {"maxTime": 9, "reductionFactor": 3}},
     }
     program = Program(steps=4, metric=lambda trial, step: step / 10)
@@ -469,7 +491,10 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
     ]
 
 
-def test_other_searchers_are_told_of_ends_alone() -> None:
+@pytest.mark.parametrize("algorithm", ["random", "plugin"])
+def test_other_searchers_are_told_of_ends_alone(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = foreign_search(rungs=False, monkeypatch=monkeypatch)
+    search = {"algorithm": algorithm} if algorithm == "random" else foreign
     scheduler = Dictated({(0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True)})
-    simulation = simulated(scheduler, Program(steps=2)).run()
+    simulation = simulated(scheduler, Program(steps=2), search={**search, "maxTrials": 1, "seed": 7}).run()
     assert simulation.status().rung_tells == []

@@ -192,6 +192,39 @@ class TestTable:
             "width", "epoch", "loss", "accuracy"
         }  # fmt: skip
 
+    @pytest.mark.parametrize(("kind", "loss"), [("a", 0.5), ("b", 0.4)])
+    def test_lines_with_another_value_of_what_is_fixed_are_of_other_experiments(self, kind: str, loss: float) -> None:
+        space = parameters(RATE, WIDTH, {"name": "kind", "fixed": {"value": kind}})
+        curves = read_curves(TABLE.splitlines(), space, LOSS, time="epoch", seconds=60)
+        assert curves.optimum == loss
+        curve = curves.curve({"rate": 0.01, "width": 60, "kind": kind}, 0)
+        assert [curve.metrics(i)["loss"] for i in range(1, curve.length + 1)][-1] == loss
+
+    @pytest.mark.parametrize(("value", "lines"), [(0.01, 4), (1e-1, 1)])
+    def test_fixed_numbers_are_compared_as_numbers(self, value: float, lines: int) -> None:
+        space = parameters({"name": "rate", "fixed": {"value": value}}, WIDTH, KIND)
+        written = TABLE.replace("0.01,", "1.0e-2,")
+        curves = read_curves(written.splitlines(), space, LOSS, time="epoch", seconds=60)
+        assert sum(curve.length for curve in curves) == lines
+
+    def test_a_table_without_the_fixed_value_is_refused(self) -> None:
+        space = parameters(RATE, WIDTH, {"name": "kind", "fixed": {"value": "c"}})
+        with pytest.raises(CurveError, match="no line besides the header with the fixed kind"):
+            read_curves(TABLE.splitlines(), space, LOSS, time="epoch", seconds=60)
+
+    def test_computed_values_follow_from_the_others(self) -> None:
+        """Whatever stands in their column, and though a condition asks for them."""
+        wide = {"name": "depth", "int": {"min": 1, "max": 3}, "when": {"kind": ["b"]}}
+        space = parameters(RATE, WIDTH, KIND, {"name": "twice", "expression": "2 * rate"}, wide)
+        written = [f"{line},twice,depth" if line.startswith("rate") else f"{line},?," for line in TABLE.splitlines()]
+        curves = read_curves(written, space, LOSS, time="epoch", seconds=60)
+        proposed = {"rate": 0.01, "width": 60, "kind": "a", "twice": 0.02}
+        assert curves.curve(proposed, 0).metrics(2)["loss"] == 0.5
+
+    def test_an_iteration_that_is_there_twice_is_refused(self) -> None:
+        with pytest.raises(CurveError, match="line 3: epoch 1 of these parameters was there already"):
+            table(TABLE.replace("0.01,60,a,2", "0.01,60,a,1"))
+
     def test_an_empty_file_is_refused(self) -> None:
         with pytest.raises(CurveError, match="no line besides the header"):
             table(TABLE.splitlines()[0])

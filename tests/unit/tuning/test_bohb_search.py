@@ -77,6 +77,19 @@ class TestBohbSearcher(SearcherConformance):
         return run
 
 
+class TestBohbSearcherInOrdinaryRuns(SearcherConformance):
+    """As the suite runs any searcher that learns from rungs."""
+
+    def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
+        return bohb(parameters, seed=seed, mode=mode, min_points=2, random_fraction=0)
+
+    def test_it_hears_of_rungs_before_ends(self) -> None:
+        told = [event for event in self.run() if isinstance(event, Tell)]
+        assert {tell.step for tell in told if not tell.final} == {1, 3, 9}
+        for place, tell in enumerate(told):
+            assert not (tell.final and any(later.number == tell.number for later in told[place + 1 :]))
+
+
 def test_it_is_random_search_while_no_rung_has_enough_values() -> None:
     searcher, at_random = bohb(UNIT, random_fraction=0), RandomSearcher(UNIT, seed=7)
     for number in range(3):

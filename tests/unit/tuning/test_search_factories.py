@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from podtune.api.compatibility import SEARCHERS
 from podtune.testing.searchers import proposal
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.brute_force import BruteForceSearcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
@@ -40,6 +41,14 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))
     assert type(searcher.inner if isinstance(searcher, DrawingSearcher) else searcher) is kind
+
+
+@pytest.mark.parametrize("algorithm", sorted(SEARCHERS - {"plugin"}))
+def test_who_learns_from_rungs_is_known_without_making_it(algorithm: str) -> None:
+    scheduler = {"bohb": {"maxTime": 9}} if algorithm == "bohb" else {"asha": {"maxTime": 9}}
+    search, store = {"algorithm": algorithm, "maxTrials": 5}, {"store": {"bucket": "bucket"}}
+    spec = experiment(parameters=FINITE, search=search, scheduler=scheduler, checkpoints=store)
+    assert learns_from_rungs(spec) is make_searcher(spec).learns_from_rungs is (algorithm == "bohb")
 
 
 FINITE = [{"name": "x", "int": {"min": 1, "max": 9}}, {"name": "y", "choice": {"values": ["a", "b"]}}]

@@ -3,6 +3,9 @@
 One line a result, with a column for each parameter that is searched, one for the time attribute (or for
 `training_iteration`), one for each metric, and, where it is known, one named `seconds`: how long the iteration took.
 Lines with the same parameters are one curve. A parameter that was switched off is left empty.
+
+Parameters that the experiment fixes or computes need no column. Where a fixed one has a column, lines with another
+value are of other experiments, and left out; a computed one follows from the others, so nobody looks at its column.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from podtune.api.objective import Objective
-from podtune.api.search_space import ChoiceDomain, Parameter, format_value, parse_value
+from podtune.api.search_space import ChoiceDomain, Parameter, Scalar, format_value, parse_value
 from podtune.simulation.curves.base import Curve, CurveError, Curves
 from podtune.simulation.curves.position import position
 from podtune.trial.layout import ITERATION
@@ -111,22 +114,31 @@ def read_curves(
     if missing or clock is None:
         names = ", ".join(missing) or time
         raise CurveError(f"the curves lack the column {names}; they have {', '.join(columns) or 'none'}")
-    rows: dict[Place, list[tuple[float, dict[str, float]]]] = {}
+    fixed = {parameter.name: parameter for parameter in parameters if parameter.fixed and parameter.name in columns}
+    rows: dict[Place, dict[float, dict[str, float]]] = {}
     for row in reader:
         numbers = _Row(row, reader.line_num)
+        if not numbers.has(fixed.values()):
+            continue
         place = _place(searched, numbers.configuration(searched))
         metrics = {name: numbers.number(name) for name in columns if name not in settings and row[name]}
         if empty := [name for name in (clock, *optimised) if name not in metrics]:
             raise CurveError(f"line {reader.line_num}: {', '.join(empty)} is empty; complete the line, or remove it")
-        rows.setdefault(place, []).append((metrics[clock], metrics))
+        if metrics[clock] in rows.setdefault(place, {}):
+            raise CurveError(
+                f"line {reader.line_num}: {clock} {metrics[clock]:g} of these parameters was there already; keep one "
+                "of the two lines"
+            )
+        rows[place][metrics[clock]] = metrics
     if not rows:
-        raise CurveError("the curves have no line besides the header; give at least one result")
-    values = [metrics[objective.metric] for curve in rows.values() for _, metrics in curve]
+        having = f" with the fixed {' and '.join(fixed)}" if fixed else ""
+        raise CurveError(f"the curves have no line besides the header{having}; give at least one result")
+    values = [metrics[objective.metric] for curve in rows.values() for metrics in curve.values()]
     known = [value for value in values if not math.isnan(value)]
     best = max if objective.mode == "max" else min
     return MeasuredCurves(
         searched,
-        {place: _measured(sorted(curve, key=lambda pair: pair[0]), seconds) for place, curve in rows.items()},
+        {place: _measured([curve[moment] for moment in sorted(curve)], seconds) for place, curve in rows.items()},
         best(known) if known else None,
     )
 
@@ -144,6 +156,15 @@ class _Row:
         except ValueError:
             raise CurveError(f"line {self._line}: {name} is {self._cells[name]!r}, which is no number") from None
 
+    def has(self, fixed: Iterable[Parameter]) -> bool:
+        """Whether parameters have the values that they are fixed to, or none where they were switched off."""
+        for parameter in fixed:
+            written = self._cells[parameter.name]
+            assert parameter.fixed is not None  # the caller has looked
+            if written and not _is_same(written, parameter.fixed.value):
+                return False
+        return True
+
     def configuration(self, parameters: Sequence[Parameter]) -> Configuration:
         written = {parameter.name: self._cells[parameter.name] for parameter in parameters}
         try:
@@ -152,9 +173,9 @@ class _Row:
             raise CurveError(f"line {self._line}: {error}; correct it or remove the line") from error
 
 
-def _measured(curve: Sequence[tuple[float, dict[str, float]]], seconds: float) -> MeasuredCurve:
-    durations = tuple(metrics.pop(SECONDS, seconds) for _, metrics in curve)
-    return MeasuredCurve(tuple(metrics for _, metrics in curve), durations)
+def _measured(curve: Sequence[dict[str, float]], seconds: float) -> MeasuredCurve:
+    durations = tuple(metrics.pop(SECONDS, seconds) for metrics in curve)
+    return MeasuredCurve(tuple(curve), durations)
 
 
 def _place(parameters: Sequence[Parameter], configuration: Configuration) -> Place:
@@ -166,6 +187,18 @@ def _place(parameters: Sequence[Parameter], configuration: Configuration) -> Pla
         else:
             place.append(position(parameter, value))
     return tuple(place)
+
+
+def _is_same(written: str, value: Scalar) -> bool:
+    """Whether a cell says this value: 0.10, 1e-1 and 0.1 are one."""
+    if written == format_value(value):
+        return True
+    if isinstance(value, bool | str):
+        return False
+    try:
+        return float(written) == value
+    except ValueError:
+        return False
 
 
 def _apart(one: Place, other: Place) -> float:

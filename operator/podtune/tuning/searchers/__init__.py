@@ -22,7 +22,7 @@ from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.initial import InitialFirst
 from podtune.tuning.searchers.random import RandomSearcher, without_repetitions
 
-__all__ = ["make_searcher"]
+__all__ = ["learns_from_rungs", "make_searcher"]
 
 
 def make_searcher(spec: ExperimentSpec) -> Searcher:
@@ -34,6 +34,18 @@ def make_searcher(spec: ExperimentSpec) -> Searcher:
     searcher = _searcher(spec, space)
     initial = spec.search.initial
     return InitialFirst(searcher, space, initial, spec.objective) if initial else searcher
+
+
+def learns_from_rungs(spec: ExperimentSpec) -> bool:
+    """What the searcher that an experiment asks for says of itself; of Podtune's own it is known without a look.
+
+    Raises:
+        PluginError: A searcher of another package can't be made.
+    """
+    search = spec.search
+    if search.plugin is None:
+        return str(search.algorithm) == "bohb"
+    return make_searcher(spec).learns_from_rungs
 
 
 def _searcher(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:

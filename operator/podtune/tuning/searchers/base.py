@@ -83,13 +83,20 @@ class Searcher(ABC):
     Attributes:
         sees_inactive: Whether the configurations that it is told of hold a value for each of its parameters: for those
             that a condition left out, what it had drawn for them. Else these are left out.
+        learns_from_rungs: Whether it is also told of the values of trials at the scheduler's rungs, before they end.
+            It belongs to the searcher and its settings, and never changes.
     """
 
     sees_inactive: ClassVar[bool] = True
+    learns_from_rungs: bool = False
 
     @abstractmethod
     def tell(self, tell: Tell) -> None:
-        """Takes in a finished trial. Each is told once, in the order that the trials record."""
+        """Takes in a finished trial. Each is told once, in the order that the trials record.
+
+        Where it learns from rungs, it is told of a trial's values at these first, each once, by tells that are not
+        final: with the milestone as their step, and interleaved with those of other trials.
+        """
 
     def skip(self, configuration: Configuration) -> None:  # noqa: B027 - most don't care
         """This configuration is tried without having been proposed; said before the first `ask`.

@@ -44,6 +44,7 @@ class BohbSearcher(Searcher):
     """
 
     sees_inactive = False
+    learns_from_rungs = True
 
     def __init__(
         self,

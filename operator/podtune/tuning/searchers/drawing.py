@@ -50,6 +50,7 @@ class DrawingSearcher(Searcher):
         """
         self._space = space
         self.inner = inner
+        self.learns_from_rungs = inner.learns_from_rungs
         self._random = RandomSearcher(space.sampled, seed)
         self._seed = seed
         self._tree = space.countable_points()

@@ -32,6 +32,7 @@ class InitialFirst(Searcher):
             objective: Says which results count.
         """
         self._inner = inner
+        self.learns_from_rungs = inner.learns_from_rungs
         self._first = [space.complete(entry.parameters) for entry in initial if not entry.is_known]
         known = [entry for entry in initial if entry.is_known]
         self._known = len(known)
