@@ -105,8 +105,9 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete one pod, with its own grace period; only the one with this UID."""
+    """Delete one pod of a trial, with its own grace period; only the one with this UID."""
 
+    trial: str
     name: str
     uid: str
 

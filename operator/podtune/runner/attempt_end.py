@@ -64,7 +64,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     )
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
-    trial.set(usage=usage.concluded(trial.status, pod, now))
+    trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
     return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node), outcome, now)
 
 

@@ -52,7 +52,7 @@ class Cleanup:
             self._gathered[trial.name] = (since, trial)
             return
         for pod in doomed:
-            self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
+            self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
     def release(self) -> list[str]:
         """The experiment is over, nothing is retained any more: the trials that have to be looked at for that."""

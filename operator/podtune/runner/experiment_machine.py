@@ -340,7 +340,7 @@ class ExperimentMachine:
                 self._strays.pop(pod.uid, None)
             else:
                 self._strays[pod.uid] = pod
-        machine.miss_pod()
+        machine.miss_pods()
         self._protected.settle(machine)
         self._mark(trial.name)
         return machine

@@ -78,7 +78,7 @@ class Overview:
         """Takes in what became of a trial."""
         self._count(trial)
         self._count_missing(trial)
-        self.usage.settle(trial.name, trial.status, trial.pod, now)
+        self.usage.settle(trial.name, trial.status, trial.attempt_pods.members, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
         else:

@@ -50,7 +50,7 @@ class Places:
         """Whether a pod of the trial's may come to be that has not been seen yet; if so it is looked at again."""
         if ("create-pod", trial.name) in self._dispatch:
             return True
-        if trial.pod is not None or now >= trial.unseen.creation_until:
+        if not trial.attempt_pods.lacks_some or now >= trial.unseen.creation_until:
             return False
         self._dispatch.alarms.set(trial.name, trial.unseen.creation_until)
         return True

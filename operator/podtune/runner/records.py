@@ -59,7 +59,7 @@ class Pod:
     Attributes:
         trial: Name of the trial.
         attempt: Number of the attempt, from 1.
-        uid: UID of the pod, which is the attempt's id.
+        uid: UID of the pod; that of rank 0 is the attempt's id.
         version: Resource version, for telling old news from new.
         deleting: Whether its deletion was asked for, by whomever.
         interrupted: Whether that was before the training program had ended.
@@ -78,6 +78,8 @@ class Pod:
         training_until: When it ended; 0 where it has not.
         gpus: How many GPUs it holds, from when it started to when it ended.
         trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
+        rank: Its place in a gang, from 0; 0 where the attempt has but one pod.
+        gated: Whether the gate of ours that holds a gang's pods back until all are there is still in place.
     """
 
     name: str
@@ -104,6 +106,8 @@ class Pod:
     training_until: float = 0.0
     gpus: float = 0.0
     trial_uid: str = ""
+    rank: int = 0
+    gated: bool = False
 
     @property
     def is_over(self) -> bool:

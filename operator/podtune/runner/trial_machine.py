@@ -28,6 +28,7 @@ from podtune.protocol.messages import (
 )
 from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
+from podtune.runner.attempt_pods import AttemptPods, pod_name
 from podtune.runner.ledger import Because, Entry
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
@@ -53,6 +54,8 @@ class TrialContext:
     """Resource limits that the rungs which a trial has passed give it."""
     undo_clone: Callable[[TrialMachine, str, float], None]
     """Takes back an exploit whose checkpoint can't be restored, and says why."""
+    replicas: int = 1
+    """How many pods an attempt has."""
 
 
 class TrialMachine:
@@ -70,7 +73,7 @@ class TrialMachine:
         self.status = trial.status
         self.context = context
         self.unseen = unseen or Unseen()
-        self.pod: Pod | None = None
+        self.attempt_pods = AttemptPods(context.replicas)
         self.leftovers: dict[str, Pod] = {}
         self.attempt_uid = self._recorded_attempt_uid()
         self.acked_seq = trial.status.durable_seq if self.attempt_uid else 0
@@ -109,9 +112,14 @@ class TrialMachine:
         return self.spec.proposal.attributes if self.spec.proposal is not None else {}
 
     @property
+    def pod(self) -> Pod | None:
+        """The pod that leads the current attempt; the only one, unless that is a gang."""
+        return self.attempt_pods.leader
+
+    @property
     def pods(self) -> tuple[Pod, ...]:
-        """The pods as they were last seen."""
-        return (*self.leftovers.values(), self.pod) if self.pod is not None else tuple(self.leftovers.values())
+        """All pods as they were last seen."""
+        return (*self.leftovers.values(), *self.attempt_pods)
 
     def trial_seen(self, trial: Trial) -> bool:
         """Takes in a version of the Trial.
@@ -150,36 +158,46 @@ class TrialMachine:
             del self.leftovers[pod.name]
 
     def _attempt_seen(self, pod: Pod) -> None:
-        known = self.pod
+        known = self.attempt_pods.of(pod.rank)
         if known is not None and pod.version < known.version:
             if pod.uid != known.uid or not pod.gone:
                 return
             pod = replace(known, gone=True)
         if known is not None and known.uid != pod.uid and pod.gone:
             return
-        if pod.uid != self.attempt_uid:
+        if pod.rank == 0 and pod.uid != self.attempt_uid:
             self._attempt_begins(pod.uid)
-        self.pod = pod
-        self.unseen.creation_until = 0.0
+        self.attempt_pods = self.attempt_pods.with_pod(pod)
+        if not self.attempt_pods.lacks_some:
+            self.unseen.creation_until = 0.0
 
     def _leftover_seen(self, pod: Pod) -> None:
         known = self.leftovers.get(pod.name)
         if known is None or known.uid != pod.uid or known.version <= pod.version:
             self.leftovers[pod.name] = pod
 
-    def miss_pod(self) -> None:
-        """All pods that there are have been seen: a recorded attempt whose pod is not among them has lost it."""
+    def miss_pods(self) -> None:
+        """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
         recorded = self.saved.pod
         if self.pod is None and self.attempt_uid and recorded is not None:
-            self.pod = Pod(
-                name=recorded.name,
-                uid=recorded.uid,
-                trial=self.name,
-                attempt=self.attempt,
-                gone=True,
-                node=recorded.node,
-                training=self.saved.state is TrialState.RUNNING,
-            )
+            self._miss_pod(0, recorded.uid, recorded.node)
+        if self.attempt_pods.has_begun:
+            for rank in range(self.attempt_pods.replicas):
+                if self.attempt_pods.of(rank) is None:
+                    self._miss_pod(rank)
+
+    def _miss_pod(self, rank: int, uid: str = "", node: str = "") -> None:
+        lost = Pod(
+            name=pod_name(self.name, self.attempt, rank, self.attempt_pods.replicas),
+            uid=uid,
+            trial=self.name,
+            attempt=self.attempt,
+            gone=True,
+            node=node,
+            training=self.saved.state is TrialState.RUNNING,
+            rank=rank,
+        )
+        self.attempt_pods = self.attempt_pods.with_pod(lost)
 
     @property
     def attempt(self) -> int:
@@ -205,8 +223,8 @@ class TrialMachine:
 
     @property
     def occupies_place(self) -> bool:
-        """Whether it has a pod that counts against maxConcurrentTrials: a current one, or one that still runs."""
-        return self.pod is not None or any(not pod.is_over for pod in self.leftovers.values())
+        """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
+        return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
 
     @property
     def is_stopped(self) -> bool:
@@ -215,9 +233,10 @@ class TrialMachine:
 
     @property
     def is_to_run(self) -> bool:
-        """Whether it has no pod and is to get one."""
+        """Whether it lacks pods and is to get them."""
         waits = self.status.state in (None, TrialState.PENDING) and self.status.decision is None
-        return waits and self.pod is None and self.spec.desired_state is DesiredState.RUNNING and not self.deleting
+        lacks = self.attempt_pods.lacks_some and not self.deleting
+        return waits and lacks and self.spec.desired_state is DesiredState.RUNNING
 
     @property
     def is_paused_by_scheduler(self) -> bool:
@@ -237,7 +256,7 @@ class TrialMachine:
         """
         if not self.is_durable or not (self.is_to_run or self.is_paused_by_scheduler):
             return NEVER
-        if self.pod is not None or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
+        if not self.attempt_pods.lacks_some or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
             return NEVER
         return parse_rfc3339(self.status.retry_time) or 0.0
 
@@ -291,6 +310,13 @@ class TrialMachine:
 
     # The end of an attempt
 
+    @property
+    def to_delete(self) -> list[Pod]:
+        """The pods of the current attempt that still run and whose deletion nobody has asked for."""
+        return [
+            pod for pod in self.attempt_pods if not (pod.is_over or pod.deleting or pod.uid in self.unseen.deletions)
+        ]
+
     def final_commit(self) -> FinalCommit | None:
         """The agent's last word, None where there is none that is this attempt's."""
         if self.pod is None or not self.pod.agent_message:
@@ -303,9 +329,8 @@ class TrialMachine:
 
     def attempt_over(self) -> None:
         """The end of the current attempt is in the status: the next one begins afresh."""
-        if self.pod is not None and not self.pod.gone:
-            self.leftovers[self.pod.name] = self.pod
-        self.pod = None
+        self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
+        self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
         self.logs = None
         self._attempt_begins("")
 
@@ -336,7 +361,7 @@ class TrialMachine:
     def cover(self) -> None:
         """Has the status say which results it covers: all that were taken in."""
         pod = self.status.pod
-        if self.pod is not None:
+        if self.pod is not None and self.attempt_pods.has_begun:
             pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node)
         covered = self.acked_seq - len(self.held)
         if pod != self.status.pod or covered != self.status.durable_seq:
@@ -344,8 +369,8 @@ class TrialMachine:
 
     @property
     def pod_name(self) -> str:
-        """Name of the current attempt's pod."""
-        return f"{self.name}-{self.attempt}"
+        """Name of the pod that leads the current attempt."""
+        return pod_name(self.name, self.attempt, 0, self.context.replicas)
 
     @property
     def home(self) -> str:

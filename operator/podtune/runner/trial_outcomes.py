@@ -28,10 +28,8 @@ class TrialOutcomes:
     def landed(self, action: Action, outcome: Outcome, now: float) -> tuple[str, ...]:
         """Hears how an action went; returns the names of the trials that have to be looked at."""
         match action:
-            case CreatePod(trial=name) | FetchLogs(trial=name) | WriteTrialStatus(name=name):
+            case CreatePod(trial=name) | DeletePod(trial=name) | FetchLogs(trial=name) | WriteTrialStatus(name=name):
                 names: tuple[str, ...] = (name,)
-            case DeletePod():
-                names = (action.name.rpartition("-")[0],)
             case DeleteFinishedPods():
                 names = action.trials if outcome.verdict is not Verdict.DONE else ()
             case _:
@@ -59,7 +57,7 @@ class TrialOutcomes:
                 pass
 
     def _pod_landed(self, trial: TrialMachine, action: CreatePod, outcome: Outcome, now: float) -> None:
-        if trial.attempt != action.attempt or trial.pod is not None or trial.is_finished:
+        if trial.attempt != action.attempt or not trial.attempt_pods.lacks_some or trial.is_finished:
             return
         if outcome.verdict is Verdict.REFUSED:
             self._planner.pod_refused(trial, outcome.message, now)

@@ -40,13 +40,13 @@ class TrialPlanner:
         """
         self._follow_wishes(trial, ended, now)
         pod = trial.pod
-        if pod is not None and pod.is_over:
+        if pod is not None and trial.attempt_pods.is_over:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
-            self._check_deadline(trial, pod, now)
+            self._check_deadline(trial, now)
             self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
-            trial_status.explain_pod(trial, pod, now)
-            self._carry_out_decision(trial, pod, now)
+            trial_status.explain_pods(trial, now)
+            self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             trial_status.explain_queue(trial, now)
         trial_status.note_generation(trial, now)
@@ -100,7 +100,7 @@ class TrialPlanner:
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
         if trial.pod is not None:
-            if trial.status.decision is None and not trial.pod.is_over:
+            if trial.status.decision is None and not trial.attempt_pods.is_over:
                 self._judge.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
                 trial.decide(_decision(trial, "STOP", reason, message), now=now)
@@ -113,7 +113,7 @@ class TrialPlanner:
         """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
         reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
         if trial.pod is not None:
-            if trial.context.store_prefix and trial.status.decision is None and not trial.pod.is_over:
+            if trial.context.store_prefix and trial.status.decision is None and not trial.attempt_pods.is_over:
                 wait = trial.context.settings.pause_wait
                 trial.note(Entry.PAUSE, message, {}, now=now)
                 trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
@@ -159,11 +159,12 @@ class TrialPlanner:
 
     # Decisions
 
-    def _check_deadline(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+    def _check_deadline(self, trial: TrialMachine, now: float) -> None:
         """Fails a trial that can't start, or can't store its checkpoints, for longer than startDeadline."""
         if trial.status.decision is not None:
             return
-        if pod.started and not pod.training and pod.waiting is not None and pod.waiting.hopeless:
+        pod = trial.attempt_pods.not_started
+        if pod is not None and pod.started and pod.waiting is not None and pod.waiting.hopeless:
             since = pod.started
             reason, message = TrialReason.START_DEADLINE_EXCEEDED, f"{pod.waiting.reason}: {pod.waiting.message}"
         elif trial.store_problem is not None and trial.store_problem.permanent:
@@ -181,16 +182,18 @@ class TrialPlanner:
         trial.note(Entry.FAIL, message, {}, now=now)
         trial.decide(_decision(trial, "FAIL", reason, message), now=now)
 
-    def _carry_out_decision(self, trial: TrialMachine, pod: Pod, now: float) -> None:
-        """Deletes the pod of a trial that is to stop or pause, once all that it rests on is durable."""
-        if trial.status.decision is None or not trial.is_durable or pod.deleting or pod.uid in trial.unseen.deletions:
+    def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
+        """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""
+        doomed = trial.to_delete
+        if trial.status.decision is None or not trial.is_durable or not doomed:
             return
         if trial.waits_for_checkpoint(now):
             self._dispatch.alarms.set(trial.name, trial.act_by)
         elif not self._judge.may_act(trial):
             self._judge.tickets.waiting[trial.name] = None
         else:
-            self._dispatch.ask(DeletePod(pod.name, pod.uid), now, trial.name)
+            for pod in doomed:
+                self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
     # The status
 
@@ -207,7 +210,7 @@ class TrialPlanner:
         trial_status.finish_wording(trial, now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
-            trial.set(usage=usage.written(trial.status, trial.pod, now))
+            trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
             self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
 

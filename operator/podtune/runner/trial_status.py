@@ -12,18 +12,19 @@ from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
 
-def explain_pod(trial: TrialMachine, pod: Pod, now: float) -> None:
-    """Says in the status what the current attempt's pod is doing."""
+def explain_pods(trial: TrialMachine, now: float) -> None:
+    """Says in the status what the current attempt's pods are doing."""
+    waiting = trial.attempt_pods.not_started
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
-    elif pod.training:
+    elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
             trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
             trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
             trial.touch(now + trial.context.settings.running_debounce)
     else:
-        reason, message = _why_pending(pod)
+        reason, message = _why_pending(waiting)
         before = trial.status.reason
         if trial.explain(TrialState.PENDING, reason, clip(message)):
             trial.set(attempt=trial.attempt)

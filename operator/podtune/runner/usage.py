@@ -7,6 +7,7 @@ gone and nobody saw it end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podtune.api.trial import Consumption, TrialStatus, Usage
@@ -15,20 +16,22 @@ from podtune.runner.records import Pod
 _NOTHING = Consumption(training_seconds=0, pod_seconds=0, gpu_seconds=0)
 
 
-def of_attempt(status: TrialStatus, pod: Pod, now: float) -> Consumption:
+def of_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumption:
     """What the current attempt has used so far.
 
     Args:
         status: The trial's status.
-        pod: The attempt's pod.
+        pods: The attempt's pods, by rank.
         now: The present time, for what goes on, and for a pod that has vanished just now.
     """
-    if pod.started == 0.0:
-        recorded = status.usage.attempt if status.usage is not None and pod.gone else None
-        return recorded or _NOTHING
-    on_node = max(0.0, (pod.ended or now) - pod.started)
+    used = _seen(pods, now)
+    recorded = status.usage.attempt if status.usage is not None else None
+    if recorded is None or not any(pod.gone and pod.started == 0.0 for pod in pods):
+        return used
     return Consumption(
-        training_seconds=round(_trained(pod, now)), pod_seconds=round(on_node), gpu_seconds=round(on_node * pod.gpus)
+        training_seconds=max(used.training_seconds, recorded.training_seconds),
+        pod_seconds=max(used.pod_seconds, recorded.pod_seconds),
+        gpu_seconds=max(used.gpu_seconds, recorded.gpu_seconds),
     )
 
 
@@ -45,15 +48,15 @@ def of_ended_attempts(status: TrialStatus) -> Consumption:
     )
 
 
-def written(status: TrialStatus, pod: Pod | None, now: float) -> Usage | None:
+def written(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say while an attempt goes on; None where there is nothing to say."""
-    part = of_attempt(status, pod, now) if pod is not None else _NOTHING
+    part = of_attempt(status, pods, now)
     return _added(of_ended_attempts(status), part, part if part != _NOTHING else None)
 
 
-def concluded(status: TrialStatus, pod: Pod, now: float) -> Usage | None:
+def concluded(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say when the current attempt has ended."""
-    return _added(of_ended_attempts(status), of_attempt(status, pod, now), None)
+    return _added(of_ended_attempts(status), of_attempt(status, pods, now), None)
 
 
 def training_time(status: TrialStatus, pod: Pod | None, now: float) -> float:
@@ -81,12 +84,11 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A trial's part: seconds that are over, and since when its pod runs, 0 where none does."""
+    """A trial's part: seconds that are over, and each pod that runs: since when, with how many GPUs."""
 
     pod_seconds: float
     gpu_seconds: float
-    since: float = 0.0
-    gpus: float = 0.0
+    running: tuple[tuple[float, float], ...] = ()
 
 
 class Totals:
@@ -96,57 +98,61 @@ class Totals:
         self._parts: dict[str, _Part] = {}
         self._pod_seconds = 0.0
         self._gpu_seconds = 0.0
-        self._running: dict[str, _Part] = {}
+        self._running = 0
         self._gpus = 0.0
         self._origin = 0.0
         self._starts = 0.0
         self._gpu_starts = 0.0
 
-    def settle(self, trial: str, status: TrialStatus, pod: Pod | None, now: float) -> None:
+    def settle(self, trial: str, status: TrialStatus, pods: Sequence[Pod], now: float) -> None:
         """Takes in what became of a trial."""
-        part = _part(status, pod, now)
+        part = _part(status, pods, now)
         before = self._parts.get(trial)
         if part == before:
             return
         if before is not None:
-            self._add(trial, before, -1)
+            self._add(before, -1)
         self._parts[trial] = part
-        self._add(trial, part, 1)
+        self._add(part, 1)
 
     def at(self, now: float) -> Total:
         """What is used by then; whatever runs goes on running."""
         since_origin = now - self._origin if self._running else 0.0
         return Total(
-            pod_seconds=self._pod_seconds + len(self._running) * since_origin - self._starts,
+            pod_seconds=self._pod_seconds + self._running * since_origin - self._starts,
             gpu_seconds=self._gpu_seconds + self._gpus * since_origin - self._gpu_starts,
-            pods=len(self._running),
+            pods=self._running,
             gpus=self._gpus if self._running else 0.0,
         )
 
-    def _add(self, trial: str, part: _Part, sign: int) -> None:
+    def _add(self, part: _Part, sign: int) -> None:
         self._pod_seconds += sign * part.pod_seconds
         self._gpu_seconds += sign * part.gpu_seconds
-        if not part.since:
-            return
-        if not self._running:
-            self._origin, self._starts, self._gpu_starts, self._gpus = part.since, 0.0, 0.0, 0.0
-        self._running[trial] = part
-        start = part.since - self._origin  # a small number, so that sums of many are exact to the microsecond
-        self._starts += sign * start
-        self._gpu_starts += sign * start * part.gpus
-        self._gpus = round(self._gpus + sign * part.gpus, 9)
-        if sign < 0:
-            del self._running[trial]
+        for since, gpus in part.running:
+            if not self._running:
+                self._origin, self._starts, self._gpu_starts, self._gpus = since, 0.0, 0.0, 0.0
+            self._running += sign
+            start = since - self._origin  # a small number, so that sums of many are exact to the microsecond
+            self._starts += sign * start
+            self._gpu_starts += sign * start * gpus
+            self._gpus = round(self._gpus + sign * gpus, 9)
 
 
-def _part(status: TrialStatus, pod: Pod | None, now: float) -> _Part:
+def _part(status: TrialStatus, pods: Sequence[Pod], now: float) -> _Part:
     ended = of_ended_attempts(status)
-    if pod is None:
-        return _Part(ended.pod_seconds, ended.gpu_seconds)
-    if pod.started and not pod.is_over:
-        return _Part(ended.pod_seconds, ended.gpu_seconds, pod.started, pod.gpus)
-    now_used = of_attempt(status, pod, now)
-    return _Part(ended.pod_seconds + now_used.pod_seconds, ended.gpu_seconds + now_used.gpu_seconds)
+    running = tuple((pod.started, pod.gpus) for pod in pods if pod.started and not pod.is_over)
+    used = _seen([pod for pod in pods if pod.is_over], now) if running else of_attempt(status, pods, now)
+    return _Part(ended.pod_seconds + used.pod_seconds, ended.gpu_seconds + used.gpu_seconds, running)
+
+
+def _seen(pods: Sequence[Pod], now: float) -> Consumption:
+    """What pods have used by when they began and ended; the program's time is that of rank 0."""
+    on_nodes = [(max(0.0, (pod.ended or now) - pod.started), pod.gpus) for pod in pods if pod.started]
+    return Consumption(
+        training_seconds=round(sum(_trained(pod, now) for pod in pods if pod.rank == 0)),
+        pod_seconds=round(sum(seconds for seconds, _ in on_nodes)),
+        gpu_seconds=round(sum(seconds * gpus for seconds, gpus in on_nodes)),
+    )
 
 
 def _trained(pod: Pod, now: float) -> float:

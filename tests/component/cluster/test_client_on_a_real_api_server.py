@@ -252,9 +252,9 @@ async def test_parameters_and_shared_files_reach_the_program(client: KubernetesC
     assert log == b'{"lr": 0.01, "units": 32}0.01\n'
     uid = (await client.request("GET", path))["metadata"]["uid"]
     executor = Executor(client, Ignores(), AGENT, reporter())
-    assert await executor.execute(experiment, DeletePod("digits-0-1", "another")) == DONE
+    assert await executor.execute(experiment, DeletePod("digits-0", "digits-0-1", "another")) == DONE
     assert "deletionTimestamp" not in (await client.request("GET", path))["metadata"]
-    assert await executor.execute(experiment, DeletePod("digits-0-1", uid)) == DONE
+    assert await executor.execute(experiment, DeletePod("digits-0", "digits-0-1", uid)) == DONE
 
 
 @pytest.mark.parametrize("message", ["short", "é" * 2000])

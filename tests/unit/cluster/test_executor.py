@@ -236,11 +236,11 @@ async def test_an_experiments_status_is_written_by_server_side_apply(bench: Benc
 
 async def test_only_the_pod_that_was_meant_is_deleted(bench: Bench) -> None:
     bench.cluster.put(PODS, pod_body(uid="new"))
-    assert await bench.do(DeletePod("digits-0-1", "old")) == DONE
+    assert await bench.do(DeletePod("digits-0", "digits-0-1", "old")) == DONE
     assert bench.cluster.get(f"{PODS}/digits-0-1") is not None
-    assert await bench.do(DeletePod("digits-0-1", "new")) == DONE
+    assert await bench.do(DeletePod("digits-0", "digits-0-1", "new")) == DONE
     assert bench.cluster.get(f"{PODS}/digits-0-1") is None
-    assert await bench.do(DeletePod("digits-0-1", "new")) == DONE
+    assert await bench.do(DeletePod("digits-0", "digits-0-1", "new")) == DONE
 
 
 async def test_finished_pods_go_in_one_request(bench: Bench) -> None:
