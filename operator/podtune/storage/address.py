@@ -11,6 +11,8 @@ MANIFEST = "manifest.json"
 DATA = "data"
 HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
+ARTIFACTS = "artifacts"
+_CHOICES = {"addressing": ("Auto", "Path", "VirtualHost"), "wire_checksums": ("whenRequired", "whenSupported")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,22 @@ class StoreAddress:
         prefix: Put before every key, without slashes at its ends.
         endpoint: URL of the server; AWS when None.
         region: Region of the bucket.
+        addressing: Where the bucket's name stands: `Path`, `VirtualHost`, or `Auto`, which takes the path unless the
+            server is AWS.
+        ca_file: File with authorities that are believed besides the system's; none when empty.
+        kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
+        wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
+            `whenRequired`. Each request is signed with the SHA-256 of its body in either case.
     """
 
     bucket: str
     prefix: str = ""
     endpoint: str | None = None
     region: str = "us-east-1"
+    addressing: str = "Auto"
+    ca_file: str = ""
+    kms_key: str = ""
+    wire_checksums: str = "whenRequired"
 
     @property
     def where(self) -> str:
@@ -36,7 +48,7 @@ class StoreAddress:
 
     @classmethod
     def from_json(cls, text: str) -> StoreAddress:
-        """Reads `{"bucket": …, "prefix": …, "endpoint": …|null, "region": …}`.
+        """Reads a JSON object of the attributes; all but the bucket may be missing or null.
 
         Raises:
             StoreSettingsError: It is not that; the message names the field.
@@ -47,12 +59,15 @@ class StoreAddress:
             raise StoreSettingsError(f"the store's settings are not JSON: {error}") from error
         if not isinstance(body, dict):
             raise StoreSettingsError("the store's settings are not a JSON object")
-        values = {name: body[name] for name in ("bucket", "prefix", "endpoint", "region") if body.get(name) is not None}
+        values = {name: body[name] for name in cls.__slots__ if body.get(name) is not None}
         for name, value in values.items():
             if not isinstance(value, str):
                 raise StoreSettingsError(f"the store's {name} is {value!r}, which is not a text")
         if not values.get("bucket"):
             raise StoreSettingsError("the store's bucket is missing; name an existing bucket")
+        for name, known in _CHOICES.items():
+            if values.get(name, known[0]) not in known:
+                raise StoreSettingsError(f"the store's {name} is {values[name]!r}; write one of {', '.join(known)}")
         return cls(**values)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 
+from podtune.storage.content import Content
 from podtune.storage.errors import BucketNotFound, NotFound, StoreError
-from podtune.storage.object_store import Reader
+from podtune.storage.object_store import PartialUpload, Reader, StoredPart
 
 PIECE = 1 << 16
 
@@ -17,13 +19,16 @@ class MemoryStore:
     Attributes:
         objects: What is stored, by key.
         operations: What was done, in order: `put <key>` and `delete <key>`.
+        uploads: What is being stored in parts: content by the parts' numbers.
         failure: Raised by every operation while it is set.
     """
 
     def __init__(self, bucket_exists: bool = True) -> None:
         self.objects: dict[str, bytes] = {}
         self.operations: list[str] = []
+        self.uploads: dict[PartialUpload, dict[int, bytes]] = {}
         self.failure: StoreError | None = None
+        self._numbers = count(1)
         self._bucket_exists = bucket_exists
         self._lock = threading.Lock()
 
@@ -46,11 +51,57 @@ class MemoryStore:
             self.objects[key] = data
             self.operations.append(f"put {key}")
 
-    def get(self, key: str) -> Iterator[bytes]:
+    def put_content(self, key: str, content: Content) -> None:
+        """See `ObjectStore.put_content`."""
+        self.put_bytes(key, b"".join(content.pieces()))
+
+    def start_upload(self, key: str) -> PartialUpload:
+        """See `ObjectStore.start_upload`."""
+        self.check()
+        with self._lock:
+            upload = PartialUpload(key, f"upload-{next(self._numbers)}")
+            self.uploads[upload] = {}
+        return upload
+
+    def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
+        """See `ObjectStore.put_part`."""
+        self.check()
+        data = b"".join(content.pieces())
+        with self._lock:
+            if upload not in self.uploads:
+                raise NotFound(f"there is no upload {upload.upload_id} in memory")
+            self.uploads[upload][number] = data
+        return StoredPart(number, f"etag-{number}", content.sha256)
+
+    def complete_upload(self, upload: PartialUpload, parts: Sequence[StoredPart]) -> None:
+        """See `ObjectStore.complete_upload`."""
+        self.check()
+        with self._lock:
+            held = self.uploads.pop(upload, None)
+        if held is None:
+            raise NotFound(f"there is no upload {upload.upload_id} in memory")
+        self.put_bytes(upload.key, b"".join(held[part.number] for part in parts))
+
+    def abort_upload(self, upload: PartialUpload) -> None:
+        """See `ObjectStore.abort_upload`."""
+        self.check()
+        with self._lock:
+            self.uploads.pop(upload, None)
+
+    def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
+        """See `ObjectStore.list_uploads`."""
+        self.check()
+        with self._lock:
+            return iter([upload for upload in self.uploads if upload.key.startswith(prefix)])
+
+    def get(self, key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         """See `ObjectStore.get`."""
-        data = self.get_bytes(key, limit=1 << 62)
-        for start in range(0, len(data), PIECE):
-            yield data[start : start + PIECE]
+        data = self.get_bytes(key, limit=1 << 62)[start:]
+        if start and not data:
+            raise NotFound(f"object {key!r} in memory ends before byte {start}")
+        data = data if size is None else data[:size]
+        for position in range(0, len(data), PIECE):
+            yield data[position : position + PIECE]
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+from podtune.storage.content import Content
 
 
 class Reader(Protocol):
@@ -11,6 +14,34 @@ class Reader(Protocol):
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes, at most `size` unless it is negative; none at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpload:
+    """An object that is stored in parts; until it is completed, nobody sees it.
+
+    Attributes:
+        key: The object's key.
+        upload_id: The store's name for the upload.
+    """
+
+    key: str
+    upload_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A part that the store has.
+
+    Attributes:
+        number: Its place, from 1.
+        etag: The store's name for it.
+        sha256: Of its content, in hexadecimal.
+    """
+
+    number: int
+    etag: str
+    sha256: str
 
 
 class ObjectStore(Protocol):
@@ -34,8 +65,36 @@ class ObjectStore(Protocol):
     def put_bytes(self, key: str, data: bytes) -> None:
         """Stores a small object."""
 
-    def get(self, key: str) -> Iterator[bytes]:
+    def put_content(self, key: str, content: Content) -> None:
+        """Stores an object in one request; the store may refuse more than 5 GiB."""
+
+    def start_upload(self, key: str) -> PartialUpload:
+        """Begins to store an object in parts."""
+
+    def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
+        """Stores a part, in the place of one of the same number; each but the last has 5 MiB or more."""
+
+    def complete_upload(self, upload: PartialUpload, parts: Sequence[StoredPart]) -> None:
+        """Makes an object of all its parts.
+
+        Args:
+            upload: The upload; it may have been completed already, by a call whose answer was lost.
+            parts: In the order of their numbers.
+        """
+
+    def abort_upload(self, upload: PartialUpload) -> None:
+        """Gives the parts up; nothing happens where there is no such upload any more."""
+
+    def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
+        """The uploads that were neither completed nor aborted, of keys that start with `prefix`."""
+
+    def get(self, key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         """An object's content, piece by piece.
+
+        Args:
+            key: Its key.
+            start: The first byte that is wanted.
+            size: How many bytes are wanted, at least 1; all that follow when None.
 
         Raises:
             NotFound: There is no such object; raised when the first piece is asked for.

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from podtune.storage import s3_store
+from podtune.storage import s3_connection
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3_store import S3Store
@@ -15,6 +15,12 @@ class TestS3Store(ObjectStoreConformance):
     @pytest.fixture
     def store(self, s3_server, bucket):
         return S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+
+
+class TestS3StoreWithChecksums(ObjectStoreConformance):
+    @pytest.fixture
+    def store(self, s3_server, bucket):
+        return S3Store(StoreAddress(bucket, endpoint=s3_server[0], wire_checksums="whenSupported"))
 
 
 def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server):
@@ -58,7 +64,7 @@ def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
 
 
 def test_a_server_that_is_not_there_is_unreachable(monkeypatch):
-    monkeypatch.setattr(s3_store, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3_connection, "ATTEMPTS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

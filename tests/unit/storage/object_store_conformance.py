@@ -5,7 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from podtune.storage.content import FileSlice, Held
 from podtune.storage.errors import NotFound
+
+PART = 5 << 20
 
 
 class ObjectStoreConformance:
@@ -69,6 +72,46 @@ class ObjectStoreConformance:
         with pytest.raises(RuntimeError, match="disk on fire"):
             store.put("broken", FailingReader(size // 2), size)
         assert list(store.list("")) == []
+
+    @pytest.mark.parametrize(("start", "size"), [(0, 1), (3, 4), (95, 5), (90, None), (99, 1)])
+    def test_a_range_is_read(self, store, start, size):
+        content = bytes(range(100))
+        store.put_bytes("a", content)
+        assert b"".join(store.get("a", start, size)) == content[start:][:size]
+
+    def test_a_range_that_an_object_does_not_reach_is_not_found(self, store):
+        store.put_bytes("a", b"short")
+        with pytest.raises(NotFound):
+            next(store.get("a", 100, 10))
+
+    def test_a_file_is_stored_from_its_middle(self, store, tmp_path):
+        (tmp_path / "file").write_bytes(bytes(range(256)) * 10_000)
+        with (tmp_path / "file").open("rb") as file:
+            store.put_content("a", FileSlice(file.fileno(), 1000, 2 << 20))
+            store.put_content("a", FileSlice(file.fileno(), 1000, 2 << 20))
+        assert b"".join(store.get("a")) == (bytes(range(256)) * 10_000)[1000 : 1000 + (2 << 20)]
+
+    def test_parts_become_an_object_whatever_the_order_in_which_they_come(self, store):
+        upload = store.start_upload("dir/ä b")
+        assert list(store.list("dir/")) == []
+        assert list(store.list_uploads("dir/")) == [upload]
+        parts = {number: store.put_part(upload, number, Held(bytes([number]) * size)) for number, size in
+                 ((3, 10), (1, PART), (2, PART))}  # fmt: skip
+        store.complete_upload(upload, [parts[number] for number in (1, 2, 3)])
+        assert b"".join(store.get("dir/ä b")) == b"\1" * PART + b"\2" * PART + b"\3" * 10
+        assert list(store.list_uploads("dir/")) == []
+
+    def test_an_upload_that_was_aborted_leaves_nothing(self, store):
+        upload = store.start_upload("dir/a")
+        store.put_part(upload, 1, Held(b"x" * PART))
+        other = store.start_upload("other/a")
+        store.abort_upload(upload)
+        store.abort_upload(upload)
+        assert list(store.list("dir/")) == []
+        assert list(store.list_uploads("")) == [other]
+        with pytest.raises(NotFound):
+            store.put_part(upload, 2, Held(b"y"))
+        store.abort_upload(other)
 
     def test_many_threads_may_use_it_at_once(self, store):
         def work(number):

@@ -1,13 +1,35 @@
-"""From an answer of S3 to a sentence that helps."""
+"""From an answer of S3 to a sentence that helps, and which answers are asked for again."""
 
 import pytest
-from botocore import exceptions as aws
+from web_server import WebServer
 
-from podtune.storage import errors
+from podtune.storage import errors, s3_connection
 from podtune.storage.address import StoreAddress
-from podtune.storage.s3_errors import translated
+from podtune.storage.s3_connection import locate
+from podtune.storage.s3_store import S3Store
 
-ADDRESS = StoreAddress("models", endpoint="http://s3:9000")
+
+@pytest.fixture
+def server():
+    server = WebServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    monkeypatch.setattr(s3_connection, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(s3_connection, "LONGEST_WAIT", 0.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+def store(server, **options):
+    return S3Store(StoreAddress("models", endpoint=server.url, **options))
+
+
+def refusal(code, status=400):
+    return status, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
 
 
 @pytest.mark.parametrize(
@@ -22,34 +44,129 @@ ADDRESS = StoreAddress("models", endpoint="http://s3:9000")
         ("PermanentRedirect", 301, errors.StoreSettingsError, "checkpoints.store.region"),
         ("SlowDown", 503, errors.Unreachable, "can't serve at present"),
         ("InternalError", 500, errors.Unreachable, "can't serve at present"),
+        ("XAmzContentSHA256Mismatch", 400, errors.Unreachable, "can't serve at present"),
         ("QuotaExceeded", 400, errors.RequestRejected, "QuotaExceeded"),
     ],
 )
-def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(code, status, kind, remedy):
-    answer = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    with pytest.raises(kind) as caught, translated(ADDRESS, "storing x"):
-        raise aws.ClientError(answer, "PutObject")
+def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(server, code, status, kind, remedy):
+    server.answer = lambda asked: refusal(code, status)
+    with pytest.raises(kind) as caught:
+        store(server).put_bytes("x", b"")
     assert remedy in str(caught.value)
-    assert "'models' at http://s3:9000" in str(caught.value)
+    assert f"'models' at {server.url}" in str(caught.value)
     assert caught.value.permanent == (kind is not errors.Unreachable)
     assert caught.value.reason == kind.__name__
+    assert len(server.asked) == (s3_connection.ATTEMPTS if kind is errors.Unreachable else 1)
+
+
+@pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), (429, {}, b""), refusal("SlowDown", 503)])
+def test_trouble_that_passes_is_not_noticed(server, answer):
+    answers = [answer, answer]
+    server.answer = lambda asked: answers.pop() if answers else (200, {}, b"")
+    store(server).put_bytes("x", b"content")
+    assert [asked.body for asked in server.asked if answer[0]][-1:] in ([], [b"content"])
+    assert server.asked[-1].body == b"content"
+
+
+def test_an_answer_that_is_cut_off_is_no_answer(server):
+    server.answer = lambda asked: (200, {"Content-Length": "100"}, b"half")
+    with pytest.raises(errors.Unreachable, match="cut off"):
+        b"".join(store(server).get("x"))
+    with pytest.raises(errors.Unreachable, match="cut off"):
+        store(server).get_bytes("x", 1000)
+
+
+def test_a_listing_that_is_no_xml_is_no_answer(server):
+    server.answer = lambda asked: (200, {}, b"<html>")
+    with pytest.raises(errors.Unreachable, match="not XML"):
+        list(store(server).list(""))
+
+
+def test_credentials_that_were_refused_are_looked_for_again(server, monkeypatch):
+    server.answer = lambda asked: refusal("InvalidAccessKeyId", 403)
+    bucket = store(server)
+    with pytest.raises(errors.InvalidCredentials):
+        bucket.check()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEW")
+    with pytest.raises(errors.InvalidCredentials):
+        bucket.check()
+    assert "Credential=NEW/" in server.asked[-1].headers["authorization"]
+
+
+def test_a_range_is_cut_out_where_the_server_sends_everything(server):
+    server.answer = lambda asked: (200, {}, bytes(range(100)))
+    assert b"".join(store(server).get("x", 10, 20)) == bytes(range(10, 30))
+
+
+def test_an_object_is_encrypted_with_the_key_that_was_named(server):
+    server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+    bucket = store(server, kms_key="key-1")
+    bucket.put_bytes("x", b"")
+    bucket.start_upload("x")
+    for asked in server.asked:
+        assert asked.headers["x-amz-server-side-encryption"] == "aws:kms"
+        assert asked.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1"
+
+
+class TestChecksums:
+    @pytest.mark.parametrize("setting", ["whenRequired", "whenSupported"])
+    def test_are_sent_when_they_are_asked_for(self, server, setting):
+        store(server, wire_checksums=setting).put_bytes("x", b"")
+        sent = server.asked[0].headers.get("x-amz-checksum-sha256")
+        assert sent == ("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" if setting == "whenSupported" else None)
+
+    def test_are_left_out_for_a_store_that_does_not_know_them(self, server):
+        server.answer = lambda asked: (
+            refusal("NotImplemented", 501) if "x-amz-checksum-sha256" in asked.headers else (200, {}, b"")
+        )
+        bucket = store(server, wire_checksums="whenSupported")
+        bucket.put_bytes("x", b"1")
+        bucket.put_bytes("y", b"2")
+        assert [(asked.target, "x-amz-checksum-sha256" in asked.headers) for asked in server.asked] == [
+            ("/models/x", True), ("/models/x", False), ("/models/y", False),
+        ]  # fmt: skip
+
+    def test_are_not_given_up_for_another_reason(self, server):
+        server.answer = lambda asked: refusal("QuotaExceeded")
+        bucket = store(server, wire_checksums="whenSupported")
+        with pytest.raises(errors.RequestRejected, match="QuotaExceeded"):
+            bucket.put_bytes("x", b"1")
+        server.answer = lambda asked: (200, {}, b"")
+        bucket.put_bytes("x", b"1")
+        assert "x-amz-checksum-sha256" in server.asked[-1].headers
+
+
+class TestCompletion:
+    def test_an_error_that_comes_with_200_is_one(self, server):
+        server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+        bucket = store(server)
+        upload = bucket.start_upload("x")
+        server.answer = lambda asked: (200, {}, b"<?xml version='1.0'?><Error><Code>InternalError</Code></Error>")
+        with pytest.raises(errors.Unreachable):
+            bucket.complete_upload(upload, [])
+
+    def test_is_believed_where_only_its_answer_was_lost(self, server):
+        listing = b"<r><Contents><Key>x</Key></Contents></r>"
+        server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+        bucket = store(server)
+        upload = bucket.start_upload("x")
+        answers = [(0, {}, b""), refusal("NoSuchUpload", 404), (200, {}, listing)]
+        server.answer = lambda asked: answers.pop(0)
+        bucket.complete_upload(upload, [])
+        assert answers == []
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("address", "host", "in_path"),
     [
-        (aws.NoCredentialsError(), errors.InvalidCredentials),
-        (aws.EndpointConnectionError(endpoint_url="http://s3:9000"), errors.Unreachable),
-        (aws.ReadTimeoutError(endpoint_url="http://s3:9000"), errors.Unreachable),
-        (aws.ResponseStreamingError(error="cut"), errors.Unreachable),
-        (aws.ParamValidationError(report="bad bucket name"), errors.StoreSettingsError),
+        (StoreAddress("models", region="eu-1"), "models.s3.eu-1.amazonaws.com", False),
+        (StoreAddress("models", region="cn-north-1"), "models.s3.cn-north-1.amazonaws.com.cn", False),
+        (StoreAddress("my.models", region="eu-1"), "s3.eu-1.amazonaws.com", True),
+        (StoreAddress("models", region="eu-1", addressing="Path"), "s3.eu-1.amazonaws.com", True),
+        (StoreAddress("models", endpoint="http://s3:9000"), "s3:9000", True),
+        (StoreAddress("models", endpoint="http://s3:9000", addressing="VirtualHost"), "models.s3:9000", False),
     ],
 )
-def test_no_answer_becomes_one_too(error, kind):
-    with pytest.raises(kind, match="'models' at http://s3:9000"), translated(ADDRESS, "storing x"):
-        raise error
-
-
-def test_other_errors_are_left_alone():
-    with pytest.raises(RuntimeError), translated(ADDRESS, "storing x"):
-        raise RuntimeError
+def test_the_bucket_is_named_in_the_host_or_in_the_path(address, host, in_path):
+    url, path = locate(address)
+    assert (url.netloc, path) == (host, in_path)

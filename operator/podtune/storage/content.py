@@ -1,0 +1,104 @@
+"""Bytes to be stored, that can be read as often as sending them takes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Protocol
+
+PIECE = 1 << 20
+"""So much of it is in memory at a time."""
+
+
+class Content(Protocol):
+    """Bytes of a known size and SHA-256."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    @property
+    def sha256(self) -> str:
+        """Their SHA-256, in hexadecimal."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes, from the first to the last, anew with each call."""
+
+
+class Held:
+    """Bytes in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        """See `Content.size`."""
+        return len(self._data)
+
+    @cached_property
+    def sha256(self) -> str:
+        """See `Content.sha256`."""
+        return hashlib.sha256(self._data).hexdigest()
+
+    def pieces(self) -> Iterator[bytes]:
+        """See `Content.pieces`."""
+        yield self._data
+
+
+class ContentChanged(Exception):
+    """A file is not what it was."""
+
+
+class FileSlice:
+    """A part of an open file.
+
+    It is read once to be hashed and once to be sent, the second time from the page cache: so a part of any size takes
+    no more memory than a piece.
+    """
+
+    def __init__(
+        self, file: int, offset: int, size: int, *, path: str = "", checked: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            file: File descriptor; it is never sought in, so several threads may read from it.
+            offset: Where the part begins.
+            size: Its bytes.
+            path: Of the file, for messages.
+            checked: Called before each piece; raises where nothing more is to be read.
+        """
+        self._file = file
+        self._offset = offset
+        self._path = path
+        self._checked = checked
+        self.size = size
+
+    @cached_property
+    def sha256(self) -> str:
+        """See `Content.sha256`."""
+        digest = hashlib.sha256()
+        for piece in self.pieces():
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def pieces(self) -> Iterator[bytes]:
+        """See `Content.pieces`.
+
+        Raises:
+            ContentChanged: The file has become shorter, or can't be read.
+        """
+        position, end = self._offset, self._offset + self.size
+        while position < end:
+            self._checked()
+            try:
+                piece = os.pread(self._file, min(PIECE, end - position), position)
+            except OSError as error:
+                raise ContentChanged(f"{self._path} can't be read any more: {error.strerror}") from error
+            if not piece:
+                raise ContentChanged(f"{self._path} was changed while it was stored")
+            position += len(piece)
+            yield piece
