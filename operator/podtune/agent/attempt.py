@@ -48,6 +48,7 @@ class Attempt:
         kept: The checkpoints that must stay in the bucket, by the latest reply; None when it is not known.
         wants: The program's instructions, as they stand in the control file.
         ledger: The decisions on the trial that the operator has told of, oldest first; the latest `MAX_LEDGER`.
+        ledger_stored: Number of the last of them that is in the bucket.
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
@@ -72,6 +73,7 @@ class Attempt:
         self.kept: tuple[str, ...] | None = None
         self.wants: Mapping[str, bool] = {"shouldCheckpoint": False, "shouldStop": False}
         self.ledger: deque[LedgerEntry] = deque(maxlen=MAX_LEDGER)
+        self.ledger_stored = 0
 
     def set_restored(self, restored: Restored, iteration: int) -> None:
         """Learns what the attempt started from; iterations are counted on from there."""
@@ -143,7 +145,7 @@ class Attempt:
             checkpoints=self.checkpoints.to_report(),
             restored=self.restored,
             store_problem=self.store_problem,
-            ledger=self._last_decision,
+            ledger=self.last_decision,
         )
 
     def take_reply(self, reply: Reply, now: float) -> None:
@@ -155,7 +157,7 @@ class Attempt:
             self._sent_seq = self.outbox.acked_seq  # go on at once; where nothing moved, the reminder is soon enough
         self.checkpoints.acknowledge(reply.acked_checkpoints)
         self.kept = reply.kept
-        known = self._last_decision
+        known = self.last_decision
         self.ledger.extend(entry for entry in reply.ledger if entry.number > known)
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
         self._replied_at = now
@@ -181,7 +183,8 @@ class Attempt:
         return self.fenced or not (self._asks or self._awaits_reply)
 
     @property
-    def _last_decision(self) -> int:
+    def last_decision(self) -> int:
+        """Number of the last decision that the operator has told of; 0 where it has told of none."""
         return self.ledger[-1].number if self.ledger else 0
 
     def final_commit(self) -> FinalCommit:
@@ -196,6 +199,7 @@ class Attempt:
             store_problem=self.store_problem,
             done=self.done,
             complete=self.complete,
+            ledger=self.ledger_stored,
         )
 
     def _with_iteration(self, metrics: Mapping[str, Value], seq: int) -> tuple[dict[str, Value], int]:

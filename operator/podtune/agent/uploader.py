@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -14,7 +12,7 @@ from typing import TypeVar
 from podtune.agent.attempt import Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
-from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, StoreProblem
+from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.address import CheckpointAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.errors import StoreError
@@ -79,6 +77,7 @@ class Uploader(threading.Thread):
         self._garbage = GarbageCollector(store, address, attempt_id)
         self._collected_for: tuple[str, ...] | None = None
         self._checked = False
+        self._ledger_tried = 0
         self._ending = False
         self.is_finished = False
 
@@ -98,15 +97,18 @@ class Uploader(threading.Thread):
                 if self._attempt.fenced or (self._ending and self._attempt.checkpoints.is_stored):
                     break
                 pending = self._attempt.checkpoints.start() if self._attempt.checkpoints.has_work else None
+                decided = self._has_decisions
             if pending is not None:
                 self._upload(pending)
             elif not self._checked:
                 self._check()
+            elif decided:
+                self._upload_ledger()
             else:
                 self._collect_garbage()
         if not self._attempt.fenced:
             self._upload_history()
-            self._upload_ledger()
+            self._upload_rest_of_ledger()
         with self._changed:
             self.is_finished = True
             self._changed.notify_all()
@@ -117,8 +119,14 @@ class Uploader(threading.Thread):
             or self._attempt.fenced
             or not self._checked
             or self._attempt.checkpoints.has_work
+            or self._has_decisions
             or self._attempt.kept != self._collected_for
         )
+
+    @property
+    def _has_decisions(self) -> bool:
+        """Whether there are decisions that it has not tried to store yet."""
+        return self._attempt.last_decision > self._ledger_tried
 
     def _check(self) -> None:
         """Finds out early whether there will be a place for checkpoints."""
@@ -219,14 +227,26 @@ class Uploader(threading.Thread):
         if self._attempt.outbox.last_seq:
             self._try(upload, "store the results' history")
 
-    def _upload_ledger(self) -> None:
-        """Stores the decisions on the trial, the operator's last word included if it comes soon."""
+    def _upload_rest_of_ledger(self) -> None:
+        """Stores what is not stored of the decisions, the operator's last word included if it comes soon."""
         with self._changed:
             self._changed.wait_for(lambda: self._attempt.is_informed, LAST_WORD)
-            lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self._attempt.ledger]
-        if lines:
-            data = "".join(lines).encode()
-            self._try(lambda: self._store.put_bytes(self._address.ledger(self._attempt_id), data), "store the ledger")
+            is_stored = self._attempt.last_decision == self._attempt.ledger_stored
+        if not is_stored:
+            self._upload_ledger()
+
+    def _upload_ledger(self) -> None:
+        """Stores all decisions on the trial that are known, as they come: this attempt may end without a last word."""
+        with self._changed:
+            entries = tuple(self._attempt.ledger)
+        self._ledger_tried = entries[-1].number
+        if self._try(lambda: self._put_ledger(entries), "store the ledger"):
+            with self._changed:
+                self._attempt.ledger_stored = entries[-1].number
+
+    def _put_ledger(self, entries: Sequence[LedgerEntry]) -> bool:
+        self._store.put_bytes(self._address.ledger(self._attempt_id), ledger_lines(entries))
+        return True
 
     def _try(self, action: Callable[[], _T], doing: str) -> _T | None:
         """Does once what can be done without: that it has failed is told, but no reason to call the store unusable."""

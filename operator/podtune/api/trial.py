@@ -231,7 +231,10 @@ class TrialStatus(StatusModel):
     ledger: list[LedgerEntry] = Field(
         default_factory=list,
         max_length=16,
-        description="The latest decisions on the trial, oldest first; all are in the bucket, as ledger.jsonl.",
+        description="The latest decisions on the trial, oldest first; earlier ones are in the bucket, as ledger.jsonl.",
+    )
+    ledger_exported: int = Field(
+        default=0, ge=0, description="Number of the last decision that an attempt that has ended put into the bucket."
     )
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -193,6 +193,7 @@ class FinalCommit:
         store_problem: Why the last checkpoint could not be stored, if it could not.
         done: Whether the program said that it was done: it returned normally, or asked to stop.
         complete: False where results may be missing altogether (a lost log stream).
+        ledger: Number of the last decision that is in the bucket; all that the agent has heard of before it are, too.
     """
 
     attempt: str
@@ -204,6 +205,7 @@ class FinalCommit:
     store_problem: StoreProblem | None = None
     done: bool = False
     complete: bool = True
+    ledger: int = 0
     version: int = field(default=1)
 
     def to_json(self) -> str:
@@ -284,6 +286,7 @@ def parse_final_commit(text: str) -> FinalCommit:
         store_problem=_parse_problem(body.get("store_problem")),
         done=bool(body.get("done", False)),
         complete=bool(body.get("complete", True)),
+        ledger=_count(body, "ledger") if "ledger" in body else 0,
         version=_count(body, "version"),
     )
 
@@ -333,6 +336,20 @@ def metric_problem(key: str, value: object) -> str | None:
 def result_json(result: Result) -> str:
     """Encodes one result on one line."""
     return json.dumps(_encode(result), separators=(",", ":"), allow_nan=True)
+
+
+def ledger_lines(entries: Iterable[LedgerEntry]) -> bytes:
+    """Encodes decisions as they stand in the bucket: a JSON object on each line."""
+    return "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries).encode()
+
+
+def parse_ledger(data: bytes) -> tuple[LedgerEntry, ...]:
+    """Reads decisions back that `ledger_lines` wrote.
+
+    Raises:
+        ProtocolError: They are not such lines.
+    """
+    return tuple(_parse_entry(_loads(line)) for line in data.splitlines())
 
 
 def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:

@@ -1,6 +1,8 @@
 """The latest decisions on a trial, in its status.
 
-All of them are in the bucket, beside the results of the attempts; a status has to stay small.
+All of them go to the bucket, beside the results of the attempts; a status has to stay small. The agents take them
+there. What was decided when there was no agent travels with that of the next attempt; where none comes,
+`not_exported` is what is left for somebody else to take.
 """
 
 from __future__ import annotations
@@ -84,6 +86,19 @@ def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ..
         for entry in status.ledger
         if entry.number > known
     )
+
+
+def not_exported(status: TrialStatus) -> tuple[messages.LedgerEntry, ...]:
+    """The entries that no agent has put into the bucket as far as is known, oldest first."""
+    return to_export(status, status.ledger_exported)
+
+
+def exported(status: TrialStatus, number: int) -> TrialStatus:
+    """The status once an agent has put the entries up to a number into the bucket."""
+    number = min(number, status.ledger[-1].number if status.ledger else 0)
+    if number <= status.ledger_exported:
+        return status
+    return status.model_copy(update={"ledger_exported": number})
 
 
 def _newest(entries: list[LedgerEntry]) -> list[LedgerEntry]:

@@ -6,7 +6,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialState
 from podtune.api.trial import Checkpoint
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
-from podtune.runner import checkpoints, clones, parameters, results
+from podtune.runner import checkpoints, clones, ledger, parameters, results
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.trial.layout import ITERATION
@@ -39,6 +39,7 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
             _take(trial, final.last, now)
     for commit in final.checkpoints:
         _accept(trial, commit, now)
+    trial.status = ledger.exported(trial.status, final.ledger)
     trial.store_problem = final.store_problem
 
 

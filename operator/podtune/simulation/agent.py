@@ -33,6 +33,8 @@ class Agent:
         self._acked = 0
         self._uploading: dict[int, tuple[CheckpointCommit, Training]] = {}
         self._commits: list[CheckpointCommit] = []
+        self._decisions = 0
+        """Number of the last decision on the trial that it has heard of."""
         self.wants_checkpoint = False
         """Whether the program is asked to take a checkpoint."""
 
@@ -81,14 +83,23 @@ class Agent:
             checkpoints=tuple(self._commits[-4:]),
             restored=self._restored,
             done=done,
+            ledger=self._decisions,
         ).to_json()
 
     def _report(self) -> Report:
         sent = [result for result in self._results if result.seq > self._acked]
-        return Report(self._attempt, results=tuple(sent), checkpoints=tuple(self._commits), restored=self._restored)
+        return Report(
+            self._attempt,
+            results=tuple(sent),
+            checkpoints=tuple(self._commits),
+            restored=self._restored,
+            ledger=self._decisions,
+        )
 
     def _learn(self, reply: Reply) -> None:
         self._acked = reply.acked_seq
+        if reply.ledger:
+            self._decisions = reply.ledger[-1].number
         if self._results and self._results[0].seq <= reply.durable_seq:
             self._results = [result for result in self._results if result.seq > reply.durable_seq]
         if self._commits:

@@ -102,6 +102,11 @@ class TrialAddress:
         """The key of the decisions on the trial that an attempt has heard of."""
         return f"{self.prefix}{attempt_folder(attempt)}/{LEDGER}"
 
+    @property
+    def late_ledger(self) -> str:
+        """The key of the decisions on the trial that no attempt has stored."""
+        return f"{self.prefix}{LEDGER}"
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAddress:

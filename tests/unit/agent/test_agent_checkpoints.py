@@ -16,7 +16,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.settings import Settings, SettingsError
-from podtune.protocol.messages import LedgerEntry
+from podtune.protocol.messages import LedgerEntry, parse_ledger
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
@@ -109,6 +109,32 @@ def test_the_decision_that_ended_the_attempt_is_among_them(agent, report, store,
     operator.ledger.append(decision(1, "STOP"))
     agent.end()
     assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["action"] == "STOP"
+
+
+def test_decisions_are_stored_as_they_come_and_the_last_word_says_how_far(agent, report, store, operator):
+    """An agent whose node is lost has no time to store anything."""
+    operator.ledger.append(decision(1))
+    report("w1", accuracy=0.5)
+    wait_until(lambda: f"{ROOT}/ledger.jsonl" in store.objects)
+    operator.ledger.append(decision(2, "STOP"))
+    commit = agent.end()
+    assert [entry.number for entry in parse_ledger(store.objects[f"{ROOT}/ledger.jsonl"])] == [1, 2]
+    assert commit.ledger == 2
+
+
+def test_decisions_that_could_not_be_stored_are_not_said_to_be(agent, report, store, operator, monkeypatch):
+    put = store.put_bytes
+
+    def refuse(key, data):
+        if key.endswith("ledger.jsonl"):
+            raise Unreachable("no answer")
+        put(key, data)
+
+    monkeypatch.setattr(store, "put_bytes", refuse)
+    operator.ledger.append(decision(1))
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: heard(operator) == 1)
+    assert agent.end().ledger == 0
 
 
 def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(agent, report, store, operator):

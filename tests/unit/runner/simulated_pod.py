@@ -112,6 +112,8 @@ class SimulatedPod:
         self._mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
         self._results: list[Result] = []
         self._acked = 0
+        self.decisions: list[int] = []
+        """Numbers of those that it has heard of; they are in the bucket."""
         self._durable = 0
         self._commits: list[CheckpointCommit] = []
         self._uploading: list[CheckpointCommit] = []
@@ -286,6 +288,7 @@ class SimulatedPod:
             restored=self.restored,
             store_problem=self._program.store_problem.get(self.index),
             done=done,
+            ledger=self.decisions[-1] if self.decisions else 0,
         )
 
     # The agent
@@ -326,6 +329,7 @@ class SimulatedPod:
             checkpoints=tuple(self._commits),
             restored=self.restored,
             store_problem=self._program.store_problem.get(self.index),
+            ledger=self.decisions[-1] if self.decisions else 0,
         )
         answer = self._sim.post(self.trial, self.name, report)
         if answer is Unaccepted.FENCED:
@@ -341,6 +345,7 @@ class SimulatedPod:
         self._acked = max(reply.acked_seq, self._durable)
         self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
         self._wants_checkpoint = reply.should_checkpoint
+        self.decisions += [entry.number for entry in reply.ledger]
         if reply.kept:
             self._sim.keep(self.trial, reply.kept)
 

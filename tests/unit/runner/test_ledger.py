@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import TrialStatus
-from podtune.protocol.messages import Reply, Report, Result
+from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
 from podtune.runner import ledger
 from podtune.runner.actions import Outcome, Verdict, WriteTrialStatus
 from podtune.runner.ledger import Entry
-from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import Action, Start
 from podtune.tuning.schedulers.base import Verdict as Said
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
@@ -104,3 +104,54 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
     assert heard(0) == [1, 2]
     assert heard(1) == [2]
     assert heard(2) == []
+
+
+def exported(simulation: Simulation, trial: str = "e-0") -> list[int]:
+    """What is in the bucket, of all attempts."""
+    return sorted({number for pod in simulation.pods.values() if pod.trial == trial for number in pod.decisions})
+
+
+def left(simulation: Simulation) -> list[int]:
+    return [entry.number for entry in ledger.not_exported(simulation.status())]
+
+
+def test_what_an_agent_has_put_into_the_bucket_is_not_left_to_anybody_else() -> None:
+    simulation, _ = simulated(Program(steps=6))
+    simulation.run()
+    assert exported(simulation) == [1, 2]
+    assert simulation.status().ledger_exported == 2
+    assert simulation.status().ledger, "the latest are kept in the status all the same"
+    assert left(simulation) == []
+
+
+def test_what_no_agent_has_heard_of_is_left() -> None:
+    """The decision to end a paused trial is taken when there is no pod any more."""
+    scheduler = Dictated({(0, 2): Said(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    simulation = Simulation(spec(**ONE), Program(steps=4, checkpoint_every=1), make_scheduler=dictated(scheduler))
+    scheduler.pick = lambda _, waiting: None if (0, 2) in scheduler.results else Start(waiting[0])
+    simulation.run()
+    assert simulation.status().reason == "NotPromoted"
+    assert [(entry.number, entry.action) for entry in ledger.not_exported(simulation.status())][-1] == (2, "STOP")
+    assert sorted({*exported(simulation), *left(simulation)}) == [1, 2]
+
+
+def test_what_was_decided_between_attempts_travels_with_the_next_one() -> None:
+    program = Program(steps=9, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.VANISHED, 6))})
+    simulation, _ = simulated(program)
+    simulation.run()
+    entries = simulation.status().ledger
+    assert [entry.action for entry in entries].count("RETRY") == 2
+    assert sorted({*exported(simulation), *left(simulation)}) == [entry.number for entry in entries]
+    assert entries[-1].number in exported(simulation)
+
+
+def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
+    status = TrialStatus()
+    for number in range(3):
+        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+    status = ledger.exported(status, 2)
+    assert [entry.number for entry in ledger.not_exported(status)] == [3]
+    assert ledger.exported(status, 1) == status, "what is in the bucket stays there"
+    assert ledger.exported(status, 99).ledger_exported == 3, "an agent can't know of what was never decided"
+    lines = ledger_lines(ledger.not_exported(status))
+    assert parse_ledger(lines) == ledger.not_exported(status)
