@@ -221,6 +221,13 @@ class ExperimentSpec(ApiModel):
         default_factory=lambda: Scheduler(fifo=FifoSettings()), description="Which trials go on."
     )
     stop: Stop = Field(default_factory=Stop, description="When a trial or the experiment has had enough.")
+    suspend: bool = Field(
+        default=False,
+        description=(
+            "True: no trial gets a pod; those that run are paused with a checkpoint, and go on when this is false "
+            "again. Without checkpoints.store they start afresh then. Time budgets stand still meanwhile."
+        ),
+    )
     max_concurrent_trials: int = Field(
         default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
     )
@@ -351,6 +358,14 @@ class ExperimentStatus(StatusModel):
         description="The proposals that were last asked for: a restarted operator asks the same again.",
     )
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
+    suspended_since: str | None = Field(
+        default=None, max_length=32, description="Since when it is suspended; empty where it is not."
+    )
+    suspended_seconds: int = Field(
+        default=0,
+        ge=0,
+        description="How long it has been suspended before that, since its start: time budgets don't count it.",
+    )
     completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
     conditions: list[Condition] = Field(
         default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")

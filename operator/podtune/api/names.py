@@ -51,6 +51,7 @@ class ExperimentState(StrEnum):
     COMPLETE = "Complete"
     FAILED = "Failed"
     STALLED = "Stalled"
+    SUSPENDED = "Suspended"
 
     @property
     def is_finished(self) -> bool:
@@ -79,6 +80,7 @@ class ConditionType(StrEnum):
     CHECKPOINTS_STORED = "CheckpointsStored"
     RESULTS_COMPLETE = "ResultsComplete"
     PROPOSALS_MADE = "ProposalsMade"
+    SUSPENDED = "Suspended"
 
 
 class ExperimentReason(StrEnum):
@@ -97,6 +99,10 @@ class ExperimentReason(StrEnum):
     BUDGET_EXHAUSTED = "BudgetExhausted"
     FAILURE_BUDGET_EXCEEDED = "FailureBudgetExceeded"
     CRITERIA_MET = "CriteriaMet"
+    STOPPED_BY_USER = "StoppedByUser"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    RESUMED = "Resumed"
     PROPOSING = "Proposing"
     SEARCH_FAILED = "SearchFailed"
     SEARCH_SLOW = "SearchSlow"
@@ -128,6 +134,7 @@ class TrialReason(StrEnum):
     STOPPED_BY_EXPERIMENT = "StoppedByExperiment"
     PAUSED_BY_SCHEDULER = "PausedByScheduler"
     PAUSED_BY_USER = "PausedByUser"
+    SUSPENDED = "Suspended"
     MAX_FAILURES_EXCEEDED = "MaxFailuresExceeded"
     MAX_DISRUPTIONS_EXCEEDED = "MaxDisruptionsExceeded"
     NON_RETRIABLE_EXIT_CODE = "NonRetriableExitCode"

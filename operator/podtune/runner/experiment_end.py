@@ -27,6 +27,7 @@ class ExperimentEnd:
             overview: What the trials have come to.
             search: Knows in which order they have ended, and whether there will be more.
         """
+        self._is_stopped = spec.stop.now
         self._stopper = make_experiment_stopper(spec)
         self._overview = overview
         self._search = search
@@ -35,6 +36,8 @@ class ExperimentEnd:
     def find(self, now: float) -> Ended | None:
         """Why the experiment ends now; None where it goes on."""
         self._hear()
+        if self._is_stopped:
+            return Ended(ExperimentReason.STOPPED_BY_USER, "stopped: spec.stop.now is true")
         ending = self._stopper.check(self._progress(now))
         if ending is not None:
             return Ended(ending.reason, ending.message, ending.good)
@@ -42,8 +45,11 @@ class ExperimentEnd:
 
     def deadline(self, now: float) -> float | None:
         """When it has to be looked for again even if nothing happens."""
-        deadline = self._stopper.deadline(self._progress(now))
-        return None if deadline is None else max(self._overview.start(now) + deadline, now + SOON)
+        progress = self._progress(now)
+        deadline = self._stopper.deadline(progress)
+        if deadline is None or self._overview.suspension.is_asked:
+            return None
+        return max(now + deadline - progress.elapsed, now + SOON)
 
     def is_decided_by(self, value: float) -> bool:
         """Whether a value of the objective may end the experiment: it is written down at once."""
@@ -62,7 +68,7 @@ class ExperimentEnd:
         leader = overview.leader
         errors = overview.by_state[TrialState.ERROR]
         return ExperimentProgress(
-            elapsed=now - overview.start(now),
+            elapsed=overview.suspension.until(now) - overview.start(now),
             best=leader.value if leader else None,
             best_trial=leader.trial if leader else "",
             best_result=leader.result if leader else {},

@@ -251,21 +251,22 @@ class ExperimentMachine:
         for name in self._dispatch.alarms.ring(now):
             self._mark(name)
         self._plan_dirty(now)
+        self._overview.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
         if self._overview.ended is None:
             self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
-            if self._trials or self._known is not None:  # time does not run while an earlier experiment is waited for
-                self._end_if_due(now)
+            if self._trials or (self._known is not None and not self.spec.suspend):
+                self._end_if_due(now)  # before, time does not run
         if self._overview.is_over:
             for name in self._cleanup.release():
                 self._mark(name)
             self._plan_dirty(now)
-        if self._overview.ended is None and not self.experiment.problem:
+        if self._overview.ended is None and not self.experiment.problem and not self.spec.suspend:
             self._start_trials(now)
         self._cleanup.sweep(now)
         self._front.take_in(self._search.own_tells)
         self._overview.write(
             now,
-            hindrance=self._search.hindrance,
+            hindrance=None if self.spec.suspend else self._search.hindrance,
             asked=self._search.to_record if self._overview.ended is None else None,
             front=self._front.trials,
             debounce=self.settings.experiment_debounce,

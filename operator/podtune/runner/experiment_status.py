@@ -27,6 +27,24 @@ class Hindrance:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """How a suspension goes.
+
+    Attributes:
+        taken: How many trials still have a pod: they store their checkpoints.
+    """
+
+    taken: int
+
+    @property
+    def message(self) -> str:
+        """In a sentence."""
+        if not self.taken:
+            return "suspended: no trial has a pod, and none gets one until spec.suspend is false"
+        return f"suspending: {self.taken} trials still have a pod, and store a checkpoint"
+
+
 def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
     """The table of trials by state."""
     return TrialCounts(
@@ -51,6 +69,7 @@ def project(
     hindrance: Hindrance | None,
     generation: int,
     now: str,
+    suspended: Suspended | None = None,
 ) -> ExperimentStatus:
     """The status that follows from what is known.
 
@@ -64,12 +83,15 @@ def project(
         hindrance: What keeps trials from being made at present, if anything does.
         generation: The generation of the spec.
         now: The present time (RFC 3339).
+        suspended: How its suspension goes; None where it is not suspended.
     """
-    state, message = _state(trials, ended, over=over, problem=problem, hindrance=hindrance)
+    state, message = _state(trials, ended, over=over, problem=problem, hindrance=hindrance, suspended=suspended)
     conditions = tuple(before.conditions)
     truths = _truths(ended, over=over, problem=problem, message=message)
     if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
         truths.append(_proposing(hindrance))
+    if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
+        truths.append(_suspension(suspended))
     truths += _decided(conditions, ended)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
@@ -93,7 +115,13 @@ def without_times(status: ExperimentStatus) -> ExperimentStatus:
 
 
 def _state(
-    trials: TrialCounts, ended: Ended | None, *, over: bool, problem: str, hindrance: Hindrance | None
+    trials: TrialCounts,
+    ended: Ended | None,
+    *,
+    over: bool,
+    problem: str,
+    hindrance: Hindrance | None,
+    suspended: Suspended | None,
 ) -> tuple[ExperimentState, str]:
     done = trials.terminated + trials.error
     progress = f"{done} of {trials.total} trials done, {trials.running} running"
@@ -103,6 +131,8 @@ def _state(
         return ExperimentState.STALLED, problem
     if ended is not None:
         return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
+    if suspended is not None:
+        return ExperimentState.SUSPENDED, f"{suspended.message}; {progress}"
     if hindrance is not None:
         return ExperimentState.RUNNING, f"{progress}; {hindrance.message}"
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
@@ -124,6 +154,14 @@ def _proposing(hindrance: Hindrance | None) -> tuple[ConditionType, bool, str, s
     if hindrance is None:
         return ConditionType.PROPOSALS_MADE, True, str(ExperimentReason.PROPOSING), ""
     return ConditionType.PROPOSALS_MADE, False, str(hindrance.reason), hindrance.message
+
+
+def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, str]:
+    """The condition that is there from the first suspension on; it holds once no trial has a pod."""
+    if suspended is None:
+        return ConditionType.SUSPENDED, False, str(ExperimentReason.RESUMED), ""
+    reason = ExperimentReason.SUSPENDING if suspended.taken else ExperimentReason.SUSPENDED
+    return ConditionType.SUSPENDED, not suspended.taken, str(reason), suspended.message
 
 
 def _truths(

@@ -15,6 +15,7 @@ from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
+from podtune.runner.suspension import Suspension
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import Totals
@@ -51,6 +52,7 @@ class Overview:
         self._missing: dict[str, int] = {}
         self._missing_metrics = 0
         self._end_to_act_on = _decided_end(experiment)
+        self.suspension = Suspension(experiment.status)
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
         self.usage = Totals()
@@ -73,6 +75,11 @@ class Overview:
         if self._start is None:
             self._start = now
         return self._start
+
+    def follow_suspension(self, now: float, *, asked: bool, taken: int) -> None:
+        """Takes in whether the experiment is to be suspended, and how many trials have a pod."""
+        asked = asked and self.ended is None
+        self.suspension.follow(asked=asked, taken=taken, started=self._start is not None, now=now)
 
     def settle(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
@@ -155,11 +162,13 @@ class Overview:
             over=self.is_over,
             problem=self._experiment.problem,
             hindrance=hindrance,
+            suspended=self.suspension.view,
             generation=self._experiment.generation,
             now=rfc3339(now),
         ).model_copy(
             update={
                 "start_time": None if self._start is None else rfc3339(self._start),
+                **self.suspension.written(),
                 "asked": asked or before.asked,
                 "pareto_front": before.pareto_front if recorded else list(front),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,

@@ -55,9 +55,14 @@ class Places:
         self._dispatch.alarms.set(trial.name, trial.unseen.creation_until)
         return True
 
+    @property
+    def taken(self) -> int:
+        """How many trials have a pod, or are to get one."""
+        return len(self._holders)
+
     def free(self, limit: int) -> int:
         """How many more trials may have a pod; negative where the limit was lowered."""
-        return limit - len(self._holders)
+        return limit - self.taken
 
     def unclaimed(self, limit: int) -> int:
         """How many places there are that no trial waits for, but for those that the scheduler keeps paused."""

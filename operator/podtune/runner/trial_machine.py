@@ -37,6 +37,8 @@ from podtune.runner.unseen import Unseen
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
+WISHED_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
+"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the wish does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,12 @@ class TrialMachine:
     def is_pausing(self) -> bool:
         """Whether the scheduler has decided to pause it: the results that come after do not count."""
         decision = self.status.decision
-        return decision is not None and decision.action == "PAUSE" and decision.reason != TrialReason.PAUSED_BY_USER
+        return decision is not None and decision.action == "PAUSE" and decision.reason not in WISHED_PAUSES
+
+    @property
+    def is_paused_by_wish(self) -> bool:
+        """Whether it waits for a user to let it go on."""
+        return self.status.state is TrialState.PAUSED and self.status.reason in WISHED_PAUSES
 
     def may_start_at(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started.

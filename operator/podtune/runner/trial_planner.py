@@ -94,6 +94,8 @@ class TrialPlanner:
                 self._stop(trial, TrialReason.STOPPED_BY_USER, "spec.desiredState is Stopped", now)
             case DesiredState.PAUSED:
                 self._pause(trial, now)
+            case DesiredState.RUNNING if trial.context.spec.suspend:
+                self._suspend(trial, now)
             case DesiredState.RUNNING:
                 self._resume(trial, now)
 
@@ -113,16 +115,29 @@ class TrialPlanner:
         """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
         reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
         if trial.pod is not None:
-            if trial.context.store_prefix and trial.status.decision is None and not trial.attempt_pods.is_over:
-                wait = trial.context.settings.pause_wait
-                trial.note(Entry.PAUSE, message, {}, now=now)
-                trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
-        elif trial.status.state is not TrialState.PAUSED and not self._places.creating(trial, now):
+            if trial.context.store_prefix or trial.context.spec.suspend:
+                self._give_pod_back(trial, reason, message, now)
+        elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._places.creating(trial, now)):
             trial.explain(TrialState.PAUSED, reason, message)
             trial.touch(now)
 
+    def _suspend(self, trial: TrialMachine, now: float) -> None:
+        """Takes a trial's pod away while the whole experiment is suspended, store or not, as a Job's are."""
+        if trial.pod is not None:
+            lost = "" if trial.context.store_prefix else "; it will start afresh, for want of checkpoints.store"
+            message = f"spec.suspend of the experiment is true{lost}"
+            self._give_pod_back(trial, TrialReason.SUSPENDED, message, now)
+
+    def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
+        assert trial.pod is not None  # the caller has looked
+        if trial.status.decision is None and not trial.attempt_pods.is_over:
+            wait = trial.context.settings.pause_wait if trial.context.store_prefix else 0.0
+            trial.note(Entry.PAUSE, message, {}, now=now)
+            trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
+
     def _resume(self, trial: TrialMachine, now: float) -> None:
-        if trial.status.state is TrialState.PAUSED and trial.status.reason == TrialReason.PAUSED_BY_USER:
+        if trial.is_paused_by_wish:
             trial.set(decision=None)
             trial.explain(
                 TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials places"

@@ -9,7 +9,7 @@ from podtune.protocol.messages import Restored
 from podtune.runner import resources
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
 
 
 def explain_pods(trial: TrialMachine, now: float) -> None:
@@ -88,7 +88,7 @@ def _start(trial: TrialMachine, restored: Restored | None) -> str:
 
 
 def _ended_by(last: AttemptEnd) -> str:
-    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, TrialReason.PAUSED_BY_USER):
+    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *WISHED_PAUSES):
         return "a pause"
     return f"exit code {last.exit_code}" if last.exit_code else last.reason
 
