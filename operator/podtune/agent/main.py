@@ -1,4 +1,4 @@
-"""The command `podtune-agent`: `run` beside a training program, `restore` before it."""
+"""The command `podtune-agent`: `run` beside a training program, `restore` before it, `storage` without one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from podtune.agent.last_words import write_reason
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.storage_pod import StoragePod, run_storage
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
@@ -25,14 +26,17 @@ END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one of the two commands; returns the exit code."""
+    """Runs one of the commands; returns the exit code."""
     parser = argparse.ArgumentParser(prog="podtune-agent", description="The agent beside a trial's training program.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
     commands.add_parser("restore", help="put the checkpoint in place that the program goes on from (init container)")
+    commands.add_parser("storage", help="do one job in the bucket, without a trial (pod of its own)")
     command = parser.parse_args(arguments).command
     log = EventLog(time.time)
     try:
+        if command == "storage":
+            return run_storage(StoragePod.from_environ(os.environ), log, Random(), S3Store)
         settings = Settings.from_environ(os.environ)
     except SettingsError as error:
         log.error("settings are wrong", message=str(error))

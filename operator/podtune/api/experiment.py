@@ -23,6 +23,7 @@ from podtune.api.search import Search
 from podtune.api.search_checks import check_search
 from podtune.api.search_space import MAX_TEXT, Parameter
 from podtune.api.stop import Stop
+from podtune.api.storage_jobs import StorageStatus
 
 LabelValue = Annotated[
     str,
@@ -356,6 +357,9 @@ class ExperimentStatus(StatusModel):
     asked: Asked | None = Field(
         default=None,
         description="The proposals that were last asked for: a restarted operator asks the same again.",
+    )
+    storage: StorageStatus | None = Field(
+        default=None, description="Work in the bucket without a running trial, done by storage pods."
     )
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
     suspended_since: str | None = Field(

@@ -19,6 +19,7 @@ TRIAL_PLURAL = "trials"
 LABEL_EXPERIMENT = f"{GROUP}/experiment"
 LABEL_TRIAL = f"{GROUP}/trial"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
+LABEL_STORAGE = f"{GROUP}/storage"
 LABEL_LEADER = f"{GROUP}/leader"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "podtune"
@@ -81,6 +82,7 @@ class ConditionType(StrEnum):
     RESULTS_COMPLETE = "ResultsComplete"
     PROPOSALS_MADE = "ProposalsMade"
     SUSPENDED = "Suspended"
+    BUCKET_TIDY = "BucketTidy"
 
 
 class ExperimentReason(StrEnum):
@@ -111,6 +113,9 @@ class ExperimentReason(StrEnum):
     WAITING_FOR_EXPERIMENT = "WaitingForExperiment"
     WARM_STARTED = "WarmStarted"
     IN_PROGRESS = "InProgress"
+    STORAGE_WORK_PENDING = "StorageWorkPending"
+    STORAGE_WORK_DONE = "StorageWorkDone"
+    STORAGE_WORK_FAILED = "StorageWorkFailed"
 
 
 class TrialReason(StrEnum):

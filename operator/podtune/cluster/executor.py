@@ -6,6 +6,7 @@ version that it was made from. What was made or seen on the way goes to the obse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from podtune.api.names import (
@@ -24,10 +25,12 @@ from podtune.cluster.client import APPLY, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
 from podtune.runner.actions import (
     DONE,
     CreatePod,
+    CreateStoragePod,
     CreateTrial,
     DeleteFinishedPods,
     DeletePod,
@@ -46,6 +49,7 @@ ClusterAction = (
     LearnFrom
     | CreateTrial
     | CreatePod
+    | CreateStoragePod
     | DeletePod
     | DeleteFinishedPods
     | FetchLogs
@@ -107,6 +111,8 @@ class Executor:
                 return await self._create_trial(experiment, action)
             case CreatePod():
                 return await self._create_pod(experiment, action)
+            case CreateStoragePod():
+                return await self._create_storage_pod(experiment, action)
             case WriteTrialStatus():
                 return await self._write_trial(experiment, action)
             case WriteExperimentStatus():
@@ -141,7 +147,7 @@ class Executor:
             "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
         path = paths.trials(experiment.namespace)
-        made = await self._create(path, action.name, body, experiment.uid, EXPERIMENT_KIND)
+        made = await self._create(path, body, experiment.uid, EXPERIMENT_KIND, readers.read_trial)
         if made is None:
             return Outcome(Verdict.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
         self._observer.trial(made)
@@ -150,7 +156,9 @@ class Executor:
     async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
         body = pod_manifest(experiment, action, self._agent)
         try:
-            made = await self._create(paths.pods(experiment.namespace), action.name, body, action.trial_uid, TRIAL_KIND)
+            made = await self._create(
+                paths.pods(experiment.namespace), body, action.trial_uid, TRIAL_KIND, readers.read_pod
+            )
         except ApiRefusal as refusal:
             if not _is_final(refusal):
                 raise
@@ -160,7 +168,28 @@ class Executor:
         self._observer.pod(made)
         return DONE
 
-    async def _create(self, path: str, name: str, body: Manifest, owner: str, owner_kind: str) -> Manifest | None:
+    async def _create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> Outcome:
+        """First the pod, then the ConfigMaps that belong to it."""
+        chunks = trial_chunks(action)
+        body = storage_pod(experiment, action, self._agent, len(chunks))
+        name = body["metadata"]["name"]
+        try:
+            made = await self._create(
+                paths.pods(experiment.namespace), body, experiment.uid, EXPERIMENT_KIND, readers.read_storage_pod
+            )
+        except ApiRefusal as refusal:
+            if not _is_final(refusal):
+                raise
+            return Outcome(Verdict.REFUSED, refusal.message)
+        if made is None:
+            return Outcome(Verdict.REFUSED, f"a pod {name} of another owner is in the way; delete it")
+        await create_trial_chunks(self._client, experiment, made, chunks)
+        self._observer.pod(made)
+        return DONE
+
+    async def _create(
+        self, path: str, body: Manifest, owner: str, owner_kind: str, read: Callable[[Manifest], object]
+    ) -> Manifest | None:
         """Creates an object; one that is there already is as good if it has the same owner, else None.
 
         Of a new object only the metadata is asked back: the rest is as it was sent, but for defaults that nobody here
@@ -177,13 +206,10 @@ class Executor:
         except ApiRefusal as refusal:
             if not refusal.is_already_there:
                 raise
-        existing = await self._client.request("GET", f"{path}/{name}")
+        existing = await self._client.request("GET", f"{path}/{body['metadata']['name']}")
         if readers.owner_uid(existing, owner_kind) != owner:
             return None
-        if owner_kind == TRIAL_KIND:
-            readers.read_pod(existing)
-        else:
-            readers.read_trial(existing)
+        read(existing)
         return existing
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:

@@ -49,6 +49,23 @@ ANNOTATION_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 Manifest = dict[str, Any]
 
+AGENT_CONFINES: Manifest = {
+    "resources": {
+        "requests": {"cpu": "20m", "memory": "64Mi"},
+        "limits": {"memory": "512Mi"},
+    },
+    "securityContext": {
+        "runAsUser": AGENT_UID,
+        "runAsGroup": AGENT_UID,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
+"""What a container of the agent may use, and do."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
@@ -183,27 +200,14 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
 def _agent_container(
     name: str, command: str, environment: list[Manifest], store: CheckpointStore | None, agent: AgentSettings
 ) -> Manifest:
-    credentials = store.credentials_secret if store else None
     return {
         "name": name,
         "image": agent.image,
         "imagePullPolicy": agent.pull_policy,
         "args": [command],
-        "env": [*environment, *(_credentials(credentials) if credentials else [])],
+        "env": [*environment, *credentials(store)],
         "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}],
-        "resources": {
-            "requests": {"cpu": "20m", "memory": "64Mi"},
-            "limits": {"memory": "512Mi"},
-        },
-        "securityContext": {
-            "runAsUser": AGENT_UID,
-            "runAsGroup": AGENT_UID,
-            "runAsNonRoot": True,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        **AGENT_CONFINES,
     }
 
 
@@ -222,8 +226,7 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         agent_env.DRAIN_SECONDS: str(drain),
     }
     if spec.checkpoints.store is not None:
-        store = spec.checkpoints.store.model_dump(include={"bucket", "prefix", "endpoint", "region"})
-        values[agent_env.STORE] = json.dumps(store)
+        values[agent_env.STORE] = store_json(spec.checkpoints.store)
         if action.restore:
             candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)
@@ -235,8 +238,17 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
     return [*_env({agent_env.SETTINGS: json.dumps(values)}), uid]
 
 
-def _credentials(secret: str) -> list[Manifest]:
+def store_json(store: CheckpointStore) -> str:
+    """The bucket, as agents are told of it."""
+    return json.dumps(store.model_dump(include={"bucket", "prefix", "endpoint", "region"}))
+
+
+def credentials(store: CheckpointStore | None) -> list[Manifest]:
     """The bucket's credentials, for the agent alone: the operator never reads a Secret."""
+    return _credentials(store.credentials_secret) if store and store.credentials_secret else []
+
+
+def _credentials(secret: str) -> list[Manifest]:
     keys = {
         "AWS_ACCESS_KEY_ID": ("accessKeyID", False),
         "AWS_SECRET_ACCESS_KEY": ("secretAccessKey", False),
@@ -288,10 +300,10 @@ def _program_mounts() -> list[Manifest]:
 
 
 def _env(values: Mapping[str, str]) -> list[Manifest]:
-    return [{"name": name, "value": _literal(value)} for name, value in values.items()]
+    return [{"name": name, "value": literal(value)} for name, value in values.items()]
 
 
-def _literal(value: str) -> str:
+def literal(value: str) -> str:
     """Keeps Kubernetes from expanding $(…) in a value."""
     return value.replace("$", "$$")
 

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.gpus import requested_gpus
-from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, TRIAL_KIND
+from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_STORAGE, TRIAL_KIND
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cluster.pods import ANNOTATION_CONTAINER
-from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, Trial, Waiting
+from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem
 
 Object = Mapping[str, Any]
@@ -172,6 +172,41 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
         training_until=_last(training, "terminated", "finishedAt"),
         gpus=requested_gpus(spec),
+    )
+
+
+def experiment_of_storage_pod(body: Object) -> str:
+    """UID of the Experiment that a pod does a job for, empty where it is another kind of pod."""
+    return owner_uid(body, EXPERIMENT_KIND) if LABEL_STORAGE in (body["metadata"].get("labels") or {}) else ""
+
+
+@_reader
+def read_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
+    """Reads a pod that does a job in the bucket.
+
+    Args:
+        body: The pod.
+        gone: Whether it was deleted; the body is what was last seen of it.
+
+    Raises:
+        Unreadable: It is no such pod.
+    """
+    metadata, status = body["metadata"], body.get("status") or {}
+    containers = list(status.get("containerStatuses") or ())
+    ends = [end for container in containers if (end := _state(container).get("terminated"))]
+    waiting = _waiting(status, containers, ())
+    reason = ": ".join(part for part in (status.get("reason"), status.get("message")) if part)
+    return StoragePod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        phase=PodPhase(status.get("phase") or "Pending"),
+        version=version_of(body),
+        deleting="deletionTimestamp" in metadata,
+        gone=gone,
+        started=any(_started(container) for container in containers),
+        waiting=f"{waiting.reason}: {waiting.message}" if waiting is not None else "",
+        message=next((end["message"] for end in ends if end.get("message")), ""),
+        reason=reason or next((end.get("reason") or "" for end in ends), ""),
     )
 
 

@@ -19,7 +19,7 @@ from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.records import Experiment, Pod, Trial
+from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
@@ -37,6 +37,8 @@ class Entry:
     machine: ExperimentMachine | None = None
     proposer: Proposer | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
+    storage_pods: dict[str, StoragePod] = field(default_factory=dict)
+    """By UID."""
 
     @property
     def served(self) -> Experiment:
@@ -68,6 +70,8 @@ class Store:
         """By UID of the Trial, known or not, and UID of the pod."""
         self._owners: dict[str, str] = {}
         """By UID of the pod: its Trial's UID."""
+        self._storage_pods: dict[str, str] = {}
+        """By UID of a pod that works in the bucket: its Experiment's UID."""
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
         self._synced = False
@@ -118,6 +122,9 @@ class Store:
 
     def pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
+        if owner := readers.experiment_of_storage_pod(body):
+            self._storage_pod(owner, body, gone=False)
+            return
         uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
         known = self._pods.get(owner, {}).get(uid)
         if not owner or uid in self._gone or (known is not None and readers.version_of(body) <= known.version):
@@ -143,6 +150,9 @@ class Store:
 
     def pod_gone(self, body: Manifest) -> None:
         """A pod was deleted; the body is how it ended."""
+        if owner := readers.experiment_of_storage_pod(body):
+            self._storage_pod(owner, body, gone=True)
+            return
         uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
         if uid in self._gone:
             return
@@ -160,6 +170,8 @@ class Store:
             self._forget_trial(uid)
         elif (owner := self._owners.get(uid)) is not None:
             self._forget_pod(uid, owner, replace(self._pods[owner][uid], gone=True))
+        elif (entry := self._entries.get(self._storage_pods.get(uid, ""))) is not None:
+            self._take_storage_pod(entry, replace(entry.storage_pods[uid], gone=True))
 
     def synced(self) -> None:
         """Everything that is there has been seen: from now on there are machines."""
@@ -174,7 +186,9 @@ class Store:
         entry = self._entries.get(uid)
         if entry is not None and entry.machine is None and self._synced and entry.experiment.spec is not None:
             pods = [pod for trial in entry.trials.values() for pod in self._pods_of(trial)]
-            entry.machine = ExperimentMachine(entry.experiment, entry.trials.values(), pods, self._settings)
+            entry.machine = ExperimentMachine(
+                entry.experiment, entry.trials.values(), pods, self._settings, storage_pods=entry.storage_pods.values()
+            )
             entry.proposer = Proposer(entry.experiment.spec, self._settings.proposal_deadline)
         return entry
 
@@ -196,9 +210,32 @@ class Store:
 
     def uids(self) -> set[str]:
         """UIDs of all Experiments, Trials and pods."""
-        return {*self._entries, *self._trials, *self._owners}
+        return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
     # Bookkeeping
+
+    def _storage_pod(self, owner: str, body: Manifest, *, gone: bool) -> None:
+        """A pod that works in the bucket was seen, or was deleted."""
+        uid, entry = body["metadata"]["uid"], self._entries.get(owner)
+        if entry is None or uid in self._gone:
+            return
+        known = entry.storage_pods.get(uid)
+        if known is not None and not gone and readers.version_of(body) <= known.version:
+            return
+        try:
+            self._take_storage_pod(entry, readers.read_storage_pod(body, gone=gone))
+        except Unreadable as error:
+            self._complain(uid, error)
+
+    def _take_storage_pod(self, entry: Entry, pod: StoragePod) -> None:
+        if pod.gone:
+            self._gone.add(pod.uid)
+            self._storage_pods.pop(pod.uid, None)
+            entry.storage_pods.pop(pod.uid, None)
+        else:
+            self._storage_pods[pod.uid] = entry.experiment.uid
+            entry.storage_pods[pod.uid] = pod
+        self._tell(entry, lambda machine: machine.storage_pod_seen(pod))
 
     def _forget_experiment(self, uid: str) -> None:
         self._gone.add(uid)
@@ -207,6 +244,8 @@ class Store:
             return
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)
+        for pod in entry.storage_pods:
+            self._storage_pods.pop(pod, None)
         key = (entry.experiment.namespace, entry.experiment.name)
         if self._by_name.get(key) == uid:
             del self._by_name[key]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
 import structlog
 
-from podtune.api.names import LABEL_MANAGED_BY, LABEL_TRIAL, MANAGED_BY
+from podtune.api.names import LABEL_EXPERIMENT, LABEL_MANAGED_BY, MANAGED_BY
 from podtune.cluster import paths
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiError
@@ -22,8 +22,8 @@ SOON = 10.0
 """Seconds until a sweep that something calls for, so that many calls make one sweep."""
 SETTLE = 5.0
 """Seconds that the watches are given to tell of an end that a list knows of already: they tell more of it."""
-POD_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_TRIAL}"
-"""Labels of the pods of trials."""
+POD_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}"
+"""Labels of the pods of experiments: those of trials, and those that work in the bucket."""
 
 
 class Sweep:

@@ -32,3 +32,8 @@ DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 pod's termination grace period."""
 TERMINATION_LOG = "PODTUNE_TERMINATION_LOG"
 """Where the final commit goes; /dev/termination-log when unset."""
+STORAGE_JOB = "PODTUNE_STORAGE_JOB"
+"""JSON of a `StorageTask`: what a storage pod is to do. It has no other variables than this, STORE and
+TERMINATION_LOG."""
+STORAGE_DIRECTORY = "/var/run/podtune/trials"
+"""Where a storage pod finds what it has to know of the trials: `<number>.gz`, from 0."""

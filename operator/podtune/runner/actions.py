@@ -13,6 +13,7 @@ from enum import StrEnum
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ExperimentReason
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
+from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
 Key = tuple[str, str]
@@ -101,6 +102,30 @@ class CreatePod:
     def name(self) -> str:
         """Name of the pod; never used again."""
         return f"{self.trial}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStoragePod:
+    """Create a pod that does one job in the bucket, with all that it has to know.
+
+    Attributes:
+        number: Its number among the experiment's storage pods.
+        trials: What it has to know of the trials.
+    """
+
+    purpose: StoragePurpose
+    number: int
+    trials: tuple[StoredTrial, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("create-storage-pod", "")
+
+
+def storage_pod_name(experiment: str, number: int) -> str:
+    """Name of a storage pod; never used again."""
+    return f"{experiment}-storage-{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +225,7 @@ Action = (
     | LearnFrom
     | CreateTrial
     | CreatePod
+    | CreateStoragePod
     | DeletePod
     | DeleteFinishedPods
     | FetchLogs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.runner.actions import Action, CreatePod, EmitEvent, Key, Outcome, Verdict
+from podtune.runner.actions import Action, CreatePod, CreateStoragePod, EmitEvent, Key, Outcome, Verdict
 from podtune.runner.alarms import EXPERIMENT, Alarms
 from podtune.runner.retry import Backoff, InFlight
 
@@ -52,7 +52,7 @@ class Dispatch:
         A pod that is refused is the end of its attempt, which has a backoff of its own; an Event is not tried again.
         """
         settled = isinstance(action, EmitEvent) or (
-            isinstance(action, CreatePod) and outcome.verdict is Verdict.REFUSED
+            isinstance(action, CreatePod | CreateStoragePod) and outcome.verdict is Verdict.REFUSED
         )
         self._flights.land(action.key, failed=outcome.verdict is not Verdict.DONE and not settled, now=now)
 

@@ -19,13 +19,16 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner import replies, reported
 from podtune.runner.actions import (
     Action,
+    CreateStoragePod,
     CreateTrial,
+    DeletePod,
     LearnFrom,
     Outcome,
     Propose,
     Verdict,
 )
 from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
@@ -37,10 +40,11 @@ from podtune.runner.overview import Overview
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd, Promotions
 from podtune.runner.protection import Protected
-from podtune.runner.records import Experiment, Pod, Trial
+from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.storage_work import StorageWork
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
@@ -71,6 +75,8 @@ class ExperimentMachine:
         pods: Iterable[Pod],
         settings: RunnerSettings,
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
+        *,
+        storage_pods: Iterable[StoragePod] = (),
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -81,6 +87,7 @@ class ExperimentMachine:
                 here is taken for gone.
             settings: Times and limits.
             make_scheduler: Makes the scheduler that the spec asks for.
+            storage_pods: The pods that work in the bucket.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
@@ -92,6 +99,9 @@ class ExperimentMachine:
         """What an earlier experiment has found; None while that is not known."""
         self._gone: set[str] = set()
         """UIDs of Trials that were deleted: later news of them is old news."""
+        self._storage = StorageWork(experiment, self._dispatch, settings)
+        for pod in storage_pods:
+            self._storage.pod_seen(pod)
         self._build(trials, pods, {})
 
     def _build(self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen]) -> None:
@@ -136,6 +146,7 @@ class ExperimentMachine:
         self._promotions = Promotions(self._judge, self._places, self._search)
         self._introductions = Introductions(self._judge, self._search)
         self._introductions.restore(self._trials.values())
+        self._bucket_policy = BucketPolicy(self._trials)
 
     # Facts
 
@@ -146,6 +157,7 @@ class ExperimentMachine:
         changed = experiment.spec is not None and experiment.spec != self.spec
         self.experiment = experiment
         self._overview.experiment_seen(experiment, changed=changed)
+        self._storage.experiment_seen(experiment)
         if self._overview.end_to_act_on is not None:
             for name in self._overview.unfinished:
                 self._mark(name)
@@ -190,6 +202,10 @@ class ExperimentMachine:
         else:
             self._strays[pod.uid] = pod
 
+    def storage_pod_seen(self, pod: StoragePod) -> None:
+        """Takes in a version of a pod that works in the bucket; one that is gone is reported with `gone` set."""
+        self._storage.pod_seen(pod)
+
     def report(self, trial_name: str, pod_name: str, report: Report, now: float) -> Reply | Unaccepted:
         """Takes in what an agent has posted.
 
@@ -225,6 +241,10 @@ class ExperimentMachine:
                 self._search.learnt(outcome, now)
             case CreateTrial():
                 self._search.created(action, outcome)
+            case CreateStoragePod():
+                self._storage.landed(action, outcome)
+            case DeletePod() if self._storage.owns(action.name):
+                self._storage.landed(action, outcome)
             case _:
                 for name in self._outcomes.landed(action, outcome, now):
                     self._mark(name)
@@ -260,15 +280,17 @@ class ExperimentMachine:
             for name in self._cleanup.release():
                 self._mark(name)
             self._plan_dirty(now)
-        if self._overview.ended is None and not self.experiment.problem and not self.spec.suspend:
+        if self._overview.ended is None and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
         self._front.take_in(self._search.own_tells)
+        due = self._bucket_policy.due(self.experiment, self.spec, is_recorded=self._overview.is_recorded)
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
             asked=self._search.to_record if self._overview.ended is None else None,
             front=self._front.trials,
+            storage=self._storage.decide(due, now),
             debounce=self.settings.experiment_debounce,
         )
 
@@ -282,6 +304,11 @@ class ExperimentMachine:
                 self._protected.settle(trial)
                 self._places.settle(trial, now)
                 self._cleanup.settle(trial, now)
+
+    @property
+    def _may_start(self) -> bool:
+        """Whether trials may be started: not while a storage pod works by what it was told of them."""
+        return not self.spec.suspend and not self._storage.is_busy
 
     def _end_if_due(self, now: float) -> None:
         self._overview.ended = self._end.find(now)

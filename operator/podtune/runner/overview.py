@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage, ParetoTrial
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
+from podtune.api.storage_jobs import StorageStatus
 from podtune.runner import checkpoints, experiment_status, parameters, results
 from podtune.runner.actions import WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
@@ -16,6 +17,7 @@ from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
 from podtune.runner.suspension import Suspension
+from podtune.runner.storage_work import with_storage
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import Totals
@@ -137,6 +139,7 @@ class Overview:
         hindrance: Hindrance | None,
         asked: Asked | None,
         front: Sequence[ParetoTrial],
+        storage: StorageStatus | None,
         debounce: float,
     ) -> None:
         """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
@@ -146,13 +149,15 @@ class Overview:
             hindrance: What keeps Trials from being made at present.
             asked: What the searcher is to be asked for as soon as the status says so.
             front: The Pareto front, with several objectives.
+            storage: What is to be said of work in the bucket: it goes on only when that is written.
             debounce: Seconds between two looks at it.
         """
         decided = self.ended is not None and self.end_to_act_on is None
-        if now < self._next_look and not self.is_over and not decided and asked is None:
+        before = self._experiment.status
+        urgent = self.is_over or decided or asked is not None or storage != before.storage
+        if now < self._next_look and not urgent:
             self._dispatch.alarms.set(EXPERIMENT, self._next_look)
             return
-        before = self._experiment.status
         recorded = self.is_recorded
         status = experiment_status.project(
             before,
@@ -174,6 +179,7 @@ class Overview:
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
             }
         )
+        status = with_storage(status, storage, now=rfc3339(now))
         if status != before and not recorded:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before or self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):

@@ -121,6 +121,36 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
+class StoragePod:
+    """A pod that does one job in the bucket; it belongs to the Experiment.
+
+    Attributes:
+        version: Resource version, for telling old news from new.
+        gone: Whether it is no longer there; the rest is what was last seen.
+        started: Whether its container has started.
+        waiting: Why it does not run yet.
+        message: Its termination message.
+        reason: Reason and message of the pod as a whole, such as DeadlineExceeded.
+    """
+
+    name: str
+    uid: str
+    phase: PodPhase = PodPhase.PENDING
+    version: int = 0
+    deleting: bool = False
+    gone: bool = False
+    started: bool = False
+    waiting: str = ""
+    message: str = ""
+    reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.gone or self.phase.is_finished
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """A Trial resource."""
 

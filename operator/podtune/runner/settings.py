@@ -30,6 +30,9 @@ class RunnerSettings:
         proposal_deadline: A searcher that thinks longer about a request is called slow.
         tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
+        storage_tries: A job in the bucket is tried so often.
+        storage_backoff: Wait before a job in the bucket is tried again.
+        storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
     """
 
@@ -50,4 +53,7 @@ class RunnerSettings:
     proposal_deadline: float = 120.0
     tell_wait: float = 2.0
     log_tries: int = 4
+    storage_tries: int = 5
+    storage_backoff: Backoff = field(default_factory=lambda: Backoff(10.0, 300.0))
+    storage_start_deadline: float = 300.0
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -20,6 +20,7 @@ from podtune.runner.actions import (
     DONE,
     Action,
     CreatePod,
+    CreateStoragePod,
     CreateTrial,
     DeleteFinishedPods,
     DeletePod,
@@ -233,8 +234,8 @@ class Simulation:
                 self._machine.trial_seen(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
                 self._machine.experiment_seen(objects.write_experiment(action.status))
-            case EmitEvent() | LearnFrom():  # nothing is known here of other experiments
-                pass
+            case EmitEvent() | LearnFrom() | CreateStoragePod():
+                pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)
         return DONE

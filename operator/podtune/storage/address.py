@@ -46,6 +46,10 @@ class StoreAddress:
         """Bucket and server, for messages."""
         return f"bucket {self.bucket!r} at {self.endpoint or f'AWS ({self.region})'}"
 
+    def experiment_prefix(self, uid: str) -> str:
+        """What all keys of an experiment start with; it ends with a slash."""
+        return "/".join(part for part in (self.prefix, uid) if part) + "/"
+
     @classmethod
     def from_json(cls, text: str) -> StoreAddress:
         """Reads a JSON object of the attributes; all but the bucket may be missing or null.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.trial import TrialSpec, TrialStatus
-from podtune.runner.records import Experiment, Pod, Trial
+from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 
-Thing = Experiment | Trial | Pod
+Thing = Experiment | Trial | Pod | StoragePod
 
 
 class Conflict(Exception):

@@ -20,6 +20,7 @@ from podtune.runner.actions import (
     DONE,
     Action,
     CreatePod,
+    CreateStoragePod,
     CreateTrial,
     DeleteFinishedPods,
     DeletePod,
@@ -33,7 +34,7 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
-from podtune.runner.records import Experiment, Pod, Trial
+from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
@@ -41,6 +42,7 @@ from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
+from tests.unit.runner.simulated_storage import StoragePods
 from tests.unit.tuning.manifests import experiment as make_spec
 
 ActionT = TypeVar("ActionT")
@@ -128,6 +130,8 @@ class Simulation:
         self.damaged: set[str] = set()
         """Checkpoints that are in the bucket and can't be restored."""
         self.pods: dict[str, SimulatedPod] = {}
+        self.storage = StoragePods(self, lambda: self.api.experiment, self.api.next_version)
+        self.storage.changed = self._watched
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
         self.proposed: dict[int, Proposed] = {}
@@ -287,12 +291,10 @@ class Simulation:
                     seen.append(self.api.trials[action.name])
             case CreatePod():
                 return self._create_pod(action, seen)
+            case CreateStoragePod():
+                seen.append(self.storage.create(action))
             case DeletePod():
-                pod = self.api.pods.get(action.name)
-                if pod is not None and pod.uid == action.uid:
-                    self._check_deletion(pod)
-                    self.pods[action.name].delete()
-                    self.api.writes["delete-pod"] += 1
+                self._delete_pod(action)
             case DeleteFinishedPods():
                 self.api.writes["delete-pods"] += 1
                 for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials]:
@@ -336,6 +338,14 @@ class Simulation:
         simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, uid, self.prefix)
         self.after_unless_frozen(self.jitter(0.5), simulated.start)
         return DONE
+
+    def _delete_pod(self, action: DeletePod) -> None:
+        self.storage.delete(action.name, action.uid)
+        pod = self.api.pods.get(action.name)
+        if pod is not None and pod.uid == action.uid:
+            self._check_deletion(pod)
+            self.pods[action.name].delete()
+            self.api.writes["delete-pod"] += 1
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
@@ -413,6 +423,8 @@ class Simulation:
                 self.machine.trial_seen(thing)
             case Pod():
                 self.machine.pod_seen(thing)
+            case StoragePod():
+                self.machine.storage_pod_seen(thing)
 
     # What users do
 
@@ -462,4 +474,5 @@ class Simulation:
             list(self.api.pods.values()),
             self.settings,
             self.make_scheduler,
+            storage_pods=list(self.storage.pods.values()),
         )

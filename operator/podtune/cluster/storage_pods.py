@@ -1,0 +1,140 @@
+"""The pod that does one job in the bucket, and the ConfigMaps with what it has to know of the trials.
+
+It is the agent's image, confined as the agent beside a trial is, and with the same credentials. What the template says
+of images' secrets, service account, nodes and queues holds for it too: where the trials may run, it may. The ConfigMaps
+belong to the pod, so they go with it; the kubelet waits for them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from podtune.api.names import (
+    API_VERSION,
+    EXPERIMENT_KIND,
+    FIELD_MANAGER,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
+    LABEL_STORAGE,
+    MANAGED_BY,
+)
+from podtune.cluster import paths
+from podtune.cluster.client import ClusterClient, Manifest
+from podtune.cluster.errors import ApiRefusal
+from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, credentials, literal, store_json
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
+from podtune.runner.actions import CreateStoragePod, storage_pod_name
+from podtune.runner.records import Experiment
+
+CONTAINER = "podtune-storage"
+VOLUME = "podtune-trials"
+DEADLINE_SECONDS = 2 * 3600
+"""After this a pod that still works is ended; the next one goes on where it was."""
+_FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "priorityClassName")
+
+
+def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
+    """The pod.
+
+    Args:
+        experiment: The Experiment, with a spec that names a store.
+        action: The job.
+        agent: The agent's container.
+        chunks: How many ConfigMaps it is to read.
+    """
+    assert experiment.spec is not None  # its machine asks
+    assert experiment.spec.checkpoints.store is not None  # without one there is nothing to be done
+    store = experiment.spec.checkpoints.store
+    task = StorageTask(action.purpose, experiment.namespace, experiment.name, experiment.uid, chunks)
+    values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: store_json(store)}
+    name = storage_pod_name(experiment.name, action.number)
+    template = experiment.spec.trial_template.spec
+    container = {
+        "name": CONTAINER,
+        "image": agent.image,
+        "imagePullPolicy": agent.pull_policy,
+        "args": ["storage"],
+        "env": [
+            *({"name": key, "value": literal(value)} for key, value in values.items()),
+            *credentials(store),
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **AGENT_CONFINES,
+    }
+    spec: Manifest = {
+        **{field: template[field] for field in _FROM_TEMPLATE if template.get(field)},
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "activeDeadlineSeconds": DEADLINE_SECONDS,
+        "containers": [container],
+    }
+    if chunks:
+        spec["volumes"] = [_volume(name, chunks)]
+        container["volumeMounts"] = [{"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {**_labels(experiment), LABEL_STORAGE: action.purpose.lower()},
+            "ownerReferences": [_owner(API_VERSION, EXPERIMENT_KIND, experiment.name, experiment.uid)],
+        },
+        "spec": spec,
+    }
+
+
+def trial_chunks(action: CreateStoragePod) -> tuple[bytes, ...]:
+    """What the pod has to know of the trials, a ConfigMap's worth each."""
+    return tuple(chunked(action.trials))
+
+
+async def create_trial_chunks(
+    client: ClusterClient, experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]
+) -> None:
+    """Makes the pod's ConfigMaps; those that are there are its own, for their names are.
+
+    Raises:
+        ApiError: One could not be made.
+    """
+    path = paths.config_maps(experiment.namespace)
+    for body in _config_maps(experiment, pod, chunks):
+        try:
+            await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body)
+        except ApiRefusal as refusal:
+            if not refusal.is_already_there:
+                raise
+
+
+def _config_maps(experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]) -> Iterator[Manifest]:
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    for number, data in enumerate(chunks):
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": f"{name}-{number}",
+                "labels": _labels(experiment),
+                "ownerReferences": [_owner("v1", "Pod", name, uid)],
+            },
+            "immutable": True,
+            "binaryData": {CHUNK_KEY: base64.b64encode(data).decode()},
+        }
+
+
+def _volume(name: str, chunks: int) -> Manifest:
+    sources = [
+        {"configMap": {"name": f"{name}-{number}", "items": [{"key": CHUNK_KEY, "path": f"{number}.gz"}]}}
+        for number in range(chunks)
+    ]
+    return {"name": VOLUME, "projected": {"sources": sources}}
+
+
+def _labels(experiment: Experiment) -> dict[str, str]:
+    return {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY}
+
+
+def _owner(version: str, kind: str, name: str, uid: str) -> Manifest:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}

@@ -1,0 +1,194 @@
+"""What the operator tells a storage pod, and what that tells of its work.
+
+The job itself is small and comes by an environment variable. What it has to know of each trial comes by ConfigMaps,
+compressed: of 10,000 trials it would fill neither a variable nor one ConfigMap. The report is the pod's termination
+message.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from podtune.protocol.messages import ProtocolError
+
+CHUNK = 512 << 10
+"""Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""
+TRIALS_A_CHUNK = 1000
+CHUNK_KEY = "trials.jsonl.gz"
+MAX_REPORT = 3072
+"""Bytes of a report; the kubelet cuts at 4096."""
+MAX_PROBLEM = 1024
+
+
+class StoragePurpose(StrEnum):
+    """What a storage pod is there for."""
+
+    TIDY = "Tidy"
+    """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTask:
+    """A job for a storage pod.
+
+    Attributes:
+        purpose: What is to be done.
+        namespace: Namespace of the experiment.
+        experiment: Its name.
+        experiment_uid: Its UID, below which everything of it lies in the bucket.
+        chunks: How many files with trials there are.
+    """
+
+    purpose: StoragePurpose
+    namespace: str
+    experiment: str
+    experiment_uid: str
+    chunks: int = 0
+
+    def to_json(self) -> str:
+        """The job as the variable holds it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrial:
+    """What a storage pod has to know of a trial.
+
+    Attributes:
+        trial: Its name.
+        kept: URIs of the checkpoints that stay.
+    """
+
+    trial: str
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StorageReport:
+    """What came of a job.
+
+    Attributes:
+        purpose: The job's.
+        ok: Whether all of it is done.
+        deleted: How many objects were deleted.
+        message: What was done, or why not, in a sentence.
+    """
+
+    purpose: StoragePurpose
+    ok: bool
+    message: str
+    deleted: int = 0
+
+    def to_json(self) -> str:
+        """The report in ASCII, short enough for a termination message."""
+        body = asdict(self)
+        while len(text := json.dumps(body)) > MAX_REPORT:
+            body["message"] = body["message"][: len(body["message"]) // 2] + "…"
+        return text
+
+
+def parse_task(text: str) -> StorageTask:
+    """Reads a job.
+
+    Raises:
+        ProtocolError: It is none; the message names the field.
+    """
+    body = _object(text, "the job")
+    return StorageTask(
+        purpose=_purpose(body),
+        namespace=_text(body, "namespace"),
+        experiment=_text(body, "experiment"),
+        experiment_uid=_text(body, "experiment_uid"),
+        chunks=_count(body, "chunks"),
+    )
+
+
+def parse_report(text: str) -> StorageReport:
+    """Reads a report.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    body = _object(text, "the report")
+    return StorageReport(
+        purpose=_purpose(body),
+        ok=body.get("ok") is True,
+        message=_text(body, "message"),
+        deleted=_count(body, "deleted"),
+    )
+
+
+def chunked(trials: Iterable[StoredTrial]) -> Iterator[bytes]:
+    """Writes trials into files for ConfigMaps: the same trials always give the same bytes."""
+    lines: list[bytes] = []
+    for trial in trials:
+        lines.append(json.dumps(asdict(trial), separators=(",", ":")).encode())
+        if len(lines) == TRIALS_A_CHUNK:
+            yield from _compressed(lines)
+            lines = []
+    if lines:
+        yield from _compressed(lines)
+
+
+def _compressed(lines: list[bytes]) -> Iterator[bytes]:
+    data = gzip.compress(b"\n".join(lines), mtime=0)
+    if len(data) <= CHUNK or len(lines) == 1:
+        yield data
+        return
+    middle = len(lines) // 2
+    yield from _compressed(lines[:middle])
+    yield from _compressed(lines[middle:])
+
+
+def read_chunk(data: bytes) -> Iterator[StoredTrial]:
+    """Reads such a file back.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    try:
+        lines = gzip.decompress(data).splitlines()
+    except (OSError, EOFError) as error:
+        raise ProtocolError(f"the trials are not compressed by gzip: {error}") from error
+    for line in lines:
+        body = _object(line.decode(errors="replace"), "a trial")
+        kept = body.get("kept")
+        if not isinstance(kept, list) or not all(isinstance(uri, str) for uri in kept):
+            raise ProtocolError("kept is not a list of texts")
+        yield StoredTrial(_text(body, "trial"), tuple(kept))
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{what} is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ProtocolError(f"{what} is not a JSON object")
+    return body
+
+
+def _purpose(body: dict[str, Any]) -> StoragePurpose:
+    try:
+        return StoragePurpose(_text(body, "purpose"))
+    except ValueError as error:
+        raise ProtocolError(f"purpose: {error}; the pod's image is of another version than the operator") from error
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise ProtocolError(f"{name} is missing or not a text")
+    return value
+
+
+def _count(body: dict[str, Any], name: str) -> int:
+    value = body.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ProtocolError(f"{name} is not a whole number from 0")
+    return value

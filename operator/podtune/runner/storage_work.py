@@ -1,0 +1,255 @@
+"""Work in the bucket that no trial's agent can do: what is due, and one short-lived pod at a time that does it.
+
+A job goes through the Experiment's status like any decision: that it begins, with the number of its pod, is written
+before the pod is made; how the pod ended is written before the pod is deleted, and before what waits for the job goes
+on. All follows from the status as the API server has it, and from the pods that are seen; so a restarted operator goes
+on with the same step. A job is tried a few times, with a backoff, and then given up: nothing waits for it for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from podtune.api.conditions import clip, set_condition
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import ConditionType, ExperimentReason
+from podtune.api.storage_jobs import StorageJob, StorageJobState, StorageStatus
+from podtune.protocol.messages import ProtocolError
+from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
+from podtune.runner.actions import CreateStoragePod, DeletePod, EmitEvent, Outcome, Verdict, storage_pod_name
+from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.dispatch import Dispatch
+from podtune.runner.records import Experiment, PodPhase, StoragePod
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+
+CONDITIONS = {StoragePurpose.TIDY: ConditionType.BUCKET_TIDY}
+"""The condition that tells how the latest job of a purpose has gone."""
+_TRUTHS = {
+    StorageJobState.DONE: (True, ExperimentReason.STORAGE_WORK_DONE),
+    StorageJobState.FAILED: (False, ExperimentReason.STORAGE_WORK_FAILED),
+}
+CREATE_STORAGE_POD = ("create-storage-pod", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A job that is to be done.
+
+    Attributes:
+        purpose: What for.
+        occasion: What it is due for; done for this, it is not due again.
+        trials: What its pod has to know of the trials; asked for only when the pod is made.
+    """
+
+    purpose: StoragePurpose
+    occasion: str
+    trials: Callable[[], Iterable[StoredTrial]] = tuple
+
+
+class StorageWork:
+    """The storage pods of one experiment."""
+
+    def __init__(self, experiment: Experiment, dispatch: Dispatch, settings: RunnerSettings) -> None:
+        """Knows of no pods yet.
+
+        Args:
+            experiment: The Experiment.
+            dispatch: Where actions are asked for.
+            settings: How often a job is tried, and how long is waited in between.
+        """
+        self._experiment = experiment
+        self._dispatch = dispatch
+        self._settings = settings
+        self._pods: dict[str, StoragePod] = {}
+        self._made: set[int] = set()
+        """Numbers of the pods that are known to be made, with all that belongs to them."""
+        self._refused: dict[int, str] = {}
+        """Why pods of these numbers could not be made."""
+        self._deleted: set[str] = set()
+        """UIDs of pods whose deletion was accepted, and has not been seen yet."""
+        self._told = set(_given_up(self._status))
+
+    # Facts
+
+    def experiment_seen(self, experiment: Experiment) -> None:
+        """Takes in a version of the Experiment."""
+        self._experiment = experiment
+
+    def owns(self, pod: str) -> bool:
+        """Whether a pod of this name is one of ours."""
+        return pod in self._pods
+
+    def pod_seen(self, pod: StoragePod) -> None:
+        """Takes in a version of a storage pod; one that is gone is reported with `gone` set."""
+        known = self._pods.get(pod.name)
+        if known is None or known.uid != pod.uid or pod.version >= known.version or pod.gone:
+            self._pods[pod.name] = pod
+
+    def landed(self, action: CreateStoragePod | DeletePod, outcome: Outcome) -> None:
+        """Hears whether a pod was made, or its deletion accepted."""
+        match action:
+            case DeletePod() if outcome.verdict is Verdict.DONE:
+                self._deleted.add(action.uid)
+            case CreateStoragePod() if outcome.verdict is Verdict.DONE:
+                self._made.add(action.number)
+            case CreateStoragePod() if outcome.verdict is Verdict.REFUSED:
+                self._refused[action.number] = outcome.message
+
+    # Decisions
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pod is at work: what it was told of the trials has to hold until it has ended."""
+        return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
+
+    def is_over(self, due: Due) -> bool:
+        """Whether a job has come to its end, a good or a bad one, and that is on record."""
+        job = self._status.job(due.purpose)
+        return job is not None and job.occasion == due.occasion and job.state.is_finished
+
+    def decide(self, due: Sequence[Due], now: float) -> StorageStatus | None:
+        """Brings the work forward and asks for the actions that are due.
+
+        Args:
+            due: What is to be done, in this order.
+            now: The present time.
+
+        Returns:
+            What the Experiment's status should say of it.
+        """
+        self._tell(now)
+        self._delete_pods(now)
+        storage = self._status
+        for known in storage.jobs:
+            if known.state is StorageJobState.RUNNING and not any(_is_for(known, one) for one in due):
+                return self._called_off(storage, known, now)
+        todo = next((one for one in due if not self.is_over(one)), None)
+        if todo is None:
+            return self._experiment.status.storage
+        job = storage.job(todo.purpose)
+        if job is None or not _is_for(job, todo):
+            return storage.with_job(_begun(todo, storage.pods + 1, 1, now))
+        if job.state is StorageJobState.RUNNING:
+            return self._go_on(storage, job, todo, now)
+        retry = parse_rfc3339(job.retry_time) or 0.0
+        if now < retry:
+            self._dispatch.alarms.set(EXPERIMENT, retry)
+            return storage
+        return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
+
+    def _go_on(self, storage: StorageStatus, job: StorageJob, due: Due, now: float) -> StorageStatus:
+        """Looks after a job that is on record as running."""
+        pod = self._pods.get(self._name(job))
+        if pod is not None and pod.is_over:
+            ok, message = _result(pod, job.purpose)
+            return storage.with_job(self._ended(job, ok, message, now))
+        if job.pod in self._refused:
+            return storage.with_job(self._ended(job, False, self._refused[job.pod], now))
+        if pod is None or not pod.started:
+            late = (parse_rfc3339(job.start_time) or now) + self._settings.storage_start_deadline
+            if now >= late:
+                why = pod.waiting if pod is not None and pod.waiting else "nobody says why"
+                return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
+            self._dispatch.alarms.set(EXPERIMENT, late)
+        # One that is there may lack what belongs to it, if an operator was killed in between.
+        is_whole = job.pod in self._made or (pod is not None and pod.started)
+        if not is_whole and self._dispatch.ready(CREATE_STORAGE_POD, now):
+            self._dispatch.ask(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
+        return storage
+
+    def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
+        """Ends a job that is not due any more; it is off the record when its pod is gone."""
+        pod = self._pods.get(self._name(job))
+        if CREATE_STORAGE_POD in self._dispatch:
+            return storage
+        if pod is not None and not pod.is_over:
+            self._delete(pod, now)
+            return storage
+        return storage.without_job(job.purpose)
+
+    def _delete_pods(self, now: float) -> None:
+        """Deletes pods whose end is on record, and those that were given up."""
+        running = {self._name(job) for job in self._status.jobs if job.state is StorageJobState.RUNNING}
+        for pod in [pod for pod in self._pods.values() if pod.name not in running]:
+            if pod.gone:
+                del self._pods[pod.name]
+                self._deleted.discard(pod.uid)
+            else:
+                self._delete(pod, now)
+
+    def _delete(self, pod: StoragePod, now: float) -> None:
+        if not pod.deleting and pod.uid not in self._deleted:
+            self._dispatch.ask(DeletePod(pod.name, pod.uid), now)
+
+    def _tell(self, now: float) -> None:
+        """Tells people of jobs that were given up."""
+        for job in self._status.jobs:
+            if job.state is StorageJobState.FAILED and (job.purpose, job.occasion) not in self._told:
+                self._told.add((job.purpose, job.occasion))
+                message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
+                self._dispatch.ask(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
+
+    def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
+        if ok or job.tries >= self._settings.storage_tries:
+            state = StorageJobState.DONE if ok else StorageJobState.FAILED
+            times = {"completion_time": rfc3339(now)}
+        else:
+            state = StorageJobState.WAITING
+            wait = self._settings.storage_backoff.delay(job.tries, f"{self._experiment.uid}/{job.purpose}")
+            times = {"retry_time": rfc3339(now + wait)}
+        return job.model_copy(update={"state": state, "message": clip(message), **times})
+
+    @property
+    def _status(self) -> StorageStatus:
+        return self._experiment.status.storage or StorageStatus()
+
+    def _name(self, job: StorageJob) -> str:
+        return storage_pod_name(self._experiment.name, job.pod)
+
+
+def with_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now: str) -> ExperimentStatus:
+    """The Experiment's status with what it says of work in the bucket, in a condition too."""
+    conditions = tuple(status.conditions)
+    for job in storage.jobs if storage is not None else ():
+        if job.purpose in CONDITIONS:
+            holds, reason = _TRUTHS.get(job.state, (None, ExperimentReason.STORAGE_WORK_PENDING))
+            type_, generation = CONDITIONS[job.purpose], status.observed_generation
+            conditions = set_condition(conditions, type_, holds, reason, job.message, now=now, generation=generation)
+    return status.model_copy(update={"storage": storage, "conditions": list(conditions)})
+
+
+def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
+    return [(job.purpose, job.occasion) for job in storage.jobs if job.state is StorageJobState.FAILED]
+
+
+def _is_for(job: StorageJob, due: Due) -> bool:
+    return job.purpose is due.purpose and job.occasion == due.occasion
+
+
+def _begun(due: Due, pod: int, tries: int, now: float) -> StorageJob:
+    return StorageJob(
+        purpose=due.purpose,
+        occasion=due.occasion,
+        state=StorageJobState.RUNNING,
+        pod=pod,
+        tries=tries,
+        start_time=rfc3339(now),
+        message=f"pod {pod} is at work",
+    )
+
+
+def _result(pod: StoragePod, purpose: StoragePurpose) -> tuple[bool, str]:
+    """Whether a pod that is over has done its job, and what it says of it."""
+    try:
+        report: StorageReport | None = parse_report(pod.message)
+    except ProtocolError:
+        report = None
+    if report is not None and report.purpose is purpose:
+        return report.ok and pod.phase is PodPhase.SUCCEEDED, report.message
+    if pod.phase is PodPhase.SUCCEEDED:
+        return True, "done; its pod left no report"
+    if not pod.phase.is_finished:
+        return False, "the storage pod was deleted before it had ended"
+    return False, f"the storage pod has failed: {pod.message or pod.reason or 'no reason is known'}"

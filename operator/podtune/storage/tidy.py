@@ -1,0 +1,84 @@
+"""Leaving in the bucket what policy keeps of an experiment that has ended, and nothing else.
+
+An agent deletes an older checkpoint only after the newer one is recorded. So the last agent of a trial leaves one more
+than is to be kept, and one that was killed leaves data without a manifest, or parts of an upload. When the experiment
+has ended nothing is on its way any more, and the Trials' statuses alone say what is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from podtune.storage.address import DATA, MANIFEST
+from podtune.storage.errors import AccessDenied, RequestRejected
+from podtune.storage.object_store import ObjectStore
+
+_STEP = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What was cleared away.
+
+    Attributes:
+        checkpoints: Checkpoints that were whole.
+        objects: Objects, those of these checkpoints included.
+        uploads: Uploads that were never finished; None where the store does not let us look for them.
+    """
+
+    checkpoints: int
+    objects: int
+    uploads: int | None
+
+
+def tidy(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) -> Tidied:
+    """Deletes what is not kept of an experiment's trials. It may be repeated.
+
+    Trials that are not known are left alone, and so is everything that is no part of a checkpoint.
+
+    Args:
+        store: The bucket.
+        prefix: What all keys of the experiment start with, with a slash at the end.
+        kept: By name of the trial: the roots of the checkpoints that stay.
+
+    Raises:
+        StoreError: The store can't be worked with now, or at all.
+    """
+    checkpoints = objects = 0
+    for trial, keys in groupby(store.list(prefix), lambda key: key.removeprefix(prefix).partition("/")[0]):
+        if trial not in kept:
+            continue
+        doomed = list(_not_kept(keys, f"{prefix}{trial}/", kept[trial]))
+        manifests = [key for key in doomed if key.endswith(f"/{MANIFEST}") and f"/{DATA}/" not in key]
+        store.delete(manifests)  # first: a deletion that is broken off leaves no manifest without its data
+        store.delete(doomed)
+        checkpoints += len(manifests)
+        objects += len(doomed)
+    return Tidied(checkpoints, objects, abort_uploads(store, prefix))
+
+
+def abort_uploads(store: ObjectStore, prefix: str) -> int | None:
+    """Aborts unfinished uploads, where the store lets us; how many there were.
+
+    Raises:
+        StoreError: The store can't be worked with now, or at all.
+    """
+    try:
+        unfinished = list(store.list_uploads(prefix))
+    except (AccessDenied, RequestRejected):
+        return None  # some servers have no such list, and some credentials may not see it
+    for upload in unfinished:
+        store.abort_upload(upload)
+    return len(unfinished)
+
+
+def _not_kept(keys: Iterable[str], trial_prefix: str, kept: frozenset[str]) -> Iterator[str]:
+    for key in keys:
+        attempt, _, rest = key.removeprefix(trial_prefix).partition("/")
+        step, _, what = rest.partition("/")
+        is_of_checkpoint = _STEP.fullmatch(step) and (what == MANIFEST or what.startswith(f"{DATA}/"))
+        if is_of_checkpoint and f"{trial_prefix}{attempt}/{step}" not in kept:
+            yield key

@@ -1,0 +1,108 @@
+"""The command `podtune-agent storage`, with a store in memory."""
+
+import json
+from random import Random
+
+import pytest
+
+from podtune.agent.event_log import EventLog
+from podtune.agent.settings import SettingsError
+from podtune.agent.storage_pod import PATIENCE, StoragePod, run_storage
+from podtune.protocol import agent_environment as env
+from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_report
+from podtune.storage.errors import BucketNotFound, Unreachable
+from podtune.storage.memory_store import MemoryStore
+
+STORE = json.dumps({"bucket": "b", "prefix": "demo"})
+
+
+class Waits:
+    def __init__(self, store=None):
+        self.now = 0.0
+        self.store = store
+
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.store is not None and self.now > 20:
+            self.store.failure = None
+
+
+def pod(tmp_path, trials=(), purpose=StoragePurpose.TIDY):
+    chunks = list(chunked(trials))
+    for number, data in enumerate(chunks):
+        (tmp_path / f"{number}.gz").write_bytes(data)
+    task = StorageTask(purpose, "team", "digits", "uid", len(chunks))
+    environ = {env.STORAGE_JOB: task.to_json(), env.STORE: STORE, env.TERMINATION_LOG: str(tmp_path / "log")}
+    return StoragePod.from_environ(environ, tmp_path)
+
+
+def run(pod, store, waits=None):
+    waits = waits or Waits()
+    code = run_storage(
+        pod, EventLog(lambda: 0.0), Random(1), lambda address: store, clock=waits.clock, sleep=waits.sleep
+    )
+    return code, parse_report(pod.termination_log.read_text())
+
+
+def test_a_job_is_done_and_reported(tmp_path):
+    store = MemoryStore()
+    store.objects = {f"demo/uid/digits-0/a/{step}/manifest.json": b"" for step in (1, 2)}
+    code, report = run(pod(tmp_path, [StoredTrial("digits-0", ("s3://b/demo/uid/digits-0/a/2",))]), store)
+    assert code == 0
+    assert report.ok
+    assert report.deleted == 1
+    assert list(store.objects) == ["demo/uid/digits-0/a/2/manifest.json"]
+
+
+def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path):
+    trials = [
+        StoredTrial(f"digits-{i}", tuple(f"s3://b/demo/{Random(i).random()}/digits-{i}/{step}" for step in range(4)))
+        for i in range(10_000)
+    ]
+    told = pod(tmp_path, trials)
+    assert list(told.trials()) == trials
+    assert told.task.chunks <= 10
+    assert all((tmp_path / f"{number}.gz").stat().st_size <= 700_000 for number in range(told.task.chunks))
+
+
+def test_a_store_that_does_not_answer_is_asked_again(tmp_path):
+    store = MemoryStore()
+    store.failure = Unreachable("it does not answer")
+    code, report = run(pod(tmp_path), store, Waits(store))
+    assert (code, report.ok) == (0, True)
+
+
+def test_and_in_the_end_left_to_the_next_pod(tmp_path):
+    store = MemoryStore()
+    store.failure = Unreachable("it does not answer")
+    waits = Waits()
+    code, report = run(pod(tmp_path), store, waits)
+    assert (code, report.ok, report.message) == (1, False, "it does not answer")
+    assert PATIENCE / 2 < waits.now <= PATIENCE
+
+
+def test_what_somebody_has_to_mend_is_said_at_once(tmp_path):
+    waits = Waits()
+    code, report = run(pod(tmp_path), MemoryStore(bucket_exists=False), waits)
+    assert (code, report.ok, waits.now) == (1, False, 0.0)
+    assert BucketNotFound("").reason == "BucketNotFound"
+    assert "there is no bucket" in report.message
+
+
+def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
+    told = pod(tmp_path, [StoredTrial("digits-0")])
+    (tmp_path / "0.gz").write_bytes((tmp_path / "0.gz").read_bytes()[:-6])
+    store = MemoryStore()
+    store.objects = {"demo/uid/digits-0/a/1/manifest.json": b""}
+    code, report = run(told, store)
+    assert (code, report.ok) == (1, False)
+    assert store.objects
+
+
+@pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Tidy", "chunks": "no"}'])
+def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
+    with pytest.raises(SettingsError, match=env.STORAGE_JOB):
+        StoragePod.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)

@@ -1,0 +1,97 @@
+"""What the pod of a job in the bucket looks like, and what is made with it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from podtune.cluster.events import Reporter
+from podtune.cluster.executor import Executor
+from podtune.cluster.pods import AgentSettings
+from podtune.cluster.readers import read_storage_pod
+from podtune.cluster.storage_pods import storage_pod
+from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
+from podtune.runner.actions import DONE, CreateStoragePod, Outcome, Verdict
+from podtune.runner.records import PodPhase
+from tests.unit.cluster.fake_client import Failure, FakeCluster, no_answer
+from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
+
+AGENT = AgentSettings("agent:1", "IfNotPresent", "http://results")
+CHECKPOINTS = {"store": {"bucket": "bucket", "prefix": "demo", "credentialsSecret": "s3"}}
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+ACTION = CreateStoragePod(StoragePurpose.TIDY, 3, (StoredTrial("digits-0", ("s3://bucket/demo/x/digits-0/a/1",)),))
+EXPERIMENT = experiment_record(checkpoints=CHECKPOINTS)
+
+
+class Seen:
+    """The observer."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    def pod(self, body: dict[str, Any]) -> None:
+        self.bodies.append(body)
+
+    experiment = trial = pod
+
+
+async def execute(cluster: FakeCluster, seen: Seen | None = None) -> Outcome:
+    reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda _, trial: "")
+    return await Executor(cluster, seen or Seen(), AGENT, reporter).execute(EXPERIMENT, ACTION)
+
+
+def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> None:
+    spec = storage_pod(EXPERIMENT, ACTION, AGENT, 1)["spec"]
+    assert (spec["restartPolicy"], spec["automountServiceAccountToken"]) == ("Never", False)
+    (container,) = spec["containers"]
+    assert container["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    environment = {variable["name"]: variable for variable in container["env"]}
+    assert environment["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"]["name"] == "s3"
+    task = parse_task(environment["PODTUNE_STORAGE_JOB"]["value"])
+    assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Tidy", "digits", "e-1", 1)
+    assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
+
+
+async def test_the_pod_is_made_with_what_it_has_to_know_which_goes_with_it() -> None:
+    cluster, seen = FakeCluster(), Seen()
+    assert await execute(cluster, seen) == DONE
+    pod = cluster.get(f"{PODS}/digits-storage-3")
+    assert pod is not None
+    (owner,) = pod["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Experiment", "e-1")
+    (source,) = pod["spec"]["volumes"][0]["projected"]["sources"]
+    config_map = cluster.get(f"{CONFIG_MAPS}/{source['configMap']['name']}")
+    assert config_map is not None
+    assert config_map["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+    (item,) = source["configMap"]["items"]
+    assert tuple(read_chunk(base64.b64decode(config_map["binaryData"][item["key"]]))) == ACTION.trials
+    assert [body["metadata"]["name"] for body in seen.bodies] == ["digits-storage-3"]
+
+
+async def test_an_operator_that_was_killed_in_between_makes_what_is_missing() -> None:
+    cluster = FakeCluster()
+    cluster.failures.append(Failure("POST", "configmaps", no_answer()))
+    assert (await execute(cluster)).verdict is Verdict.FAILED
+    assert cluster.get(f"{CONFIG_MAPS}/digits-storage-3-0") is None
+    assert await execute(cluster) == DONE
+    assert await execute(cluster) == DONE
+    assert cluster.get(f"{CONFIG_MAPS}/digits-storage-3-0") is not None
+
+
+async def test_what_became_of_it_is_read_from_the_pod() -> None:
+    cluster = FakeCluster()
+    await execute(cluster)
+    body = cluster.get(f"{PODS}/digits-storage-3")
+    assert body is not None
+    assert not read_storage_pod(body).is_over
+    ended = {"exitCode": 1, "reason": "Error", "message": "the report", "startedAt": "2024-05-01T12:00:00Z"}
+    body["status"] = {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "podtune-storage", "state": {"terminated": ended}}],
+    }
+    pod = read_storage_pod(body)
+    assert (pod.phase, pod.started, pod.is_over, pod.message) == (PodPhase.FAILED, True, True, "the report")
+    body["status"] = {"phase": "Failed", "reason": "DeadlineExceeded", "message": "active longer than it may"}
+    assert read_storage_pod(body).reason == "DeadlineExceeded: active longer than it may"
