@@ -130,7 +130,7 @@ def storage_pod_name(experiment: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete one pod of a trial, with its own grace period; only the one with this UID."""
+    """Delete one pod, with its own grace period; only the one with this UID. One of no trial works in the bucket."""
 
     trial: str
     name: str

@@ -181,7 +181,7 @@ class StorageWork:
 
     def _delete(self, pod: StoragePod, now: float) -> None:
         if not pod.deleting and pod.uid not in self._deleted:
-            self._dispatch.ask(DeletePod(pod.name, pod.uid), now)
+            self._dispatch.ask(DeletePod("", pod.name, pod.uid), now)
 
     def _tell(self, now: float) -> None:
         """Tells people of jobs that were given up."""
