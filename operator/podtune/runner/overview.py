@@ -16,8 +16,8 @@ from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
-from podtune.runner.suspension import Suspension
 from podtune.runner.storage_work import with_storage
+from podtune.runner.suspension import Suspension
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import Totals
