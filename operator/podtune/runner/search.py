@@ -23,6 +23,7 @@ from podtune.runner.results import metrics_of, number
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.tells import Tells, averaged
 from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.under_way import UnderWay
 from podtune.tuning.searchers import learns_from_rungs
 from podtune.tuning.searchers.base import Tell, Unfinished
 
@@ -70,7 +71,7 @@ class Search:
         self._proposals = Proposals(
             experiment, self._repeats, spec.search.seed, (trial.spec for trial in trials.values())
         )
-        self._under_way: dict[int, Unfinished] = {}
+        self._under_way = UnderWay()
         self._ended: defaultdict[int, dict[int, Tell]] = defaultdict(dict)
         for trial in trials.values():
             self._begin(trial)
@@ -269,18 +270,15 @@ class Search:
         """
         told = self._tells.count(end)
         later = (tell for tell in self._tells.in_order[told:] if tell.final)
-        under_way = self._under_way | {
-            tell.number: Unfinished(tell.number, tell.configuration, tell.attributes) for tell in later
-        }
+        were = (Unfinished(tell.number, tell.configuration, tell.attributes) for tell in later)
         hidden = range(numbers[0], numbers[-1] + 1 if last is None else last + 1)
-        shown = [under_way[number] for number in sorted(under_way) if number not in hidden]
         request = Propose(
             first=numbers[0],
             count=len(numbers),
             tells=self._tells.in_order,
             told=told,
             end=end,
-            unfinished=tuple(shown[len(numbers) - MAX_RUNNING :]),
+            unfinished=self._under_way.newest(MAX_RUNNING - len(numbers), hidden, were),
         )
         self._dispatch.ask(request, now)
 
@@ -298,7 +296,7 @@ class Search:
         """A configuration is under way until the searcher has been told of it."""
         number = trial.index // self._repeats
         if number not in self._under_way:
-            self._under_way[number] = Unfinished(number, trial.configuration, trial.attributes)
+            self._under_way.begin(Unfinished(number, trial.configuration, trial.attributes))
 
     def _places(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
         """The places in the order of tells that a Trial's status holds: each with its rung, -1 for the trial's end."""
@@ -324,7 +322,7 @@ class Search:
         """The searcher may be told of these: what has ended is no longer under way."""
         for tell in tells:
             if tell.final:
-                self._under_way.pop(tell.number, None)
+                self._under_way.end(tell.number)
 
     def _tell(self, trial: TrialMachine) -> Tell:
         metrics = metrics_of(trial.saved.last_result)

@@ -11,12 +11,14 @@ from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter, Scalar
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
+from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.drawing import MODEL_TRIES, DrawingSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
+from tests.unit.tuning.manifests import experiment
 
 LOSS = Objective(metric="loss", mode="min")
 UNIT = parameters(*({"name": name, "float": {"min": 0, "max": 1}} for name in "xy"))
@@ -201,3 +203,33 @@ def test_another_attempt_starts_where_the_first_could_not_have_come() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9})
     drawing(UNIT, inner).ask(0, [], attempt=2)
     assert inner.asked[0][2] == 2000
+
+
+class Untouched(Unfinished):
+    """A trial under way that nobody is to look at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was looked at")
+
+
+@pytest.mark.parametrize("algorithm", ["random", "cmaes", "nsga2"])
+@pytest.mark.parametrize("initial", [[], [{"parameters": {"x": 0.5}}]])
+def test_who_does_not_learn_from_trials_under_way_need_not_look_at_them(
+    algorithm: str, initial: list[dict[str, Any]]
+) -> None:
+    """There may be thousands of them, paused."""
+    space = [{"name": "x", "float": {"min": 0, "max": 1}}]
+    spec = experiment(parameters=space, search={"algorithm": algorithm, "maxTrials": 5, "initial": initial})
+    paused = [object.__new__(Untouched)] * 5
+    assert make_searcher(spec).ask(3, paused) == make_searcher(spec).ask(3, [])
+
+
+@pytest.mark.parametrize("algorithm", ["tpe", "gp"])
+def test_who_learns_from_them_sees_them_as_drawn(algorithm: str) -> None:
+    space = [{"name": "x", "float": {"min": 0, "max": 1}}, {"name": "one", "fixed": {"value": 1}}]
+    spec = experiment(parameters=space, search={"algorithm": algorithm, "maxTrials": 5})
+    searcher = make_searcher(spec)
+    for number in range(12):
+        searcher.tell(Tell(number, {"x": number / 12, "one": 1}, -abs(number / 12 - 0.3), 1))
+    crowd = [Unfinished(12 + place, {"x": 0.3 + place / 1000, "one": 1}) for place in range(30)]
+    assert searcher.ask(50, crowd) != searcher.ask(50, [])

@@ -14,6 +14,7 @@ from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Re
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
 from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.shown import Shown
 
 TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""
@@ -78,7 +79,7 @@ class DrawingSearcher(Searcher):
         )
         if self._is_exhausted(under_way):
             return None
-        shown = [self._as_drawn(trial) for trial in unfinished]
+        shown = Shown(unfinished, self._as_drawn)
         refusals = Refusals()
         drawn: Proposed | None = None
         for tries in range(self._tries):

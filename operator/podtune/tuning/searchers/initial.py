@@ -11,6 +11,7 @@ from podtune.api.known import InitialConfiguration
 from podtune.api.objective import Objective
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.shown import Shown
 
 
 class InitialFirst(Searcher):
@@ -58,7 +59,7 @@ class InitialFirst(Searcher):
         """The configuration of the manifest with this number, or what the searcher proposes after them."""
         if number < len(self._first):
             return Proposed(self._first[number])
-        shown = [replace(trial, number=self._inner_number(trial.number)) for trial in unfinished]
+        shown = Shown(unfinished, lambda trial: replace(trial, number=self._inner_number(trial.number)))
         return self._inner.ask(number - len(self._first), shown, attempt)
 
     def _inner_number(self, number: int) -> int:

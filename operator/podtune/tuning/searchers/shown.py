@@ -1,0 +1,48 @@
+"""Trials under way as a searcher within another one sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+from typing_extensions import override
+
+from podtune.tuning.searchers.base import Unfinished
+
+
+class Shown(Sequence[Unfinished]):
+    """Each trial as it is to be seen, worked out only where somebody looks: thousands may be paused, and most don't."""
+
+    def __init__(self, trials: Sequence[Unfinished], view: Callable[[Unfinished], Unfinished]) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            trials: The trials as they are.
+            view: Makes of one what is to be seen of it.
+        """
+        self._trials = trials
+        self._view = view
+
+    @override
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    @overload
+    def __getitem__(self, index: int) -> Unfinished: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Unfinished]: ...
+    @override
+    def __getitem__(self, index: int | slice) -> Unfinished | Sequence[Unfinished]:
+        if isinstance(index, slice):
+            return Shown(self._trials[index], self._view)
+        return self._view(self._trials[index])
+
+    @override
+    def __iter__(self) -> Iterator[Unfinished]:
+        return iter(self._all)
+
+    @cached_property
+    def _all(self) -> tuple[Unfinished, ...]:
+        """A model may be asked several times for one proposal."""
+        return tuple(map(self._view, self._trials))
