@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
+from podtune.api.trial import TrialStatus
 from podtune.cluster.client import Manifest
 from podtune.controllers.handlers import POD_KIND
 from podtune.controllers.store import Store
@@ -25,6 +27,16 @@ class EchoingObserver:
         """See `Observer.trial`."""
         self._health.wrote(TRIAL_KIND, body)
         self._store.trial(body)
+
+    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+        """See `Observer.experiment_status`."""
+        self._health.wrote(EXPERIMENT_KIND, {"metadata": metadata})
+        self._store.experiment_status(metadata, status)
+
+    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+        """See `Observer.trial_status`."""
+        self._health.wrote(TRIAL_KIND, {"metadata": metadata})
+        self._store.trial_status(metadata, status)
 
     def pod(self, body: Manifest) -> None:
         """See `Observer.pod`."""

@@ -22,7 +22,6 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """An answer that holds an object's metadata alone."""
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 MAX_TRIES = 4

@@ -63,6 +63,13 @@ def version_of(body: Object) -> int:
     return int(body["metadata"]["resourceVersion"])
 
 
+def is_same_but_for_status(metadata: Object, known: Experiment | Trial) -> bool:
+    """Whether this is the metadata of a later version that differs from the known one by its status alone."""
+    same = (known.uid, known.generation, known.deleting)
+    found = (metadata["uid"], metadata.get("generation", 1), "deletionTimestamp" in metadata)
+    return found == same and int(metadata["resourceVersion"]) > known.version
+
+
 def owner_uid(body: Object, kind: str) -> str:
     """UID of the controller of that kind, empty where there is none."""
     return str(_owner(body, kind).get("uid", ""))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.trial import TrialStatus
 from podtune.cluster import readers
 from podtune.cluster.client import Manifest
 from podtune.cluster.readers import Unreadable
@@ -119,6 +121,27 @@ class Store:
         self._tell(entry, lambda machine: machine.trial_seen(trial))
         for pod in self._pods_of(trial) if is_new else ():
             self._tell_of_pod(trial.uid, pod)
+
+    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+        """An Experiment was given a status; what else there is of it is as it was known."""
+        entry = self._entries.get(metadata["uid"])
+        if entry is None or not readers.is_same_but_for_status(metadata, entry.experiment):
+            return
+        experiment = entry.experiment = replace(
+            entry.experiment, version=int(metadata["resourceVersion"]), status=status
+        )
+        self._tell(entry, lambda machine: machine.experiment_seen(experiment))
+
+    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+        """A Trial was given a status; what else there is of it is as it was known."""
+        experiment_uid, name = self._trials.get(metadata["uid"], ("", ""))
+        entry = self._entries.get(experiment_uid)
+        if entry is None or not readers.is_same_but_for_status(metadata, entry.trials[name]):
+            return
+        trial = entry.trials[name] = replace(
+            entry.trials[name], version=int(metadata["resourceVersion"]), status=status
+        )
+        self._tell(entry, lambda machine: machine.trial_seen(trial))
 
     def pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""

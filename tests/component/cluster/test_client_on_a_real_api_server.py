@@ -11,7 +11,7 @@ import pytest
 
 from podtune.api.trial import Checkpoint, TrialSpec
 from podtune.cluster import paths
-from podtune.cluster.client import APPLY, KubernetesClient, list_pages
+from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
@@ -49,16 +49,11 @@ async def test_an_object_is_made_once_changed_on_its_version_and_deleted_once(
     assert (await refused(client, "POST", path, body=body)).is_already_there
 
     version = made["metadata"]["resourceVersion"]
-    apply = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "one", "resourceVersion": version},
-        "data": {"a": "2"},
-    }
-    params = {"fieldManager": "podtune", "force": "true"}
-    changed = await client.request("PATCH", f"{path}/one", params=params, body=apply, content_type=APPLY)
+    other = {"metadata": {"name": "one", "resourceVersion": version}, "data": {"a": "2"}}
+    params = {"fieldManager": "podtune"}
+    changed = await client.request("PUT", f"{path}/one", params=params, body=other)
     assert changed["data"] == {"a": "2"}
-    again = await refused(client, "PATCH", f"{path}/one", params=params, body=apply, content_type=APPLY)
+    again = await refused(client, "PUT", f"{path}/one", params=params, body=other)
     assert again.is_conflict
 
     wrong = {"preconditions": {"uid": "another"}}

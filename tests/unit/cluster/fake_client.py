@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from podtune.cluster.client import APPLY, JSON, MERGE, Manifest, Method
+from podtune.cluster.client import JSON, MERGE, Manifest, Method
 from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -227,7 +227,7 @@ class FakeCluster:
             raise ApiRefusal(409, "Conflict", f"the object has been modified; it is not {asked} any more")
         if content_type == MERGE:
             written = _merged(found, body)
-        elif content_type == APPLY or match["sub"] == "status":
+        elif match["sub"] == "status":
             written = found | {"status": body["status"]}
         else:
             written = body | {"metadata": found["metadata"] | body["metadata"]}

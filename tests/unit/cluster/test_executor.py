@@ -48,11 +48,17 @@ class Seen:
     """The observer; remembers names and versions."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    statuses: list[tuple[str, str, Any]] = field(default_factory=list)
 
     def experiment(self, body: dict[str, Any]) -> None:
         self.bodies.append(body)
 
     trial = pod = experiment
+
+    def trial_status(self, metadata: dict[str, Any], status: Any) -> None:
+        self.statuses.append((metadata["name"], metadata["resourceVersion"], status))
+
+    experiment_status = trial_status
 
     @property
     def names(self) -> list[str]:
@@ -195,7 +201,9 @@ async def test_a_status_replaces_the_one_that_it_was_made_from(bench: Bench) -> 
         "attempt": 1,
         "lastResult": {"accuracy": "0.9"},
     }
-    assert bench.seen.names == ["digits-0"]
+    (call,) = bench.cluster.writes("trials")[-1:]
+    assert (call.method, call.path, call.params) == ("PUT", f"{TRIALS}/digits-0/status", {"fieldManager": "podtune"})
+    assert bench.seen.statuses == [("digits-0", str(version + 1), status)]
 
 
 async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: Bench) -> None:
@@ -210,7 +218,7 @@ async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: 
 async def test_a_status_whose_answer_was_lost_comes_back_as_a_conflict(bench: Bench) -> None:
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
     write = WriteTrialStatus("digits-0", version, TrialStatus(attempt=1))
-    bench.cluster.fail("PATCH", "trials", no_answer(), carried_out=True)
+    bench.cluster.fail("PUT", "trials", no_answer(), carried_out=True)
     assert (await bench.do(write)).verdict is Verdict.FAILED
     assert (await bench.do(write)).verdict is Verdict.FAILED
     assert bench.seen.bodies[0]["status"] == {"attempt": 1}
@@ -220,15 +228,18 @@ async def test_a_status_of_what_is_gone_needs_no_writing(bench: Bench) -> None:
     assert await bench.do(WriteTrialStatus("digits-0", 5, TrialStatus())) == DONE
     assert await bench.do(WriteExperimentStatus(5, ExperimentStatus())) == DONE
     assert bench.seen.bodies == []
+    assert bench.seen.statuses == []
 
 
-async def test_an_experiments_status_is_written_by_server_side_apply(bench: Bench) -> None:
+async def test_an_experiments_status_is_written_like_a_trials(bench: Bench) -> None:
     version = int(bench.cluster.put(EXPERIMENTS, experiment_body())["metadata"]["resourceVersion"])
-    assert await bench.do(WriteExperimentStatus(version, ExperimentStatus(message="1 of 3 done"))) == DONE
-    call = bench.cluster.writes("experiments")[-1]
-    assert (call.method, call.path) == ("PATCH", f"{EXPERIMENTS}/digits/status")
-    assert call.params == {"fieldManager": "podtune", "force": "true"}
+    status = ExperimentStatus(message="1 of 3 done")
+    assert await bench.do(WriteExperimentStatus(version, status)) == DONE
     assert bench.cluster.get(f"{EXPERIMENTS}/digits")["status"]["message"] == "1 of 3 done"  # type: ignore[index]
+    assert bench.seen.statuses == [("digits", str(version + 1), status)]
+    bench.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(desiredState="Paused"))
+    assert (await bench.do(WriteExperimentStatus(version + 1, status))).verdict is Verdict.FAILED
+    assert bench.seen.bodies[-1]["spec"]["desiredState"] == "Paused"
 
 
 # Deletions

@@ -293,7 +293,7 @@ async def test_a_stalled_status_that_can_not_be_written_is_tried_again_with_back
     world = World()
     async with world.operating():
         world.experiment(parameters=[])
-        world.cluster.fail("PATCH", "experiments", refusal(422, "invalid"), times=1000)
+        world.cluster.fail("PUT", "experiments", refusal(422, "invalid"), times=1000)
         await asyncio.sleep(120)
         assert 5 <= len(world.cluster.writes("experiments")) <= 12
         assert world.cluster.all("events") == []

@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import TrialState
+from podtune.api.trial import TrialStatus
 from podtune.controllers.store import Store
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.settings import RunnerSettings
@@ -21,6 +24,9 @@ RUNNING: Manifest = {
     "phase": "Running",
     "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2024-05-01T12:00:00Z"}}}],
 }
+
+
+WRITTEN = TrialStatus(state=TrialState.RUNNING)
 
 
 class Known:
@@ -191,6 +197,33 @@ def test_an_echo_of_our_own_write_costs_nothing(known: Known, monkeypatch: pytes
     assert known.changed == []
 
 
+def test_a_status_that_was_written_is_known_without_reading_the_object_again(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    known.machine()
+    known.store.trial_status(trial_body(version=22)["metadata"], WRITTEN)
+    known.store.experiment_status(experiment_body(version=12)["metadata"], ExperimentStatus(message="1 of 3 done"))
+    (trial,) = known.machine()._trials.values()
+    assert (trial.version, trial.saved) == (22, WRITTEN)
+    entry = known.store.entry("e-1")
+    assert entry is not None
+    assert (entry.experiment.version, entry.experiment.status.message) == (12, "1 of 3 done")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"resourceVersion": "19"}, {"generation": 2}, {"deletionTimestamp": "2024-05-01T12:00:00Z"}, {"uid": "t-9"}],
+    ids=["older", "another spec", "being deleted", "another Trial"],
+)
+def test_a_status_is_only_put_on_what_is_known(known: Known, metadata: Manifest) -> None:
+    """Whatever else has changed of the object, the watch tells of it."""
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    known.store.trial_status(trial_body(version=22)["metadata"] | metadata, WRITTEN)
+    (trial,) = known.machine()._trials.values()
+    assert (trial.version, trial.saved) == (20, TrialStatus())
+
+
 # What can't be read
 
 
@@ -275,6 +308,7 @@ FACTS: dict[str, Callable[[Store], None]] = {
     "experiment later": lambda store: store.experiment(experiment_body(version=12)),
     "trial": lambda store: store.trial(trial_body()),
     "trial later": lambda store: store.trial(trial_body(version=22, state="RUNNING")),
+    "trial's status written": lambda store: store.trial_status(trial_body(version=22)["metadata"], WRITTEN),
     "pod": lambda store: store.pod(pod_body()),
     "pod later": lambda store: store.pod(pod_body(version=32, status=RUNNING)),
     "namesake's pod": lambda store: store.pod(pod_body(uid="p-0", owner="t-0")),
@@ -293,6 +327,7 @@ def test_facts_in_any_order_and_number_lead_to_the_same_knowledge(order: list[st
     assert known.pods() == [("digits-0", "p-1")]
     (trial,) = machine._trials.values()
     assert trial.version == 22
+    assert trial.saved == WRITTEN
     assert trial.pod is not None
     assert (trial.pod.version, trial.pod.training) == (32, True)
 
