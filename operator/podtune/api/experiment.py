@@ -11,9 +11,10 @@ from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import Condition
 from podtune.api.configuration import ConfigurationRules
 from podtune.api.expression import ExpressionText
+from podtune.api.failures import Failures
 from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.membership import check_finite
-from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
+from podtune.api.model import ApiModel, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
@@ -40,42 +41,6 @@ MAX_NAME = 52
 
 SERVICE_ACCOUNTS = "service_accounts"
 """Key in the validation's context: names of the service accounts that an admin lets trials use."""
-
-
-class Backoff(ApiModel):
-    """How long to wait before a trial is tried again: doubling, with jitter."""
-
-    initial: Duration = Field(default="10s", description="Wait before the first retry.")
-    max: Duration = Field(default="6m", description="Longest wait.")
-
-
-class Failures(ApiModel):
-    """What is done about attempts that fail."""
-
-    max_failures: int = Field(
-        default=3,
-        ge=0,
-        le=1000,
-        description="How many failures of its own a trial is forgiven; one more and it ends in ERROR.",
-    )
-    max_disruptions: int = Field(
-        default=32,
-        ge=0,
-        le=1000,
-        description="How many preemptions, evictions, lost nodes and the like a trial survives.",
-    )
-    non_retriable_exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(
-        default_factory=list, max_length=32, description="Exit codes that end a trial in ERROR at once."
-    )
-    start_deadline: Duration = Field(
-        default="5m",
-        description=(
-            "How long a bad image, a missing Secret or ConfigMap or an unusable checkpoint store is waited for "
-            "before the trial ends in ERROR."
-        ),
-    )
-    fail_fast: bool = Field(default=False, description="Whether the first trial in ERROR fails the experiment.")
-    backoff: Backoff = Field(default_factory=Backoff, description="Wait before a retry.")
 
 
 class CheckpointStore(ApiModel):

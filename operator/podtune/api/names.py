@@ -142,6 +142,8 @@ class TrialReason(StrEnum):
     SUSPENDED = "Suspended"
     MAX_FAILURES_EXCEEDED = "MaxFailuresExceeded"
     MAX_DISRUPTIONS_EXCEEDED = "MaxDisruptionsExceeded"
+    MAX_INFRASTRUCTURE_FAILURES_EXCEEDED = "MaxInfrastructureFailuresExceeded"
+    MAX_IGNORED_EXCEEDED = "MaxIgnoredExceeded"
     NON_RETRIABLE_EXIT_CODE = "NonRetriableExitCode"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     STORE_UNUSABLE = "StoreUnusable"

@@ -12,6 +12,7 @@ from typing import Any
 
 from podtune.api.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
+from podtune.api.failures import FailureRule
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
 from podtune.api.population import Mutation
@@ -324,6 +325,12 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     TrialRule: (_exactly_one(TrialRule), _some_time("time")),
     ExperimentCriterion: (_exactly_one(ExperimentCriterion), _some_time("time")),
     ExperimentRule: (_exactly_one(ExperimentRule), _some_time("time")),
+    FailureRule: (
+        Rule(
+            rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",
+            message="a rule says nothing of what it is for; give logRegex, exitCodes or reason",
+        ),
+    ),
     FailureBudget: (
         Rule(
             rule="has(self.count) != has(self.share)",

@@ -148,7 +148,9 @@ class AttemptEnd(StatusModel):
 
     attempt: int = Field(ge=1, description="The attempt's number.")
     uid: str = Field(default="", max_length=64, description="The attempt's id; it is counted once.")
-    failure_class: str = Field(max_length=32, alias="class", description="complete, user, disruption, …")
+    failure_class: str = Field(
+        max_length=32, alias="class", description="complete, ours, user, final, disruption, infrastructure or ignored."
+    )
     reason: str = Field(max_length=128, description="Reason in one word, such as Error, OOMKilled, Evicted.")
     message: str = Field(default="", max_length=1024, description="What happened, in a sentence.")
     exit_code: int | None = Field(default=None, description="Exit code of the program, where there is one.")
@@ -178,7 +180,13 @@ class TrialStatus(StatusModel):
     message: str = Field(default="", max_length=1024, description="The state in a sentence.")
     attempt: int = Field(default=0, ge=0, description="Number of the current or last attempt, from 1.")
     failures: int = Field(default=0, ge=0, description="Failures of its own, out of maxFailures.")
-    disruptions: int = Field(default=0, ge=0, description="Attempts lost to no fault of its own.")
+    disruptions: int = Field(
+        default=0, ge=0, description="Attempts that were taken away from it, out of maxDisruptions."
+    )
+    infrastructure_failures: int = Field(
+        default=0, ge=0, description="Attempts whose program never ran, out of maxInfrastructureFailures."
+    )
+    ignored: int = Field(default=0, ge=0, description="Attempts that failures.rules ignore, out of maxIgnored.")
     pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
     last_result: dict[str, ShortText] = Field(default_factory=dict, max_length=64, description="The last result.")
     best: dict[str, ShortText] = Field(

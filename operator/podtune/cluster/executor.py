@@ -60,9 +60,9 @@ ClusterAction = (
     | EmitEvent
 )
 
-LOG_LINES = 20
-LOG_TAIL = 4096
-"""Characters of the program's last lines that are kept."""
+LOG_LINES = 200
+LOG_TAIL = 16384
+"""Characters of the program's last lines that are looked at: by `failures.rules`, and by people, the last of them."""
 AGENT_LOG_LINES = 5000
 MAX_LOG_BYTES = 4 << 20
 """A log is read up to here: a line may be as long as a program likes."""

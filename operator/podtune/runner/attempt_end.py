@@ -10,7 +10,7 @@ from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
-from podtune.runner import clones, reported, usage
+from podtune.runner import budgets, clones, reported, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
@@ -29,12 +29,10 @@ class Ending:
     Attributes:
         outcome: How the attempt was classified.
         completed: Whether the trial came to a good end that the scheduler has not been told of.
-        failed: Whether the attempt failed by the program's own fault.
     """
 
     outcome: AttemptOutcome
     completed: bool = False
-    failed: bool = False
 
 
 def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
@@ -57,10 +55,11 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     if final is not None:
         reported.take_final(trial, final, _unacked_results(trial), now)
     outcome = classify(
-        pod,
+        trial.attempt_pods.members,
         trial.status.decision,
         said_done=final is not None and final.done,
-        non_retriable=trial.context.spec.failures.non_retriable_exit_codes,
+        failures=trial.context.spec.failures,
+        log_tail=trial.logs.program_tail if trial.logs else "",
     )
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
@@ -83,7 +82,6 @@ def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now
 
 
 def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome) -> None:
-    status = trial.status
     trial.set(
         attempt=trial.attempt,
         pod=pod,
@@ -96,39 +94,24 @@ def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome) ->
             exit_code=outcome.exit_code,
             log_tail=trial.logs.program_tail[-MAX_LOG_TAIL:] if trial.logs else "",
         ),
-        failures=status.failures + (outcome.failure_class in (FailureClass.USER, FailureClass.FINAL)),
-        disruptions=status.disruptions + outcome.failure_class.is_disruption,
         durable_seq=0,
+        **budgets.counted(trial.status, outcome.failure_class),
     )
 
 
 def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
-    failures = trial.context.spec.failures
-    status = trial.status
     match outcome.failure_class:
         case FailureClass.OURS:
             return _carry_out(trial, outcome, now)
         case FailureClass.COMPLETE:
+            trial.set(decision=None)
             trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
             return Ending(outcome, completed=True)
         case FailureClass.FINAL:
             trial.finish(TrialState.ERROR, outcome.reason, outcome.message, now)
-            return Ending(outcome, failed=True)
-        case FailureClass.USER if status.failures > failures.max_failures:
-            message = f"{outcome.message}; that was failure {status.failures}, maxFailures is {failures.max_failures}"
-            trial.finish(TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, message, now)
-            return Ending(outcome, failed=True)
-        case FailureClass.USER:
-            _retry(trial, status.failures, outcome, now)
-            return Ending(outcome, failed=True)
-        case FailureClass.DISRUPTION | FailureClass.INFRASTRUCTURE:
-            if status.disruptions > failures.max_disruptions:
-                limit = f"maxDisruptions is {failures.max_disruptions}"
-                message = f"{outcome.message}; that was disruption {status.disruptions}, {limit}"
-                trial.finish(TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED, message, now)
-            else:
-                _retry(trial, status.disruptions, outcome, now)
-            return Ending(outcome)
+        case _:
+            _retry(trial, outcome, now)
+    return Ending(outcome)
 
 
 def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
@@ -149,15 +132,20 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
             return Ending(outcome)
 
 
-def _retry(trial: TrialMachine, count: int, outcome: AttemptOutcome, now: float) -> None:
-    """Sends the trial to the back of the queue, not to run before its backoff is over."""
-    setting = trial.context.spec.failures.backoff
-    backoff = Backoff(seconds(setting.initial), seconds(setting.max))
-    wait = backoff.delay(count, f"{trial.uid}/{outcome.failure_class}")
+def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
+    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries."""
+    failures = trial.context.spec.failures
+    budget = budgets.of(trial.status, failures, outcome.failure_class)
+    if budget.is_exceeded:
+        trial.finish(TrialState.ERROR, budget.reason, f"{outcome.message}; that was {budget.words}", now)
+        return
+    backoff = Backoff(seconds(failures.backoff.initial), seconds(failures.backoff.max))
+    wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
     start = next(iter(clones.to_restore(trial.status)), None)
     where = f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
     message = f"{outcome.message}; will be retried {where}"
-    trial.note(Entry.RETRY, message, {str(outcome.failure_class): count}, now=now)
+    trial.set(decision=None)
+    trial.note(Entry.RETRY, message, {str(outcome.failure_class): budget.spent}, now=now)
     trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(message))
     trial.set(retry_time=rfc3339(now + wait))
 

@@ -1,17 +1,20 @@
 """How an attempt ended: the one place where a failure is classified.
 
-An attempt is classified once, after its pod has ended, from everything that was seen of it. The order of the rules
-is their meaning: what we did ourselves comes before what was done to the pod, and that before what the program did.
+An attempt is classified once, after all its pods have ended, from everything that was seen of them. The order of the
+rules is their meaning: what we did ourselves comes before what was done to a pod, and that before what the program did.
+Of several pods, one that was taken away says what happened to all of them; else the one that failed first does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from podtune.api.failures import FailureAction, Failures
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
+from podtune.runner.failure_rules import first_match
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 
 
@@ -30,21 +33,45 @@ class FailureClass(StrEnum):
     """The program failed; spends a failure."""
     FINAL = "final"
     """It failed in a way that a retry can't mend."""
+    IGNORED = "ignored"
+    """A rule of the user's says that it counts as nothing; capped."""
 
     @property
-    def is_disruption(self) -> bool:
-        """Whether it is counted among the disruptions."""
-        return self in (FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
+    def is_failure(self) -> bool:
+        """Whether the attempt has not done what it was made for, whoever is to blame."""
+        return self not in (FailureClass.COMPLETE, FailureClass.OURS)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the program is to blame."""
+        return self in (FailureClass.USER, FailureClass.FINAL)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """How an attempt ended, and the words for it."""
+    """How an attempt ended, and the words for it.
+
+    Attributes:
+        failure_class: What it means for the trial.
+        reason: The end in one word.
+        message: The same in a sentence.
+        exit_code: Exit code of the container that failed first, where one did.
+        node: The node that the pod was on which tells the end; empty where it was on none.
+        excludes_node: Whether a rule says that the trial is to be tried on another node.
+    """
 
     failure_class: FailureClass
     reason: str
     message: str
     exit_code: int | None = None
+    node: str = ""
+    excludes_node: bool = False
+
+    @property
+    def blames_node(self) -> bool:
+        """Whether the node may be to blame: enough such ends of different trials, and it is avoided."""
+        may_be = self.failure_class in (FailureClass.USER, FailureClass.INFRASTRUCTURE, FailureClass.IGNORED)
+        return bool(self.node) and (may_be or self.reason in NODE_FAILED_REASONS)
 
 
 NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", "Preempting"})
@@ -53,32 +80,88 @@ NEVER_RAN_REASONS = frozenset(
     {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
 )
 """Reasons of a whole pod that say that the kubelet did not admit it."""
+NODE_FAILED_REASONS = frozenset({"NodeLost", "DeletionByTaintManager", "ContainerStatusUnknown"})
+"""Reasons of disruptions that a node brings about by failing itself."""
 RESTORE_FAILED = "RestoreFailed"
 """Reason of an attempt whose checkpoint could not be put in place."""
+FAIL, RETRY = "FAIL", "RETRY"
+"""Decisions on an attempt that has failed in a way that no container tells of: such as a deadline that is over."""
 LOST_CONTAINER = "ContainerStatusUnknown"
 """The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
 
 
-def classify(pod: Pod, decision: Decision | None, *, said_done: bool, non_retriable: Collection[int]) -> AttemptOutcome:
+def classify(
+    pods: Sequence[Pod],
+    decision: Decision | None,
+    *,
+    said_done: bool,
+    failures: Failures,
+    log_tail: str = "",
+    swept: Collection[str] = (),
+) -> AttemptOutcome:
     """Classifies an ended attempt.
 
     Args:
-        pod: The attempt's pod as it was last seen.
+        pods: The attempt's pods by rank, at least one, as they were last seen; all of them have ended.
         decision: The recorded decision that ended or paused the attempt, if there was one.
-        said_done: Whether the program had said that it was done, before the pod was taken away.
-        non_retriable: Exit codes that end a trial at once.
+        said_done: Whether the program had said that it was done, before a pod was taken away.
+        failures: What the user says of failures.
+        log_tail: The last lines of the program that failed first.
+        swept: UIDs of pods that we deleted since another one of the attempt had ended: how they ended says nothing.
 
     Returns:
         The class, with reason and message for people.
     """
-    if decision is not None and decision.action == "FAIL":
-        return AttemptOutcome(FailureClass.FINAL, decision.reason, decision.message)
-    if decision is not None:
-        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pod))
+    if decision is not None and decision.action not in (FAIL, RETRY):
+        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
+    if decision is not None and (decision.action == FAIL or not _ended_by_itself(pods[0])):
+        own = FailureClass.FINAL if decision.action == FAIL else FailureClass.USER
+        return _by_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
+    telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
+    ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
+    for _, outcome in ends:
+        if outcome.failure_class is FailureClass.DISRUPTION:
+            return _by_rules(replace(outcome, exit_code=None), failures)
+    failed = [(pod, outcome) for pod, outcome in ends if outcome.failure_class.is_failure]
+    if not failed:
+        return ends[0][1]
+    first = min(failed, key=lambda end: end[0].training_until or end[0].ended or float("inf"))[1]
+    return _by_rules(first, failures, log_tail)
+
+
+def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+    """What the user's rules make of a failed attempt; what they don't speak of stays as it is."""
+    found = first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
+    if found is None:
+        return outcome
+    position, rule = found
+    said = replace(outcome, message=f"{outcome.message} (failures.rules[{position}]: {rule.action})")
+    match rule.action:
+        case FailureAction.RETRY:
+            return replace(said, failure_class=FailureClass.USER)
+        case FailureAction.FAIL:
+            return replace(said, failure_class=FailureClass.FINAL)
+        case FailureAction.IGNORE:
+            return replace(said, failure_class=FailureClass.IGNORED)
+        case FailureAction.EXCLUDE_NODE:
+            return replace(said, failure_class=FailureClass.INFRASTRUCTURE, excludes_node=bool(outcome.node))
+
+
+def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
+    """What became of one pod, rules of the user's aside."""
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
         return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0)
-    if _taken_away(pod):
-        return _disruption(pod)
+    outcome = _disruption(pod) if _taken_away(pod) else _failure(pod, failures.non_retriable_exit_codes)
+    return replace(outcome, node=pod.node)
+
+
+def _ended_by_itself(pod: Pod) -> bool:
+    """Whether a program that we were about to end came to its own good end before."""
+    return pod.phase is PodPhase.SUCCEEDED and not _taken_away(pod)
+
+
+def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
+    """How a pod failed that nobody took away."""
     end = _first_failure(pod)
     if end is None:
         return _without_failed_container(pod)

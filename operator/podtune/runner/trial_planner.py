@@ -159,7 +159,7 @@ class TrialPlanner:
     def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
         if ending.completed:
             self._judge.completed(trial, metrics_of(trial.status.last_result), now)
-        if ending.failed or ending.outcome.failure_class.is_disruption:
+        if ending.outcome.failure_class.is_failure:
             self._judge.scheduler.on_trial_error(trial.index)
             event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
             self._dispatch.ask(event, now)

@@ -267,11 +267,11 @@ async def test_finished_pods_go_in_one_request(bench: Bench) -> None:
 
 async def test_the_programs_last_lines_and_the_agents_results_are_fetched(bench: Bench) -> None:
     bench.cluster.put(PODS, pod_body())
-    bench.cluster.logs["digits-0-1/main"] = "".join(f"line {n}\n" for n in range(100))
+    bench.cluster.logs["digits-0-1/main"] = "".join(f"line {n}\n" for n in range(300))
     bench.cluster.logs["digits-0-1/podtune-agent"] = "podtune-result {}\nother\n"
     outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=True))
     assert outcome.logs is not None
-    assert outcome.logs.program_tail.splitlines() == [f"line {n}" for n in range(80, 100)]
+    assert outcome.logs.program_tail.splitlines() == [f"line {n}" for n in range(100, 300)]
     assert outcome.logs.agent_lines == ("podtune-result {}", "other")
 
 

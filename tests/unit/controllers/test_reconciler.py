@@ -202,7 +202,7 @@ async def test_failures_are_tried_again_with_backoff_and_not_in_a_loop() -> None
 async def test_a_refused_pod_is_told_in_the_servers_words() -> None:
     world = World()
     async with world.operating():
-        world.experiment(failures={"maxDisruptions": 1, "backoff": {"initial": "1s", "max": "1s"}})
+        world.experiment(failures={"maxInfrastructureFailures": 1, "backoff": {"initial": "1s", "max": "1s"}})
         world.cluster.fail("POST", "pods", refusal(403, "violates PodSecurity"), times=1000)
         await world.until("Failed")
     assert world.states() == {"ERROR": 3}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.runner.failures import FailureClass
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 
 Thing = Experiment | Trial | Pod | StoragePod
@@ -142,12 +143,15 @@ class ApiServer:
         before, after = trial.status, status
         ended = after.last_attempt != before.last_attempt
         number = before.last_attempt.attempt if before.last_attempt else 0
-        counted = (after.failures - before.failures) + (after.disruptions - before.disruptions)
+        counted = sum(
+            getattr(after, counter) - getattr(before, counter)
+            for counter in ("failures", "disruptions", "infrastructure_failures", "ignored")
+        )
         if not ended:
             assert counted == 0, f"{trial.name}: counted without an attempt's end"
             return
         assert after.last_attempt is not None
         assert after.last_attempt.attempt == number + 1, f"{trial.name}: attempt {number + 1} was left out"
-        spends = after.last_attempt.failure_class in ("user", "final", "disruption", "infrastructure")
+        spends = FailureClass(after.last_attempt.failure_class).is_failure
         assert counted == spends, f"{trial.name}: {after.last_attempt.failure_class} counted {counted} times"
         self.attempts.setdefault(trial.name, []).append(after.last_attempt.failure_class)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from podtune.api.failures import Failures
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
 from podtune.runner.actions import CreatePod, FetchLogs, Outcome, Verdict
-from podtune.runner.failures import FailureClass, classify
+from podtune.runner.failures import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
@@ -21,6 +24,10 @@ DECIDED = Decision(action="STOP", reason="StoppedByScheduler", message="below th
 
 def pod(phase: PodPhase = PodPhase.FAILED, **fields: object) -> Pod:
     return Pod("e-0-1", "uid", "e-0", 1, phase, **{"training": True, "node": "n1", **fields})  # type: ignore[arg-type]
+
+
+def failures(**fields: object) -> Failures:
+    return Failures.model_validate(fields)
 
 
 def exited(code: int, reason: str = "Error", name: str = "trial") -> tuple[ContainerEnd, ...]:
@@ -61,29 +68,136 @@ DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRAST
     ids=lambda value: str(value) if isinstance(value, FailureClass) else "",
 )
 def test_what_an_attempt_counts_as(seen: Pod, expected: FailureClass) -> None:
-    assert classify(seen, None, said_done=False, non_retriable=[3]).failure_class is expected
+    assert (
+        classify([seen], None, said_done=False, failures=failures(nonRetriableExitCodes=[3])).failure_class is expected
+    )
 
 
 @pytest.mark.parametrize(
     "seen", [pod(ends=exited(143), deleting=True, interrupted=True), pod(gone=True), pod(ends=exited(1))]
 )
 def test_what_we_deleted_ourselves_counts_as_nothing_else(seen: Pod) -> None:
-    outcome = classify(seen, DECIDED, said_done=False, non_retriable=[1])
+    outcome = classify([seen], DECIDED, said_done=False, failures=failures(nonRetriableExitCodes=[1]))
     assert (outcome.failure_class, outcome.reason) == (FailureClass.OURS, "StoppedByScheduler")
 
 
 def test_a_program_that_had_said_it_was_done_is_complete_although_it_was_taken_away() -> None:
     seen = pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted", interrupted=True)
-    assert classify(seen, None, said_done=True, non_retriable=[]).failure_class is FailureClass.COMPLETE
+    assert classify([seen], None, said_done=True, failures=failures()).failure_class is FailureClass.COMPLETE
 
 
 def test_a_program_that_fails_is_not_complete_whatever_it_had_said() -> None:
-    assert classify(pod(ends=exited(1)), None, said_done=True, non_retriable=[]).failure_class is USER
+    assert classify([pod(ends=exited(1))], None, said_done=True, failures=failures()).failure_class is USER
 
 
 def test_the_remedy_for_too_little_memory_is_named() -> None:
-    outcome = classify(pod(ends=exited(137, "OOMKilled")), None, said_done=False, non_retriable=[])
+    outcome = classify([pod(ends=exited(137, "OOMKilled"))], None, said_done=False, failures=failures())
     assert outcome.message == "container trial used more memory than its limit; raise resources.limits.memory"
+
+
+# Several pods
+
+
+def rank(number: int, phase: PodPhase = PodPhase.FAILED, **fields: object) -> Pod:
+    return replace(pod(phase, **fields), name=f"e-0-1-{number}", uid=f"uid-{number}", node=f"n{number}")
+
+
+def of(*pods: Pod, swept: tuple[str, ...] = (), **fields: object) -> AttemptOutcome:
+    return classify(pods, None, said_done=False, failures=failures(**fields), swept=swept)
+
+
+def test_an_attempt_that_was_disrupted_on_any_rank_is_disrupted() -> None:
+    lost = rank(2, disruption="PreemptionByScheduler: preempted", ends=exited(137), ended=9.0)
+    outcome = of(rank(0, ends=exited(1), ended=5.0), rank(1, PodPhase.SUCCEEDED), lost)
+    assert (outcome.failure_class, outcome.node) == (DISRUPTION, "n2")
+
+
+def test_the_rank_that_failed_first_tells_what_happened() -> None:
+    outcome = of(rank(0, ends=exited(1), ended=9.0), rank(1, ends=exited(137, "OOMKilled"), ended=5.0))
+    assert (outcome.failure_class, outcome.reason, outcome.node) == (USER, "OOMKilled", "n1")
+
+
+def test_ranks_that_we_deleted_after_another_one_had_failed_say_nothing() -> None:
+    swept = rank(1, deleting=True, interrupted=True, ends=exited(143))
+    assert of(rank(0, ends=exited(1)), swept, swept=("uid-1",)).failure_class is USER
+    assert of(rank(0, ends=exited(1)), swept).failure_class is DISRUPTION
+
+
+def test_an_attempt_is_complete_when_all_its_ranks_are() -> None:
+    assert of(rank(0, PodPhase.SUCCEEDED), rank(1, PodPhase.SUCCEEDED)).failure_class is FailureClass.COMPLETE
+    assert of(rank(0, PodPhase.SUCCEEDED), rank(1, ends=exited(1))).failure_class is USER
+
+
+# The user's rules
+
+
+def by_rule(seen: Pod, *rules: dict[str, object], log: str = "") -> AttemptOutcome:
+    return classify([seen], None, said_done=False, failures=failures(rules=rules), log_tail=log)
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("Retry", USER),
+        ("Fail", FailureClass.FINAL),
+        ("Ignore", FailureClass.IGNORED),
+        ("ExcludeNode", INFRASTRUCTURE),
+    ],
+)
+def test_a_rule_decides_what_an_exit_code_counts_as(action: str, expected: FailureClass) -> None:
+    outcome = by_rule(pod(ends=exited(42)), {"exitCodes": [41, 42], "action": action})
+    assert outcome.failure_class is expected
+    assert outcome.excludes_node is (action == "ExcludeNode")
+    assert outcome.message == f"container trial ended with exit code 42 (failures.rules[0]: {action})"
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    rules = (
+        {"reason": "OOMKilled", "action": "Fail"},
+        {"exitCodes": [1], "action": "Ignore"},
+        {"exitCodes": [1], "action": "Fail"},
+    )
+    assert by_rule(pod(ends=exited(1)), *rules).failure_class is FailureClass.IGNORED
+    assert by_rule(pod(ends=exited(137, "OOMKilled")), *rules).failure_class is FailureClass.FINAL
+    assert by_rule(pod(ends=exited(2)), *rules).failure_class is USER
+
+
+def test_all_that_a_rule_names_has_to_match() -> None:
+    rule = {"exitCodes": [1], "logRegex": r"CUDA error: .*ECC", "action": "ExcludeNode"}
+    log = "epoch 3\nRuntimeError: CUDA error: uncorrectable ECC error\n"
+    assert by_rule(pod(ends=exited(1)), rule, log=log).failure_class is INFRASTRUCTURE
+    assert by_rule(pod(ends=exited(2)), rule, log=log).failure_class is USER
+    assert by_rule(pod(ends=exited(1)), rule, log="KeyError: 'lr'").failure_class is USER
+
+
+def test_what_sigterm_made_of_a_disrupted_program_matches_no_rule_but_by_reason() -> None:
+    seen = pod(disruption="PreemptionByScheduler: preempted", ends=exited(143))
+    by_code = {"exitCodes": [143], "action": "Fail"}
+    by_log = {"logRegex": "killed", "action": "Fail"}
+    assert by_rule(seen, by_code, by_log, log="killed").failure_class is DISRUPTION
+    assert by_rule(seen, {"reason": "PreemptionByScheduler", "action": "Fail"}).failure_class is FailureClass.FINAL
+
+
+def test_no_expression_of_a_user_can_hang_the_operator() -> None:
+    rule = {"logRegex": "(a+)+$", "action": "Fail"}
+    assert by_rule(pod(ends=exited(1)), rule, log="a" * 100_000 + "b").failure_class is USER
+
+
+def test_ignored_failures_spend_nothing_but_are_capped() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1),) * 3})
+    rules = [{"exitCodes": [1], "action": "Ignore"}]
+    given = {"maxFailures": 0, "maxIgnored": 2, "rules": rules, "backoff": BACKOFF}
+    status = Simulation(spec(**ONE, failures=given), program).run().status()
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_IGNORED_EXCEEDED)
+    assert (status.failures, status.ignored) == (0, 3)
+
+
+def test_a_rule_looks_for_its_expression_in_the_programs_log() -> None:
+    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1),)})
+    rules = [{"logRegex": "ValueError: b[o]+m", "action": "Fail"}]
+    status = Simulation(spec(**ONE, failures={"rules": rules}), program).run().status()
+    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, "Error", 1)
+    assert "(failures.rules[0]: Fail)" in status.message
 
 
 # What follows for the trial
@@ -167,14 +281,16 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
 
 
 def test_a_pod_that_admission_refuses_spends_no_failure() -> None:
-    simulation = Simulation(spec(**ONE, failures={"maxDisruptions": 1, "backoff": BACKOFF}))
+    simulation = Simulation(spec(**ONE, failures={"maxInfrastructureFailures": 1, "backoff": BACKOFF}))
     simulation.refuse = lambda action: (
         Outcome(Verdict.REFUSED, "hostPath is not allowed") if isinstance(action, CreatePod) else None
     )
     simulation.run()
     status = simulation.status()
-    assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 2)
-    assert status.message == "hostPath is not allowed; that was disruption 2, maxDisruptions is 1"
+    assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 0)
+    assert (status.reason, status.infrastructure_failures) == (TrialReason.MAX_INFRASTRUCTURE_FAILURES_EXCEEDED, 2)
+    words = "that was infrastructure failure 2, maxInfrastructureFailures is 1"
+    assert status.message == f"hostPath is not allowed; {words}"
     assert status.pod is None
 
 

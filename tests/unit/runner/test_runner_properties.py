@@ -129,7 +129,8 @@ def test_every_attempt_is_counted_once(weather: Weather, misfortunes: dict[int, 
         assert simulation.api.attempts[f"e-{index}"] == [*expected, FailureClass.COMPLETE]
         status = simulation.status(index)
         assert status.failures == expected.count(FailureClass.USER)
-        assert status.disruptions == len(expected) - status.failures
+        assert status.disruptions == expected.count(FailureClass.DISRUPTION)
+        assert status.infrastructure_failures == expected.count(FailureClass.INFRASTRUCTURE)
 
 
 @bounded
