@@ -6,9 +6,11 @@ import json
 from dataclasses import dataclass
 
 from podtune.storage.errors import StoreSettingsError
+from podtune.storage.manifest import ManifestFile
 
 MANIFEST = "manifest.json"
 DATA = "data"
+PACKS = "packs"
 HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
 ARTIFACTS = "artifacts"
@@ -137,6 +139,19 @@ class CheckpointAddress:
     def data(self, path: str) -> str:
         """The key of one file of the checkpoint."""
         return f"{self.root}/{DATA}/{path}"
+
+    def pack(self, number: int) -> str:
+        """The key of an object that holds several small files."""
+        return f"{self.root}/{PACKS}/{number}"
+
+    @property
+    def trial_prefix(self) -> str:
+        """What all keys of the trial start with that it belongs to; it ends with a slash."""
+        return self.root.rsplit("/", 2)[0] + "/"
+
+    def object_of(self, file: ManifestFile) -> str:
+        """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on."""
+        return f"{self.trial_prefix}{file.object}" if file.object else self.data(file.path)
 
     @property
     def step(self) -> int:

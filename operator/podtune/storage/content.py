@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
-PIECE = 1 << 20
-"""So much of it is in memory at a time."""
+PIECE = 1 << 18
+"""So much of it is in memory at a time: what has just been read is still in the processor's cache to be hashed."""
+
+Bytes = bytes | memoryview
 
 
 class Content(Protocol):
@@ -23,8 +25,8 @@ class Content(Protocol):
     def sha256(self) -> str:
         """Their SHA-256, in hexadecimal."""
 
-    def pieces(self) -> Iterator[bytes]:
-        """The bytes, from the first to the last, anew with each call."""
+    def pieces(self) -> Iterator[Bytes]:
+        """The bytes, from the first to the last, anew with each call; a piece is good until the next one is taken."""
 
 
 class Held:
@@ -43,7 +45,7 @@ class Held:
         """See `Content.sha256`."""
         return hashlib.sha256(self._data).hexdigest()
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[Bytes]:
         """See `Content.pieces`."""
         yield self._data
 
@@ -85,20 +87,21 @@ class FileSlice:
             digest.update(piece)
         return digest.hexdigest()
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[Bytes]:
         """See `Content.pieces`.
 
         Raises:
             ContentChanged: The file has become shorter, or can't be read.
         """
         position, end = self._offset, self._offset + self.size
+        buffer = memoryview(bytearray(min(PIECE, self.size)))
         while position < end:
             self._checked()
             try:
-                piece = os.pread(self._file, min(PIECE, end - position), position)
+                size = os.preadv(self._file, [buffer[: end - position]], position)
             except OSError as error:
                 raise ContentChanged(f"{self._path} can't be read any more: {error.strerror}") from error
-            if not piece:
+            if not size:
                 raise ContentChanged(f"{self._path} was changed while it was stored")
-            position += len(piece)
-            yield piece
+            position += size
+            yield buffer[:size]

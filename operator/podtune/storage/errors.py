@@ -7,6 +7,7 @@ StoreError
 ├── AccessDenied          known, but not allowed
 ├── InvalidCredentials    missing, unknown, wrong or expired
 ├── Unreachable           no answer, or one that says to come again later
+├── TimedOut              it took longer than it may
 └── RequestRejected       any other refusal
 
 Each is a sentence that names the bucket, the server and the remedy.
@@ -56,5 +57,11 @@ class RequestRejected(StoreError):
 
 class Unreachable(StoreError):
     """The store does not answer, or asks to come again later."""
+
+    permanent = False
+
+
+class TimedOut(StoreError):
+    """It took longer than it may, or was broken off since there is no time left."""
 
     permanent = False

@@ -1,15 +1,17 @@
 """Deleting checkpoints that are not kept any more.
 
 Only what is recorded in the trial's status says what is kept, and only once the newer one is recorded there an older
-one goes. The manifest is deleted first: a deletion that is broken off leaves data without a manifest, which is no
-checkpoint, and never a manifest without its data.
+one goes. Of a checkpoint that goes, what the others refer to stays until they go, too. The manifest is deleted first: a
+deletion that is broken off leaves data without a manifest, which is no checkpoint, and never a manifest without its
+data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from podtune.storage.address import DATA, MANIFEST, CheckpointAddress, TrialAddress, attempt_folder
+from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress, attempt_folder
+from podtune.storage.catalogue import Catalogue
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore
 
@@ -34,18 +36,24 @@ class GarbageCollector:
         known: The checkpoints known to be in the bucket; whoever stores another adds it.
     """
 
-    def __init__(self, store: ObjectStore, trial: TrialAddress, attempt: str) -> None:
+    def __init__(
+        self, store: ObjectStore, trial: TrialAddress, attempt: str, catalogue: Catalogue | None = None
+    ) -> None:
         """Starts without knowledge.
 
         Args:
             store: The bucket.
             trial: Place of the trial in it.
             attempt: Id of the current attempt.
+            catalogue: What the trial has in the bucket; it learns what was deleted.
         """
+        self._catalogue = Catalogue(trial.prefix) if catalogue is None else catalogue
         self._store = store
         self._trial = trial
         self._attempt = attempt_folder(attempt)
         self.known: set[CheckpointAddress] = set()
+        self._remnants: set[CheckpointAddress] = set()
+        """Deleted checkpoints of which something is left that later ones refer to."""
         self._listed = False
 
     def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
@@ -69,12 +77,30 @@ class GarbageCollector:
         if not self._listed:
             self.known |= self._list()
             self._listed = True
+        doomed = {
+            address for address in self.known - kept_here if address.step < newest and address.uri not in protected
+        }
+        if not doomed and not self._remnants:
+            return []
+        for address in self.known - doomed:
+            self._catalogue.load(self._store, address)
+        for address in doomed:
+            self._catalogue.forget(address)
+        return self._delete(doomed, self._catalogue.references())
+
+    def _delete(self, doomed: set[CheckpointAddress], needed: Collection[str]) -> list[str]:
+        """Deletes checkpoints, but for what others refer to; returns their URIs."""
         deleted: list[str] = []
-        for address in sorted(self.known - kept_here, key=lambda address: address.step):
-            if address.step < newest and address.uri not in protected:
-                delete_checkpoint(self._store, address)
-                self.known.discard(address)
+        for address in sorted(doomed | self._remnants, key=lambda address: address.step):
+            self._store.delete([address.manifest])
+            keys = list(self._store.list(f"{address.root}/"))
+            self._store.delete(key for key in keys if key not in needed)
+            if address in doomed:
                 deleted.append(address.uri)
+                self.known.discard(address)
+            self._remnants.discard(address)
+            if any(key in needed for key in keys):
+                self._remnants.add(address)
         return deleted
 
     def _ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
@@ -96,7 +122,19 @@ class GarbageCollector:
             attempt, _, rest = key.removeprefix(self._trial.prefix).partition("/")
             step, _, what = rest.partition("/")
             address = CheckpointAddress(self._trial.store.bucket, f"{self._trial.prefix}{attempt}/{step}")
-            is_leaving = what.startswith(f"{DATA}/") and attempt != self._attempt
+            is_leaving = what.startswith((f"{DATA}/", f"{PACKS}/")) and attempt != self._attempt
             if address.step >= 0 and (what == MANIFEST or is_leaving):
                 found.add(address)
         return found
+
+
+def abort_stale_uploads(store: ObjectStore, trial: TrialAddress) -> int:
+    """Aborts what earlier attempts of a trial have begun to store in parts, and returns how many uploads that were.
+
+    Raises:
+        StoreError: The store can't do it now, or at all.
+    """
+    stale = list(store.list_uploads(trial.prefix))
+    for upload in stale:
+        store.abort_upload(upload)
+    return len(stale)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +38,12 @@ class LocalFile:
     Attributes:
         path: Relative to the directory, with slashes.
         size: Bytes when it was looked at.
+        modified: When it was last written to then, in nanoseconds since the epoch.
     """
 
     path: str
     size: int
+    modified: int = 0
 
 
 class LocalTree:
@@ -62,15 +64,18 @@ class LocalTree:
         """When something was last added to the directory, or taken away, in seconds since the epoch."""
         return os.fstat(self._directory).st_mtime
 
-    def files(self) -> tuple[LocalFile, ...]:
+    def files(self, excluded: Callable[[str], bool] = lambda _: False) -> tuple[LocalFile, ...]:
         """All files at any depth, sorted by path.
+
+        Args:
+            excluded: Says of a path whether it is to be passed over, with all that lies below it.
 
         Raises:
             UnusableTree: It holds a link, a device or a pipe, or too much.
             OSError: It can't be read.
         """
         found: list[LocalFile] = []
-        for file in self._walk(self._directory, ""):
+        for file in self._walk(self._directory, "", excluded):
             found.append(file)
             if len(found) > MAX_FILES:
                 raise UnusableTree(f"{self._name} holds more than {MAX_FILES} files; pack them")
@@ -97,19 +102,21 @@ class LocalTree:
                 raise UnusableTree(f"{self._name}/{path} is not a regular file; leave it out of the checkpoint")
             yield stream
 
-    def _walk(self, directory: int, prefix: str) -> Iterator[LocalFile]:
+    def _walk(self, directory: int, prefix: str, excluded: Callable[[str], bool]) -> Iterator[LocalFile]:
         if prefix.count("/") > MAX_DEPTH:
             raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {MAX_DEPTH} levels")
         with os.scandir(directory) as entries:
             listed = list(entries)
         for entry in listed:
             path = prefix + entry.name
+            if excluded(path):
+                continue
             mode = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(mode.st_mode):
                 with _descended(directory, [entry.name], self._name) as child:
-                    yield from self._walk(child, f"{path}/")
+                    yield from self._walk(child, f"{path}/", excluded)
             elif stat.S_ISREG(mode.st_mode):
-                yield LocalFile(path, mode.st_size)
+                yield LocalFile(path, mode.st_size, mode.st_mtime_ns)
             else:
                 kind = "a symbolic link" if stat.S_ISLNK(mode.st_mode) else "not a regular file"
                 raise UnusableTree(f"{self._name}/{path} is {kind}; leave it out of the checkpoint")

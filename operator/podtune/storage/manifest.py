@@ -2,6 +2,10 @@
 
 It is stored after all the data: where there is no manifest, there is no checkpoint. Its digest stands in the trial's
 status, so a manifest in the bucket that is not the one that was committed is known at once.
+
+Version 1 knows files that are objects of their own, hashed whole. In version 2 a file may be hashed in parts, so that
+these can be hashed, sent and fetched side by side, and it may lie in an object of an earlier checkpoint of the trial,
+or among others in one object. What version 1 can say is written as version 1.
 """
 
 from __future__ import annotations
@@ -9,15 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-VERSION = 1
+VERSIONS = (1, 2)
 MAX_BYTES = 64 << 20
 MAX_FILES = 100_000
+MAX_PARTS = 10_000
+"""Of a file; no object of S3 has more."""
 MAX_PATH = 512
 """Bytes of a path: a key of S3 holds 1024 together with all that is put before it."""
+MAX_KEY = 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -32,12 +39,35 @@ class ManifestFile:
     Attributes:
         path: Relative to the checkpoint's directory, with slashes.
         size: Bytes.
-        sha256: Of its content, in hexadecimal.
+        sha256: Of its content, in hexadecimal; where there are parts, of their SHA-256s (32 bytes each) one after the
+            other.
+        part_size: Bytes of each part but the last; 0 where it is hashed whole.
+        parts: SHA-256 of each part, in hexadecimal.
+        object: Where it lies, relative to the trial's place; empty where that is `data/<path>` of this checkpoint.
+        offset: Its first byte in there.
     """
 
     path: str
     size: int
     sha256: str
+    part_size: int = 0
+    parts: tuple[str, ...] = ()
+    object: str = ""
+    offset: int = 0
+
+    @property
+    def content(self) -> tuple[int, str]:
+        """What two files have in common that hold the same."""
+        return self.size, self.sha256
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a manifest."""
+        body: dict[str, Any] = {"path": self.path, "size": self.size, "sha256": self.sha256}
+        if self.parts:
+            body |= {"partSize": self.part_size, "parts": list(self.parts)}
+        if self.object:
+            body |= {"object": self.object, "offset": self.offset}
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +97,22 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The manifest as it is stored: the same manifest always gives the same bytes."""
-        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True, separators=(",", ":")).encode()
+        needs_new = any(file.parts or file.object for file in self.files)
+        body = {
+            "version": VERSIONS[-1] if needs_new else VERSIONS[0],
+            "attempt": self.attempt,
+            "step": self.step,
+            "iteration": self.iteration,
+            "metric": self.metric,
+            "created": self.created,
+            "files": [file.to_json() for file in self.files],
+        }
+        return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def digest_of_parts(parts: Sequence[str]) -> str:
+    """The SHA-256 that stands for a file whose parts were hashed by themselves."""
+    return hashlib.sha256(bytes.fromhex("".join(parts))).hexdigest()
 
 
 def digest_of(data: bytes) -> str:
@@ -87,8 +132,9 @@ def parse_manifest(data: bytes) -> Manifest:
         raise ManifestError(f"the manifest is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise ManifestError("the manifest is not a JSON object")
-    if body.get("version") != VERSION:
-        raise ManifestError(f"the manifest's version is {body.get('version')!r}; this program knows {VERSION}")
+    version = body.get("version")
+    if isinstance(version, bool) or version not in VERSIONS:
+        raise ManifestError(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
     items = body.get("files")
     if not isinstance(items, list) or len(items) > MAX_FILES:
         raise ManifestError(f"files is not a list of at most {MAX_FILES}")
@@ -132,6 +178,10 @@ def _path_problem(path: str) -> str | None:
         return "is not valid Unicode; rename the file"
     if not 0 < size <= MAX_PATH:
         return f"does not have 1 to {MAX_PATH} bytes; shorten it"
+    return _parts_problem(path)
+
+
+def _parts_problem(path: str) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "is not a plain path below the checkpoint's directory"
     if any(ord(character) < 32 or ord(character) == 127 for character in path):
@@ -142,10 +192,31 @@ def _path_problem(path: str) -> str | None:
 def _parse_file(item: Any) -> ManifestFile:
     if not isinstance(item, dict):
         raise ManifestError("an entry of files is not a JSON object")
-    sha256 = _text(item, "sha256")
-    if not _SHA256.fullmatch(sha256):
-        raise ManifestError(f"sha256 is {sha256[:80]!r}, not 64 hexadecimal digits")
-    return ManifestFile(_text(item, "path"), _count(item, "size"), sha256)
+    path, size, sha256 = _text(item, "path"), _count(item, "size"), _sha256(item.get("sha256"))
+    part_size, parts = _parse_parts(item, size, sha256) if "parts" in item else (0, ())
+    if "object" not in item:
+        return ManifestFile(path, size, sha256, part_size, parts)
+    place = _text(item, "object")
+    problem = "has too many bytes" if len(place) > MAX_KEY else _parts_problem(place)
+    if problem:
+        raise ManifestError(f"object {place[:MAX_PATH]!r} {problem}")
+    return ManifestFile(path, size, sha256, part_size, parts, place, _count(item, "offset"))
+
+
+def _parse_parts(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int, tuple[str, ...]]:
+    part_size, parts = _count(item, "partSize"), item["parts"]
+    if not isinstance(parts, list) or len(parts) > MAX_PARTS:
+        raise ManifestError(f"parts is not a list of at most {MAX_PARTS}")
+    digests = tuple(_sha256(part) for part in parts)
+    if not part_size or -(-size // part_size) != len(digests) or digest_of_parts(digests) != sha256:
+        raise ManifestError("partSize, parts, size and sha256 of a file do not go together")
+    return part_size, digests
+
+
+def _sha256(value: Any) -> str:
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise ManifestError(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
+    return value
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

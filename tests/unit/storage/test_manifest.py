@@ -51,7 +51,12 @@ def test_paths_can_not_clash(paths):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"version": 2}, "version"),
+        ({"version": 3}, "version"),
+        ({"version": True}, "version"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "parts": [HASH], "partSize": 9}]}, "do not go together"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "parts": 1, "partSize": 9}]}, "parts is not a list"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "object": "../x", "offset": 0}]}, "not a plain path"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "object": "x", "offset": -1}]}, "offset"),
         ({"files": None}, "files"),
         ({"files": [1]}, "files"),
         ({"files": [{"path": "a", "size": -1, "sha256": HASH}]}, "size"),

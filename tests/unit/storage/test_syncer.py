@@ -1,5 +1,6 @@
 """Storing, restoring and deleting checkpoints."""
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -7,15 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.storage import syncer
+from podtune.storage import file_upload, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
-from podtune.storage.errors import StoreSettingsError, Unreachable
-from podtune.storage.garbage import GarbageCollector, delete_checkpoint
+from podtune.storage.catalogue import Catalogue
+from podtune.storage.download import read_file
+from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
+from podtune.storage.garbage import GarbageCollector, abort_stale_uploads, delete_checkpoint
+from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import UnusableTree, open_tree
+from podtune.storage.manifest import Manifest, parse_manifest
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Candidate, Restorer
-from podtune.storage.syncer import Taken, stored_digest, upload_checkpoint
+from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
 TAKEN = Taken("pod-1", step=9, iteration=9, metric="0.5")
@@ -38,10 +43,21 @@ def source(tmp_path):
     return directory
 
 
-def upload(store, source, attempt="pod-1", step=9):
+ROOT = "demo/uid/digits-7"
+
+
+def manifest(store, root=f"{ROOT}/pod-1/9"):
+    return json.loads(store.objects[f"{root}/manifest.json"])
+
+
+def entry(store, path):
+    return next(file for file in manifest(store)["files"] if file["path"] == path)
+
+
+def upload(store, source, attempt="pod-1", step=9, **options):
     address = TRIAL.checkpoint(attempt, str(step))
     with open_tree(source.parent, (source.name,)) as tree:
-        digest = upload_checkpoint(store, tree, address, Taken(attempt, step, step, "0.5"))
+        digest = upload_checkpoint(store, tree, address, Taken(attempt, step, step, "0.5"), **options)
     return Candidate(address.uri, digest, step)
 
 
@@ -99,25 +115,162 @@ def test_a_broken_upload_leaves_no_checkpoint(fails_at, tmp_path_factory):
 
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_a_file_that_changes_while_it_is_stored_is_noticed(store, source, monkeypatch, change):
-    real = MemoryStore.put
+    real = MemoryStore.put_content
 
-    def meddle(self, key, reader, size):
+    def meddle(self, key, content):
         if key.endswith("/weights"):
             with (source / "weights").open("ab") as file:
                 file.truncate(500) if change == "shrinks" else file.write(b"more")
-        real(self, key, reader, size)
+        real(self, key, content)
 
-    monkeypatch.setattr(MemoryStore, "put", meddle)
+    monkeypatch.setattr(MemoryStore, "put_content", meddle)
     with pytest.raises(UnusableTree, match="weights was changed while it was stored"):
         upload(store, source)
     assert not any(key.endswith("9/manifest.json") for key in store.objects)
 
 
-def test_large_files_are_stored_one_by_one(store, source, monkeypatch, tmp_path):
-    monkeypatch.setattr(syncer, "SMALL", 2)
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(file_upload, "PART", 100)
+    monkeypatch.setattr(file_upload, "PACK", 30)
+
+
+def test_large_files_are_stored_and_restored_in_parts(store, source, small_parts, tmp_path):
     candidate = upload(store, source)
+    assert store.objects[f"{ROOT}/pod-1/9/data/weights"] == b"w" * 1000
+    assert (manifest(store)["version"], len(entry(store, "weights")["parts"])) == (2, 10)
     restorer(store).restore([candidate], tmp_path / "restored")
     assert contents(tmp_path / "restored") == contents(source)
+    assert store.uploads == {}
+
+
+def test_small_files_are_packed_when_that_is_asked_for(store, source, small_parts, tmp_path):
+    candidate = upload(store, source, options=Options(packs=True))
+    packs = [key for key in store.objects if "/packs/" in key]
+    assert 1 < len(packs) < 20
+    assert len(store.objects) == len(packs) + 2  # the large file and the manifest
+    place = entry(store, "many/7")
+    packed = store.objects[f"{ROOT}/{place['object']}"]
+    assert packed[place["offset"] : place["offset"] + place["size"]] == b"7"
+    restorer(store).restore([candidate], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_what_has_not_changed_is_not_stored_again(store, source, small_parts, tmp_path, packs):
+    catalogue = Catalogue(TRIAL.prefix)
+    options = Options(packs=packs)
+    upload(store, source, catalogue=catalogue, options=options)
+    (source / "many" / "7").write_text("changed")
+    store.operations.clear()
+    again = upload(store, source, step=10, catalogue=catalogue, options=options)
+    assert len(store.operations) == 2  # the one file and the manifest
+    restorer(store).restore([again], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+
+
+def test_every_checkpoint_is_whole_by_itself_where_nothing_is_to_be_reused(store, source):
+    catalogue = Catalogue(TRIAL.prefix)
+    upload(store, source, catalogue=catalogue)
+    store.operations.clear()
+    upload(store, source, step=10, catalogue=catalogue, options=Options(reuses=False))
+    assert len(store.operations) == len(contents(source)) + 1
+
+
+def test_a_large_file_whose_middle_has_changed_is_stored(store, source, small_parts, tmp_path):
+    catalogue = Catalogue(TRIAL.prefix)
+    upload(store, source, catalogue=catalogue)
+    (source / "weights").write_bytes(b"w" * 500 + b"W" * 500)
+    again = upload(store, source, step=10, catalogue=catalogue)
+    restorer(store).restore([again], tmp_path / "restored")
+    assert (tmp_path / "restored" / "weights").read_bytes() == b"w" * 500 + b"W" * 500
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left_out"),
+    [
+        (["many"], {f"many/{number}" for number in range(20)}),
+        (["many/1?"], {f"many/{number}" for number in range(10, 20)}),
+        (["w*", "*.json"], {"weights", "manifest.json"}),
+        (["any/*"], set()),
+    ],
+)
+def test_excluded_files_are_left_out(store, source, patterns, left_out):
+    upload(store, source, options=Options(exclude=tuple(patterns)))
+    assert {file["path"] for file in manifest(store)["files"]} == set(contents(source)) - left_out
+
+
+def test_an_excluded_link_does_no_harm(store, source):
+    (source / "latest").symlink_to(source / "weights")
+    upload(store, source, options=Options(exclude=("latest",)))
+
+
+@pytest.mark.parametrize("fails_at", range(1, 11))
+def test_a_broken_upload_in_parts_is_aborted_and_goes_on_where_it_was(store, source, small_parts, fails_at):
+    done = {}
+    real = store.put_part
+
+    def fail(upload, number, content):
+        if number == fails_at:
+            raise Unreachable("gone")
+        return real(upload, number, content)
+
+    store.put_part = fail
+    with pytest.raises(Unreachable):
+        upload(store, source, done=done)
+    assert store.uploads == {}
+    store.put_part = real
+    left = len(contents(source)) - len(done)
+    store.operations.clear()
+    upload(store, source, done=done)
+    assert len(store.operations) == left + 1  # and the manifest
+
+
+@pytest.mark.parametrize("how", ["broken off", "too slow"])
+def test_an_upload_is_broken_off(store, source, small_parts, how):
+    clock = iter(range(1000))
+    interruption = Interruption(lambda: next(clock))
+    if how == "broken off":
+        interruption.break_off()
+    else:
+        interruption.allow(5, "checkpoints.sync.timeout")
+    with pytest.raises(TimedOut, match=r"terminationGrace|checkpoints.sync.timeout of 5 s"):
+        upload(store, source, interruption=interruption)
+    assert store.uploads == {}
+    assert not any(key.endswith("9/manifest.json") for key in store.objects)
+
+
+def test_a_checkpoint_of_version_1_is_restored(store, source, tmp_path):
+    candidate = upload(store, source)
+    assert manifest(store)["version"] == 1
+    assert set(entry(store, "weights")) == {"path", "size", "sha256"}
+    restorer(store).restore([candidate], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+
+
+@pytest.mark.parametrize(("packs", "times"), [(False, 1), (False, 2), (True, 1), (True, 2)])
+@pytest.mark.usefixtures("small_parts")
+def test_what_was_damaged_on_the_way_is_fetched_once_more(store, source, tmp_path, packs, times):
+    candidate = upload(store, source, options=Options(packs=packs))
+    flips = {}
+    real = store.get
+
+    def flip(key, start=0, size=None):
+        data = b"".join(real(key, start, size))
+        flips[key, start] = flips.get((key, start), 0) + 1
+        return iter([bytes([data[0] ^ 1]) + data[1:] if flips[key, start] <= times and data else data])
+
+    store.get = flip
+    outcome = restorer(store).restore([candidate], tmp_path / "restored")
+    assert (outcome.candidate == candidate) == (times == 1)
+    assert ("is damaged" in outcome.message) == (times == 2)
+
+
+def test_one_file_is_read_by_itself_wherever_it_lies(store, source, small_parts):
+    candidate = upload(store, source, options=Options(packs=True))
+    address = CheckpointAddress.from_uri(candidate.uri)
+    files = parse_manifest(store.objects[address.manifest]).files
+    assert {file.path: b"".join(read_file(store, address, file)) for file in files} == contents(source)
 
 
 def test_a_store_that_comes_back_is_waited_for_and_nothing_is_fetched_twice(store, source, tmp_path):
@@ -125,12 +278,12 @@ def test_a_store_that_comes_back_is_waited_for_and_nothing_is_fetched_twice(stor
     fetched = []
 
     class Flaky(MemoryStore):
-        def get(self, key):
+        def get(self, key, start=0, size=None):
             if key.endswith("/weights") and fetched.count(key) < 2:
                 fetched.append(key)
                 raise Unreachable("try again")
             fetched.append(key)
-            return super().get(key)
+            return super().get(key, start, size)
 
     flaky = Flaky()
     flaky.objects = store.objects
@@ -200,13 +353,56 @@ class TestDeletion:
         left = {key.removeprefix("demo/uid/digits-7/") for key in store.objects if "/2/" not in key}
         assert left == {"pod-0/3/data/maybe still coming", "pod-0/results.jsonl", "pod-1/1/data/in flight"}
 
+    def test_what_a_kept_one_refers_to_stays_until_that_goes_too(self, store, source, tmp_path):
+        catalogue = Catalogue(TRIAL.prefix)
+        uris = {}
+        for step in (1, 2, 3):
+            (source / "many" / "7").write_text(f"changed {step}")
+            uris[step] = upload(store, source, step=step, catalogue=catalogue)
+        collector = GarbageCollector(store, TRIAL, "pod-1", catalogue)
+        assert collector.collect([uris[2].uri, uris[3].uri], []) == [uris[1].uri]
+        left = {key.removeprefix(f"{ROOT}/pod-1/1/") for key in store.objects if "/1/" in key}
+        assert left == {f"data/{path}" for path in contents(source)} - {"data/many/7"}
+        restorer(store).restore([uris[3]], tmp_path / "restored")
+        assert contents(tmp_path / "restored") == contents(source)
+        for path in source.rglob("*"):
+            if path.is_file():
+                path.write_text(f"all new {path}")
+        newest = upload(store, source, step=4, catalogue=catalogue)
+        assert collector.collect([newest.uri], []) == [uris[2].uri, uris[3].uri]
+        assert {key.split("/")[4] for key in store.objects} == {"4"}
+
+    def test_another_attempt_learns_of_references_from_the_bucket(self, store, source, tmp_path):
+        catalogue = Catalogue(TRIAL.prefix)
+        for step in (1, 2):
+            (source / "many" / "7").write_text(f"changed {step}")
+            kept = upload(store, source, step=step, catalogue=catalogue)
+        GarbageCollector(store, TRIAL, "pod-2").collect([kept.uri], [])
+        restorer(store).restore([kept], tmp_path / "restored")
+        assert contents(tmp_path / "restored") == contents(source)
+
+    def test_nothing_is_deleted_while_it_is_unknown_what_is_needed(self, store, source):
+        upload(store, source, step=1)
+        second = upload(store, source, step=2)
+        store.objects[f"{ROOT}/pod-1/2/manifest.json"] = b'{"version": 3}'
+        with pytest.raises(RequestRejected, match="version is 3"):
+            GarbageCollector(store, TRIAL, "pod-2").collect([second.uri], [])
+        assert f"{ROOT}/pod-1/1/manifest.json" in store.objects
+
+    def test_stale_uploads_of_the_trial_are_aborted(self, store):
+        for trial in ("digits-7", "digits-70"):
+            store.start_upload(f"demo/uid/{trial}/pod-0/1/data/weights")
+        assert abort_stale_uploads(store, TRIAL) == 1
+        assert [upload.key for upload in store.uploads] == ["demo/uid/digits-70/pod-0/1/data/weights"]
+
     @pytest.mark.parametrize("prefix", ["", "2024/data", "data"])
     def test_other_trials_are_never_touched_whatever_the_prefix(self, store, source, prefix):
         trial = TrialAddress(StoreAddress("models", prefix), "uid", "digits-7")
         other = TrialAddress(StoreAddress("models", prefix), "uid", "digits-70")
         for place in (trial, other):
             for step in ("1", "2"):
-                store.put_bytes(place.checkpoint("pod-1", step).manifest, b"{}")
+                empty = Manifest("pod-1", int(step), int(step), "", "", ())
+                store.put_bytes(place.checkpoint("pod-1", step).manifest, empty.to_bytes())
                 store.put_bytes(place.checkpoint("pod-1", step).data("x"), b"")
         store.put_bytes("2024/manifest.json", b"")
         collector = GarbageCollector(store, trial, "pod-2")

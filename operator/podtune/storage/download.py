@@ -1,0 +1,259 @@
+"""The files of one checkpoint on their way from the bucket.
+
+Large files come in parts, side by side, each written to its place and held to its own hash; files that lie next to each
+other in one object come in one request. So memory is bounded, whatever the checkpoint's size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from podtune.storage.address import CheckpointAddress
+from podtune.storage.errors import NotFound
+from podtune.storage.manifest import Manifest, ManifestFile
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.parallel import run_all
+
+RUN = 4 << 20
+"""Files of a pack are fetched together up to this size, and held in memory for it."""
+
+
+class CorruptCheckpoint(Exception):
+    """What is in the bucket is not what was committed; the message says what differs."""
+
+
+class LocalSource(Protocol):
+    """Where files may be had without asking the bucket."""
+
+    def fetch(self, file: ManifestFile, target: Path) -> bool:
+        """Writes a file, and returns whether it is the one that is wanted; what is written otherwise is of no use."""
+
+
+class Download:
+    """Fetches and checks all files; `run` goes on where it failed before."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        address: CheckpointAddress,
+        manifest: Manifest,
+        directory: Path,
+        *,
+        local: LocalSource | None = None,
+        checked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Fetches nothing yet.
+
+        Args:
+            store: Where the checkpoint is.
+            address: Its place there.
+            manifest: Its files.
+            directory: Where they go; it need not exist.
+            local: Where some may be had without the store.
+            checked: Called again and again; raises where nothing more is to be fetched.
+        """
+        self._source = _Source(store, address, directory, checked)
+        self._directory = directory
+        self._local = local
+        self.manifest = manifest
+        self._files = manifest.files
+        self._missing: list[_Piece] | None = None
+        self.local_files = 0
+        self.local_bytes = 0
+
+    def run(self) -> None:
+        """Fetches what is missing, and checks it. Everyone may read the result.
+
+        Raises:
+            CorruptCheckpoint: A file is missing or is not what the manifest says.
+            StoreError: The store can't be asked.
+            OSError: The files can't be written.
+        """
+        if self._missing is None:
+            self._prepare()
+            self._missing = list(_pieces(self._take_local()))
+        done: set[int] = set()
+        pieces = self._missing
+
+        def fetch(number: int) -> None:
+            _fetch(self._source, pieces[number])
+            done.add(number)
+
+        try:
+            run_all(lambda number=number: fetch(number) for number in range(len(pieces)))  # type: ignore[misc]
+        finally:
+            self._missing = [piece for number, piece in enumerate(pieces) if number not in done]
+
+    def _prepare(self) -> None:
+        _make_directory(self._directory)
+        for parent in sorted({parent for file in self._files for parent in Path(file.path).parents}):
+            _make_directory(self._directory / parent)
+        for file in self._files:
+            with (self._directory / file.path).open("wb") as stream:
+                os.fchmod(stream.fileno(), 0o644)
+                os.ftruncate(stream.fileno(), file.size)
+
+    def _take_local(self) -> list[ManifestFile]:
+        """Takes what is near at hand; returns the others."""
+        local = self._local
+        if local is None:
+            return list(self._files)
+        near: set[str] = set()
+
+        def take(file: ManifestFile) -> None:
+            if local.fetch(file, self._directory / file.path):
+                near.add(file.path)
+
+        run_all(lambda file=file: take(file) for file in self._files)  # type: ignore[misc]
+        self.local_files = len(near)
+        self.local_bytes = sum(file.size for file in self._files if file.path in near)
+        return [file for file in self._files if file.path not in near]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    store: ObjectStore
+    address: CheckpointAddress
+    directory: Path
+    checked: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A file that comes in one stream."""
+
+    file: ManifestFile
+
+    def fetch(self, source: _Source) -> Iterator[ManifestFile]:
+        file = self.file
+        if file.size == 0:
+            return
+        size = file.size if file.object else None  # an object of its own is asked for whole: it may be too long
+        pieces = source.store.get(source.address.object_of(file), file.offset, size)
+        if not _write(source, _Place(file.path, 0, file.size, file.sha256), pieces):
+            yield file
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a large file."""
+
+    file: ManifestFile
+    number: int
+
+    def fetch(self, source: _Source) -> Iterator[ManifestFile]:
+        file = self.file
+        start = self.number * file.part_size
+        size = min(file.part_size, file.size - start)
+        pieces = source.store.get(source.address.object_of(file), file.offset + start, size)
+        if not _write(source, _Place(file.path, start, size, file.parts[self.number]), pieces):
+            yield file
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Files that lie next to each other in one object."""
+
+    files: Sequence[ManifestFile]
+
+    def fetch(self, source: _Source) -> Iterator[ManifestFile]:
+        first, last = self.files[0], self.files[-1]
+        size = last.offset + last.size - first.offset
+        data = b"".join(source.store.get(source.address.object_of(first), first.offset, size)) if size else b""
+        for file in self.files:
+            start = file.offset - first.offset
+            if not _write(source, _Place(file.path, 0, file.size, file.sha256), [data[start : start + file.size]]):
+                yield file
+
+
+_Piece = _Whole | _Part | _Run
+
+
+def _pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
+    """The pieces of work, the largest first."""
+    small: list[ManifestFile] = []
+    for file in files:
+        if file.parts:
+            yield from (_Part(file, number) for number in range(len(file.parts)))
+        elif file.object and file.size <= RUN:
+            small.append(file)
+        else:
+            yield _Whole(file)
+    run: list[ManifestFile] = []
+    for file in sorted(small, key=lambda file: (file.object, file.offset)):
+        if run and not _belongs(run, file):
+            yield _Run(tuple(run))
+            run = []
+        run.append(file)
+    if run:
+        yield _Run(tuple(run))
+
+
+def _belongs(run: Sequence[ManifestFile], file: ManifestFile) -> bool:
+    """Whether a file is fetched along with those before it; the gap may be what others needed."""
+    reach = file.offset + file.size - run[0].offset
+    used = sum(other.size for other in run) + file.size
+    return file.object == run[-1].object and reach <= min(RUN, 2 * used)
+
+
+def _fetch(source: _Source, piece: _Piece) -> None:
+    """Fetches a piece, and once more where it was damaged: that may have happened on the way."""
+    source.checked()
+    try:
+        if not list(piece.fetch(source)):
+            return
+        damaged = list(piece.fetch(source))
+    except NotFound as error:
+        lost = piece.files[0] if isinstance(piece, _Run) else piece.file
+        key = source.address.object_of(lost)
+        if key not in source.store.list(key):
+            raise CorruptCheckpoint(f"{lost.path} is missing") from error
+        damaged = [lost]  # it ends before this piece
+    if damaged:
+        raise CorruptCheckpoint(f"{damaged[0].path} is damaged: its size or its SHA-256 is not what the manifest says")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a piece of a file goes, and what it is to be."""
+
+    path: str
+    start: int
+    size: int
+    sha256: str
+
+
+def _write(source: _Source, place: _Place, pieces: Iterable[bytes]) -> bool:
+    """Writes a piece of a file to its place; returns whether it is what it should be."""
+    digest = hashlib.sha256()
+    written = 0
+    with (source.directory / place.path).open("r+b", buffering=0) as stream:
+        for piece in pieces:
+            source.checked()
+            if written + len(piece) > place.size:
+                return False
+            digest.update(piece)
+            os.pwrite(stream.fileno(), piece, place.start + written)
+            written += len(piece)
+    return written == place.size and digest.hexdigest() == place.sha256
+
+
+def _make_directory(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+    path.chmod(0o755)  # whatever the umask
+
+
+def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile) -> Iterator[bytes]:
+    """One file of a checkpoint, wherever it lies; unchecked.
+
+    Raises:
+        StoreError: The store can't be asked, or has lost it.
+    """
+    if not file.size:
+        return iter(())
+    return store.get(address.object_of(file), file.offset, file.size)

@@ -1,0 +1,241 @@
+"""How the files of a checkpoint become objects.
+
+A large file goes as one object in parts, which are hashed and sent side by side; a small one as an object of its own,
+or among others in a pack. What the trial has in the bucket already is referred to instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from podtune.storage.address import CheckpointAddress
+from podtune.storage.catalogue import Catalogue
+from podtune.storage.content import ContentChanged, FileSlice, Held
+from podtune.storage.errors import StoreError
+from podtune.storage.interruption import Interruption
+from podtune.storage.local_tree import LocalFile, LocalTree, UnusableTree
+from podtune.storage.manifest import ManifestFile, digest_of_parts
+from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart
+from podtune.storage.parallel import run_all
+
+PART = 8 << 20
+"""Files above this size are sent in parts of it."""
+MAX_PARTS = 9_000
+"""S3 takes 10,000."""
+PACK = 4 << 20
+"""Small files are put together up to this size; as much is held in memory by each thread."""
+PACKED_BELOW = 1 << 20
+REWRITE = "write each checkpoint to a directory of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where files go to.
+
+    Attributes:
+        store: The bucket.
+        address: Place of the checkpoint.
+        catalogue: What the trial has in the bucket.
+        interruption: Says when to break off.
+        packs: Whether small files are put together.
+        done: The files that are stored, by an earlier try as well.
+    """
+
+    store: ObjectStore
+    address: CheckpointAddress
+    catalogue: Catalogue
+    interruption: Interruption
+    packs: bool
+    done: dict[LocalFile, ManifestFile] = field(default_factory=dict)
+
+
+def upload_files(target: Target, tree: LocalTree, files: Sequence[LocalFile]) -> tuple[ManifestFile, ...]:
+    """Stores files, and returns how the manifest is to describe them, in the same order.
+
+    Raises:
+        UnusableTree: One was changed meanwhile.
+        StoreError: The store can't take them now, or at all; uploads that were begun are aborted.
+        OSError: One can't be read.
+    """
+    left = [file for file in files if file not in target.done]
+    target.catalogue.prepare()
+    with ExitStack() as stack:
+        large = [_LargeFile(target, tree, file, stack) for file in left if file.size > PART]
+        stack.callback(_abort, target, large)
+        try:
+            run_all(_tasks(target, tree, left, large))
+            for upload in large:
+                target.done[upload.file] = upload.finish()
+        except ContentChanged as error:
+            raise UnusableTree(f"{error}; {REWRITE}") from error
+    return tuple(target.done[file] for file in files)
+
+
+def _tasks(
+    target: Target, tree: LocalTree, files: Sequence[LocalFile], large: Sequence[_LargeFile]
+) -> Iterator[Callable[[], None]]:
+    """The largest pieces of work first, so that all threads come to their end at about the same time."""
+    for upload in large:
+        yield from upload.tasks()
+    packed: list[LocalFile] = []
+    for file in files:
+        if file.size > PART:
+            continue
+        if target.packs and file.size < PACKED_BELOW:
+            packed.append(file)
+        else:
+            yield _Single(target, tree, file)
+    # Packs of an earlier try stay as they are: those that follow have other numbers.
+    first = sum(1 for file in target.done.values() if file.object)
+    for number, group in enumerate(_groups(packed), first):
+        yield _Pack(target, tree, group, number)
+
+
+def _groups(files: Sequence[LocalFile]) -> Iterator[list[LocalFile]]:
+    group: list[LocalFile] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > PACK:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """A file that is sent in one request."""
+
+    target: Target
+    tree: LocalTree
+    file: LocalFile
+
+    def __call__(self) -> None:
+        file, target = self.file, self.target
+        with self.tree.open(file.path) as stream:
+            content = FileSlice(stream.fileno(), 0, file.size, path=file.path, checked=target.interruption.check)
+            digest = content.sha256
+            known = target.catalogue.find(file.size, digest)
+            if known is None:
+                target.store.put_content(target.address.data(file.path), content)
+            _check_unchanged(stream.fileno(), file)
+        stored = replace(known, path=file.path) if known else ManifestFile(file.path, file.size, digest)
+        target.done[file] = stored
+
+
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """Small files that are sent together."""
+
+    target: Target
+    tree: LocalTree
+    files: Sequence[LocalFile]
+    number: int
+
+    def __call__(self) -> None:
+        key = self.target.address.pack(self.number)
+        place = key.removeprefix(self.target.address.trial_prefix)
+        packed = bytearray()
+        described: dict[LocalFile, ManifestFile] = {}
+        for file in self.files:
+            self.target.interruption.check()
+            data = self._read(file)
+            digest = Held(data).sha256
+            known = self.target.catalogue.find(file.size, digest)
+            if known is None:
+                known = ManifestFile(file.path, file.size, digest, object=place, offset=len(packed))
+                packed += data
+            described[file] = replace(known, path=file.path)
+        if packed:
+            self.target.store.put_bytes(key, bytes(packed))
+        self.target.done.update(described)
+
+    def _read(self, file: LocalFile) -> bytes:
+        with self.tree.open(file.path) as stream:
+            data = stream.read(file.size + 1)
+            _check_unchanged(stream.fileno(), file)
+        if len(data) != file.size:
+            raise ContentChanged(f"{file.path} was changed while it was stored")
+        return data
+
+
+class _LargeFile:
+    """A file that is sent in parts."""
+
+    def __init__(self, target: Target, tree: LocalTree, file: LocalFile, stack: ExitStack) -> None:
+        self.file = file
+        self._target = target
+        self._stream = stack.enter_context(tree.open(file.path))
+        self._part_size = max(PART, -(-file.size // MAX_PARTS))
+        self._known = self._find_known()
+        self.upload: PartialUpload | None = None
+        self._parts: dict[int, StoredPart] = {}
+
+    def tasks(self) -> Iterator[Callable[[], None]]:
+        """Sends its parts; nothing where the bucket has it already."""
+        if self._known is not None:
+            return
+        self.upload = self._target.store.start_upload(self._target.address.data(self.file.path))
+        for number in range(1, self._count + 1):
+            yield lambda number=number, upload=self.upload: self._send(upload, number)  # type: ignore[misc]
+
+    def finish(self) -> ManifestFile:
+        """Makes an object of the parts."""
+        _check_unchanged(self._stream.fileno(), self.file)
+        if self._known is not None:
+            return replace(self._known, path=self.file.path)
+        assert self.upload is not None
+        parts = [self._parts[number] for number in range(1, self._count + 1)]
+        self._target.store.complete_upload(self.upload, parts)
+        self.upload = None
+        digests = tuple(part.sha256 for part in parts)
+        return ManifestFile(self.file.path, self.file.size, digest_of_parts(digests), self._part_size, digests)
+
+    @property
+    def _count(self) -> int:
+        return -(-self.file.size // self._part_size)
+
+    def _send(self, upload: PartialUpload, number: int) -> None:
+        self._parts[number] = self._target.store.put_part(upload, number, self._slice(number))
+
+    def _slice(self, number: int) -> FileSlice:
+        start = (number - 1) * self._part_size
+        size = min(self._part_size, self.file.size - start)
+        file = self._stream.fileno()
+        return FileSlice(file, start, size, path=self.file.path, checked=self._target.interruption.check)
+
+    def _find_known(self) -> ManifestFile | None:
+        """The same content in the bucket. The first part tells files of one size apart, mostly."""
+        catalogue = self._target.catalogue
+        if not catalogue.has_size(self.file.size):
+            return None
+        if not catalogue.may_hold(self.file.size, self._part_size, self._slice(1).sha256):
+            return None
+        digests = [""] * self._count
+
+        def hash_part(number: int) -> None:
+            digests[number - 1] = self._slice(number).sha256
+
+        run_all((lambda number=number: hash_part(number)) for number in range(1, self._count + 1))  # type: ignore[misc]
+        return catalogue.find(self.file.size, digest_of_parts(digests))
+
+
+def _abort(target: Target, large: Sequence[_LargeFile]) -> None:
+    """Gives up what was begun and not finished; what that leaves behind, the trial's next attempt clears away."""
+    for upload in large:
+        if upload.upload is not None:
+            try:
+                target.store.abort_upload(upload.upload)
+            except StoreError:
+                return  # the store is away
+
+
+def _check_unchanged(file: int, seen: LocalFile) -> None:
+    status = os.fstat(file)
+    if (status.st_size, status.st_mtime_ns) != (seen.size, seen.modified):
+        raise ContentChanged(f"{seen.path} was changed while it was stored")
