@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import NotFound, RequestRejected
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, ManifestFile, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, ManifestFile, UnknownVersion, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 
@@ -38,8 +38,10 @@ class Catalogue:
     def load(self, store: ObjectStore, address: CheckpointAddress) -> None:
         """Looks a checkpoint up that another process has stored; nothing happens where it is known, or is not there.
 
+        A damaged one needs nothing: it can't be restored any more.
+
         Raises:
-            StoreError: The store can't be asked, or what it holds can't be understood.
+            StoreError: The store can't be asked, or a newer program has stored it.
         """
         if address in self._manifests:
             return
@@ -47,8 +49,10 @@ class Catalogue:
             self.add(address, parse_manifest(store.get_bytes(address.manifest, MAX_BYTES)))
         except NotFound:
             return
-        except ManifestError as error:
+        except UnknownVersion as error:
             raise RequestRejected(f"{address.uri} can't be read: {error}; delete it, or use a newer agent") from error
+        except ManifestError:
+            return
 
     def find(self, size: int, sha256: str) -> ManifestFile | None:
         """A file with this content; its `object` and `offset` say where it lies."""

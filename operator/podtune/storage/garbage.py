@@ -126,15 +126,3 @@ class GarbageCollector:
             if address.step >= 0 and (what == MANIFEST or is_leaving):
                 found.add(address)
         return found
-
-
-def abort_stale_uploads(store: ObjectStore, trial: TrialAddress) -> int:
-    """Aborts what earlier attempts of a trial have begun to store in parts, and returns how many uploads that were.
-
-    Raises:
-        StoreError: The store can't do it now, or at all.
-    """
-    stale = list(store.list_uploads(trial.prefix))
-    for upload in stale:
-        store.abort_upload(upload)
-    return len(stale)

@@ -32,6 +32,10 @@ class ManifestError(ValueError):
     """A text is no manifest, or not the one it should be; the message names the field."""
 
 
+class UnknownVersion(ManifestError):
+    """A manifest was written by a newer program."""
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
     """One file of a checkpoint.
@@ -133,6 +137,8 @@ def parse_manifest(data: bytes) -> Manifest:
     if not isinstance(body, dict):
         raise ManifestError("the manifest is not a JSON object")
     version = body.get("version")
+    if isinstance(version, int) and version > VERSIONS[-1]:
+        raise UnknownVersion(f"the manifest's version is {version}; this program knows 1 to {VERSIONS[-1]}")
     if isinstance(version, bool) or version not in VERSIONS:
         raise ManifestError(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
     items = body.get("files")

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from podtune.storage.address import DATA, MANIFEST
+from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress
+from podtune.storage.catalogue import Catalogue
 from podtune.storage.errors import AccessDenied, RequestRejected
 from podtune.storage.object_store import ObjectStore
 
@@ -51,7 +52,8 @@ def tidy(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) ->
     for trial, keys in groupby(store.list(prefix), lambda key: key.removeprefix(prefix).partition("/")[0]):
         if trial not in kept:
             continue
-        doomed = list(_not_kept(keys, f"{prefix}{trial}/", kept[trial]))
+        needed = _needed(store, f"{prefix}{trial}/", kept[trial])
+        doomed = [key for key in _not_kept(keys, f"{prefix}{trial}/", kept[trial]) if key not in needed]
         manifests = [key for key in doomed if key.endswith(f"/{MANIFEST}") and f"/{DATA}/" not in key]
         store.delete(manifests)  # first: a deletion that is broken off leaves no manifest without its data
         store.delete(doomed)
@@ -75,10 +77,18 @@ def abort_uploads(store: ObjectStore, prefix: str) -> int | None:
     return len(unfinished)
 
 
+def _needed(store: ObjectStore, trial_prefix: str, kept: Iterable[str]) -> frozenset[str]:
+    """The objects of checkpoints that go which those that stay refer to."""
+    catalogue = Catalogue(trial_prefix)
+    for root in kept:
+        catalogue.load(store, CheckpointAddress("", root))
+    return catalogue.references()
+
+
 def _not_kept(keys: Iterable[str], trial_prefix: str, kept: frozenset[str]) -> Iterator[str]:
     for key in keys:
         attempt, _, rest = key.removeprefix(trial_prefix).partition("/")
         step, _, what = rest.partition("/")
-        is_of_checkpoint = _STEP.fullmatch(step) and (what == MANIFEST or what.startswith(f"{DATA}/"))
+        is_of_checkpoint = _STEP.fullmatch(step) and (what == MANIFEST or what.startswith((f"{DATA}/", f"{PACKS}/")))
         if is_of_checkpoint and f"{trial_prefix}{attempt}/{step}" not in kept:
             yield key

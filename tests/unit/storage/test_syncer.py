@@ -14,7 +14,7 @@ from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
 from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
-from podtune.storage.garbage import GarbageCollector, abort_stale_uploads, delete_checkpoint
+from podtune.storage.garbage import GarbageCollector, delete_checkpoint
 from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import UnusableTree, open_tree
 from podtune.storage.manifest import Manifest, parse_manifest
@@ -388,12 +388,6 @@ class TestDeletion:
         with pytest.raises(RequestRejected, match="version is 3"):
             GarbageCollector(store, TRIAL, "pod-2").collect([second.uri], [])
         assert f"{ROOT}/pod-1/1/manifest.json" in store.objects
-
-    def test_stale_uploads_of_the_trial_are_aborted(self, store):
-        for trial in ("digits-7", "digits-70"):
-            store.start_upload(f"demo/uid/{trial}/pod-0/1/data/weights")
-        assert abort_stale_uploads(store, TRIAL) == 1
-        assert [upload.key for upload in store.uploads] == ["demo/uid/digits-70/pod-0/1/data/weights"]
 
     @pytest.mark.parametrize("prefix", ["", "2024/data", "data"])
     def test_other_trials_are_never_touched_whatever_the_prefix(self, store, source, prefix):

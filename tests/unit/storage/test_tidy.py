@@ -1,6 +1,7 @@
 """What is left in the bucket of an experiment that has ended."""
 
 from podtune.storage.errors import RequestRejected
+from podtune.storage.manifest import Manifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.tidy import tidy
 
@@ -35,6 +36,16 @@ def test_only_what_is_kept_stays_and_what_is_no_checkpoint():
         "demo/uid/e-10/b/1/manifest.json",
         "demo/uid/e-10/b/results.jsonl",
     ]
+
+
+def test_what_a_kept_one_refers_to_stays():
+    store = filled()
+    files = (ManifestFile("w", 1, "0" * 64, object="a/1/data/weights"),)
+    store.objects[f"{PREFIX}e-1/a/3/manifest.json"] = Manifest("a", 3, 3, "", "", files).to_bytes()
+    store.objects[f"{PREFIX}e-1/a/2/packs/0"] = b"x"
+    tidy(store, PREFIX, {"e-1": frozenset({f"{PREFIX}e-1/a/3"})})
+    left = {key.removeprefix(f"{PREFIX}e-1/") for key in store.objects if key.startswith(f"{PREFIX}e-1/")}
+    assert {key for key in left if not key.startswith("a/3/")} == {"a/1/data/weights", "a/results.jsonl"}
 
 
 def test_manifests_go_first():
