@@ -81,6 +81,7 @@ class ConditionType(StrEnum):
     CHECKPOINTS_STORED = "CheckpointsStored"
     RESULTS_COMPLETE = "ResultsComplete"
     PROPOSALS_MADE = "ProposalsMade"
+    OVERRIDES_ACCEPTED = "OverridesAccepted"
     SUSPENDED = "Suspended"
     BUCKET_TIDY = "BucketTidy"
 
@@ -139,6 +140,7 @@ class TrialReason(StrEnum):
     STOPPED_BY_EXPERIMENT = "StoppedByExperiment"
     PAUSED_BY_SCHEDULER = "PausedByScheduler"
     PAUSED_BY_USER = "PausedByUser"
+    INVALID_OVERRIDES = "InvalidOverrides"
     SUSPENDED = "Suspended"
     MAX_FAILURES_EXCEEDED = "MaxFailuresExceeded"
     MAX_DISRUPTIONS_EXCEEDED = "MaxDisruptionsExceeded"

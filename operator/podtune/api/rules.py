@@ -87,7 +87,7 @@ def _fixed_optional(field: str) -> Rule:
 def _fixed_of_trial(field: str, same: str | None = None) -> Rule:
     return Rule(
         rule=same or f"self.{field} == oldSelf.{field}",
-        message=f"{field} of a trial can't be changed; only desiredState can",
+        message=f"{field} of a trial can't be changed; only desiredState and overrides can",
         field=f".{field}",
     )
 

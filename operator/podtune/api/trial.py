@@ -56,7 +56,7 @@ class Proposal(ApiModel):
 
 
 class TrialSpec(ApiModel):
-    """One configuration. Everything but desiredState is fixed once it is made."""
+    """One configuration. Everything but desiredState and overrides is fixed once it is made."""
 
     experiment: str = Field(min_length=1, max_length=63, description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
@@ -72,6 +72,15 @@ class TrialSpec(ApiModel):
     desired_state: DesiredState = Field(
         default=DesiredState.RUNNING,
         description="Running; Paused: give the pod back and keep the place; Stopped: end the trial for good.",
+    )
+    overrides: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict,
+        max_length=64,
+        description=(
+            "Values that take the place of those in parameters, from the next start of a pod on: pause the trial, "
+            "change them, resume it, and it goes on from its checkpoint with them. All have to lie in the search "
+            "space."
+        ),
     )
     proposal: Proposal | None = Field(default=None, description="What the configuration was proposed from.")
 
@@ -228,6 +237,9 @@ class TrialStatus(StatusModel):
         default_factory=dict,
         max_length=64,
         description="What it runs with, where that is not spec.parameters any more.",
+    )
+    overrides: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=64, description="Those of spec.overrides that were taken in."
     )
     best_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."

@@ -1,4 +1,4 @@
-"""The API server, as far as the commands need it: read one thing, a list, changes, a log."""
+"""The API server, as far as the commands need it: read one thing, a list, changes, a log; change a field."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ WATCH_SECONDS = 240
 """How long the server keeps a watch open; then it is taken up again where it ended."""
 WATCH_TRIES = 5
 PAGE = 500
+FIELD_MANAGER = "kubectl-podtune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ class Api(Protocol):
             Refused: The server refuses.
             Unreachable: It does not answer.
         """
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """Changes some fields of one object (a merge patch), and gives it as it is then; raises as `get`."""
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
         """Reads all objects of a collection, page by page; raises as `get`."""
@@ -87,10 +91,18 @@ class HttpApi:
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
         """See `Api`."""
         with self._open(path, params, TIMEOUT) as answer:
-            try:
-                body = json.loads(answer.read())
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                raise self._unreachable(error) from error
+            return self._object(answer)
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """See `Api`."""
+        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=change) as answer:
+            return self._object(answer)
+
+    def _object(self, answer: Any) -> Object:
+        try:
+            body = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._unreachable(error) from error
         if not isinstance(body, dict):
             raise Unreachable(f"{self._connection.server} does not answer like an API server; is --context right?")
         return body
@@ -167,13 +179,23 @@ class HttpApi:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise self._unreachable(error) from error
 
-    def _open(self, path: str, params: Mapping[str, str] | None, timeout: float | None) -> Any:
+    def _open(
+        self,
+        path: str,
+        params: Mapping[str, str] | None,
+        timeout: float | None,
+        change: Mapping[str, Any] | None = None,
+    ) -> Any:
         url = f"{self._connection.server}{path}"
         if params:
             url += f"?{urllib.parse.urlencode(params)}"
         headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-podtune", **self._connection.headers}
+        request = urllib.request.Request(url, headers=headers)
+        if change is not None:
+            request.method, request.data = "PATCH", json.dumps(change).encode()
+            request.add_header("Content-Type", "application/merge-patch+json")
         try:
-            return self._opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
+            return self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error.code, _message(error.read())) from error

@@ -15,7 +15,7 @@ import yaml
 
 from podtune import __version__
 from podtune.cli import logs as trial_logs
-from podtune.cli import text
+from podtune.cli import text, wishes
 from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.errors import CliError
 from podtune.cli.kubeconfig import connect
@@ -157,6 +157,41 @@ def why(
     api, chosen = open_api(kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
     _print(why_lines(view)) if output is None else _print_facts(why_facts(view), output)
+
+
+Wished = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
+]
+
+
+@app.command()
+def pause(name: Wished, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+    """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    typer.echo(wishes.pause(api, chosen, wishes.find_target(api, chosen, name)))
+
+
+@app.command()
+def resume(
+    name: Wished,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PARAMETER=VALUE", help="Go on with another value; may be given several times."),
+    ] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Have a paused Trial, or a suspended Experiment, go on where it was."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    typer.echo(wishes.resume(api, chosen, wishes.find_target(api, chosen, name), values or ()))
+
+
+@app.command()
+def stop(name: Wished, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+    """End a Trial, or an Experiment and all its Trials, for good."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    typer.echo(wishes.stop(api, wishes.find_target(api, chosen, name)))
 
 
 @app.command()

@@ -65,6 +65,9 @@ def is_same(one: Clone | None, other: Clone | None) -> bool:
 
 
 def undone(status: TrialStatus) -> TrialStatus:
-    """The status without the clone, with the parameters that the trial's own checkpoints were taken with."""
+    """The status without the clone, with the parameters that the trial's own checkpoints were taken with.
+
+    What a user has changed since is not among them, and is taken in once more.
+    """
     assert status.clone is not None  # the caller has looked
-    return status.model_copy(update={"clone": None, "parameters": status.clone.before})
+    return status.model_copy(update={"clone": None, "parameters": status.clone.before, "overrides": {}})

@@ -171,6 +171,11 @@ class Judge:
         self._exploits.undo(trial, problem, now)
         self.tickets.record(trial, now)
 
+    def configured(self, trial: TrialMachine, now: float) -> None:
+        """A user has changed the trial's configuration."""
+        self.scheduler.on_configuration(trial.index, trial.configuration)
+        self.tickets.record(trial, now)
+
     def saved(self, trial: TrialMachine) -> bool:
         """The API server has a trial's status; whether a record became durable, so that decisions may be due."""
         return self.tickets.saved(trial)

@@ -43,6 +43,8 @@ class Entry(StrEnum):
     UNDO = "UNDO"
     """An exploit could not be carried out, and what was before holds again."""
     RETRY = "RETRY"
+    CONFIGURE = "CONFIGURE"
+    """A user has changed its parameters."""
 
 
 def enter(

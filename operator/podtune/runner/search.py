@@ -144,6 +144,12 @@ class Search:
         self._proposals.trial_exists(trial.spec)
         self._begin(trial)
 
+    def configured(self, trial: TrialMachine) -> None:
+        """A user has changed the configuration of a trial that is under way."""
+        number = trial.index // self._repeats
+        if number in self._under_way:
+            self._under_way[number] = Unfinished(number, trial.configuration, trial.attributes)
+
     def ask(self, places: int, recorded: Asked | None, now: float) -> None:
         """Asks for configurations.
 

@@ -92,6 +92,8 @@ class TrialMachine:
         """A checkpoint of this step or a later one is worth having."""
         self.remark = ""
         """What is wrong with its last result that the trial goes on for."""
+        self.refusal = ""
+        """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
         self.held: list[Result] = []
         """Results after the one that the scheduler has paused the trial at."""
 
@@ -261,7 +263,7 @@ class TrialMachine:
 
         For a trial that the scheduler has paused, it is the time from which that may pick it.
         """
-        if not self.is_durable or not (self.is_to_run or self.is_paused_by_scheduler):
+        if self.refusal or not self.is_durable or not (self.is_to_run or self.is_paused_by_scheduler):
             return NEVER
         if not self.attempt_pods.lacks_some or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
             return NEVER

@@ -13,6 +13,7 @@ from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
 from podtune.runner.judgement import MAX_MESSAGE, Judge
 from podtune.runner.ledger import Entry
+from podtune.runner.overrides import Overrides
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
@@ -29,6 +30,7 @@ class TrialPlanner:
         self._judge = judge
         self._places = places
         self._search = search
+        self._overrides = Overrides(judge, search)
 
     def plan(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
         """Brings a trial's status up to date and asks for the actions that are due.
@@ -49,6 +51,8 @@ class TrialPlanner:
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             trial_status.explain_queue(trial, now)
+            if not trial.attempt_pods and not self._places.creating(trial, now):
+                self._overrides.take_in(trial, now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
 

@@ -121,6 +121,15 @@ def _why_pending(pod: Pod) -> tuple[str, str]:
     return TrialReason.CANNOT_START if pod.waiting.hopeless else TrialReason.STARTING, words
 
 
+def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
+    """Whether the trial runs with what its user has changed, or will."""
+    if trial.refusal:
+        return False, TrialReason.INVALID_OVERRIDES, trial.refusal
+    if trial.spec.overrides != trial.status.overrides and not trial.is_finished:
+        return False, "WaitForPod", "they are taken in when its next pod starts; pause and resume it to have that now"
+    return True, "Accepted", ""
+
+
 def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     status = trial.status
     moment, generation = rfc3339(now), trial.generation
@@ -139,6 +148,8 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
         put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
+    if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
+        put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
     if trial.results_lost:
         put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "results of an ended attempt could not be had")
     return conditions

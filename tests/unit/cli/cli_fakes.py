@@ -19,6 +19,7 @@ class FakeApi:
         self.objects: dict[str, Object] = {}
         self.logs: dict[str, list[str] | Exception] = {}
         self.scripts: dict[str, list[Change | Exception]] = {}
+        self.patched: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
@@ -26,6 +27,10 @@ class FakeApi:
         if path not in self.objects:
             raise NotFound(404, f"{path} not found")
         return self.objects[path]
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        self.patched.append((path, dict(change)))
+        return self.get(path)
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
         self.asked.append((path, dict(params or {})))

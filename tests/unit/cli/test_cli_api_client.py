@@ -22,6 +22,7 @@ class Server:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
+        self.changes: list[object] = []
         self.asked: list[tuple[str, dict[str, list[str]], dict[str, str]]] = []
         handler = type("Handler", (_Handler,), {"server_of_test": self})
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -50,6 +51,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def do_PATCH(self) -> None:
+        self.server_of_test.changes.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """A test says what it wants to know."""
@@ -200,3 +205,18 @@ def test_a_forbidden_watch_is_not_tried_again(api: HttpApi, server: Server) -> N
 def test_a_log_is_read_line_by_line_whatever_is_in_it(api: HttpApi, server: Server) -> None:
     server.answers_with("epoch 1 ✓\n\nhalf".encode() + b"\xff")
     assert list(api.lines("/log", {"container": "trial"})) == ["epoch 1 ✓", "", "half\ufffd"]
+
+
+def test_patch_changes_what_it_is_given(api: HttpApi, server: Server) -> None:
+    server.answers_with({"metadata": {"name": "a"}})
+    assert api.patch("/a", {"spec": {"suspend": True}}) == {"metadata": {"name": "a"}}
+    assert server.changes == [{"spec": {"suspend": True}}]
+    path, query, headers = server.asked[0]
+    assert (path, query) == ("/a", {"fieldManager": ["kubectl-podtune"]})
+    assert headers["Content-Type"] == "application/merge-patch+json"
+
+
+def test_patch_says_why_the_server_refuses(api: HttpApi, server: Server) -> None:
+    server.answers_with({"message": "a stopped trial can't be started again"}, 422)
+    with pytest.raises(Refused, match="says 422: a stopped trial can't be started again"):
+        api.patch("/a", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -49,6 +49,8 @@ class ApiServer:
     unanswered: set[str] = field(default_factory=set)
     """Pods that were asked for without an answer: asked for again, they may be made again if they are gone by then."""
     deleted_trials: set[str] = field(default_factory=set)
+    overridden: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By trial: parameters whose values users have changed."""
     _version: int = 100
     _recorded: set[str] = field(default_factory=set)
     """Pods that a status has named. One that came and went while no operator looked may be made again."""
@@ -119,6 +121,7 @@ class ApiServer:
     def edit_trial(self, name: str, **changes: object) -> Trial:
         trial = self.trials[name]
         spec = trial.spec.model_copy(update=changes)
+        self.overridden[name] |= spec.overrides.keys()
         return self._put_trial(replace(trial, version=self.next_version(), generation=trial.generation + 1, spec=spec))
 
     def edit_experiment(self, **changes: object) -> Experiment:

@@ -105,7 +105,7 @@ class SimulatedPod:
         self._can_start = restored is not None or not action.restore_or_fail
         if restored is not None:
             is_clone = action.restore_or_fail and f"/{action.trial}/" not in restored.uri
-            fits = is_clone or simulation.trained_with[restored.uri] == self._parameters
+            fits = is_clone or self._is_own(simulation.trained_with[restored.uri])
             assert fits, f"{self.name} mixes the weights of {restored.uri} with other parameters"
         self._step = self.restored.step
         mishaps = program.mishaps.get(self.index, ())
@@ -215,6 +215,12 @@ class SimulatedPod:
                 self._sim.api.remove_pod(self.name)
             case Fate.NOT_ADMITTED | Fate.STUCK:
                 raise AssertionError("it never ran")
+
+    def _is_own(self, parameters: dict[str, str]) -> bool:
+        """Whether weights were trained with its parameters, but for those that its user has changed."""
+        changed = self._sim.api.overridden[self.trial]
+        names = (parameters.keys() | self._parameters.keys()) - changed
+        return all(parameters.get(name) == self._parameters.get(name) for name in names)
 
     def _is_whole(self, uri: str) -> bool:
         return uri not in self._sim.damaged

@@ -1,0 +1,154 @@
+"""Trials whose users change their parameters while they are paused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podtune.api.conditions import find_condition
+from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.runner.actions import CreatePod, Outcome, Propose, Verdict, WriteTrialStatus
+from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import Verdict as Said
+from tests.unit.runner.scripted_scheduler import Dictated, dictated
+from tests.unit.runner.simulated_pod import Program
+from tests.unit.runner.simulation import STORE, Simulation, spec
+
+ONE: dict[str, Any] = {
+    "search": {"algorithm": "random", "maxTrials": 1, "seed": 7},
+    "checkpoints": {"store": STORE},
+    "parameters": [
+        {"name": "lr", "float": {"min": 0.0001, "max": 0.1, "scale": "log"}},
+        {"name": "units", "int": {"min": 8, "max": 64}},
+    ],
+}
+LONG = Program(steps=30, checkpoint_every=2)
+PAUSED, RUNNING = DesiredState.PAUSED, DesiredState.RUNNING
+
+
+def paused(**fields: Any) -> Simulation:
+    simulation = Simulation(spec(**{**ONE, **fields}), LONG)
+    simulation.run(10.0)
+    simulation.api.edit_trial("e-0", desired_state=PAUSED)
+    simulation.run(20.0)
+    assert simulation.status().state is TrialState.PAUSED
+    return simulation
+
+
+def condition(simulation: Simulation) -> tuple[str, str, str]:
+    found = find_condition(simulation.status().conditions, ConditionType.OVERRIDES_ACCEPTED)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_trial_goes_on_from_its_checkpoint_with_the_new_values(restarts: bool) -> None:
+    simulation = paused()
+    step = simulation.status().iteration
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.0123"})
+    simulation.run(5.0)
+    if restarts:
+        simulation.restart()
+    simulation.api.edit_trial("e-0", desired_state=RUNNING)
+    simulation.run()
+    status = simulation.status()
+    before = simulation.api.trials["e-0"].spec.parameters
+    assert simulation.pods["e-0-2"].restored.step == step
+    assert simulation.created_pods()[-1].spec.parameters == {**before, "lr": "0.0123"}
+    assert status.parameters == {**before, "lr": "0.0123"}
+    assert status.iteration == 30
+    entry = next(entry for entry in status.ledger if entry.action == "CONFIGURE")
+    assert entry.because == {"lr": f"{before['lr']} → 0.0123"}
+    assert condition(simulation) == ("True", "Accepted", "")
+
+
+def test_the_new_values_are_recorded_before_the_pod_starts() -> None:
+    simulation = paused()
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) and action.status.overrides else None
+    )
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.0123"}, desired_state=RUNNING)
+    simulation.run(100.0)
+    assert len(simulation.actions(CreatePod)) == 1
+    simulation.refuse = lambda action: None
+    simulation.run()
+    assert simulation.created_pods()[-1].spec.parameters["lr"] == "0.0123"
+
+
+def test_what_is_not_in_the_search_space_is_refused_and_the_trial_waits() -> None:
+    simulation = paused()
+    simulation.api.edit_trial("e-0", overrides={"lr": "7"})
+    simulation.run(5.0)
+    said = "spec.overrides.lr: '7' is not a value of the parameter; choose one of its domain"
+    assert condition(simulation) == ("False", TrialReason.INVALID_OVERRIDES, said)
+    simulation.api.edit_trial("e-0", desired_state=RUNNING)
+    simulation.run(100.0)
+    assert (simulation.status().state, simulation.status().reason) == (
+        TrialState.PENDING,
+        TrialReason.INVALID_OVERRIDES,
+    )
+    assert simulation.status().message == said
+    assert len(simulation.actions(CreatePod)) == 1
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
+    simulation.run()
+    assert simulation.status().parameters["lr"] == "0.07"
+    assert simulation.status().state is TrialState.TERMINATED
+
+
+def test_what_is_taken_back_is_what_was_proposed_again() -> None:
+    simulation = paused()
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07", "units": "9"})
+    simulation.run(5.0)
+    simulation.api.edit_trial("e-0", overrides={"units": "9"}, desired_state=RUNNING)
+    simulation.run()
+    proposed = simulation.api.trials["e-0"].spec.parameters
+    assert simulation.status().parameters == {**proposed, "units": "9"}
+    assert simulation.pods["e-0-2"].restored.step > 0
+
+
+def test_a_running_trial_says_that_its_pause_is_waited_for() -> None:
+    simulation = Simulation(spec(**ONE), LONG)
+    simulation.run(10.0)
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
+    simulation.run(5.0)
+    assert condition(simulation)[:2] == ("False", "WaitForPod")
+    assert simulation.status().parameters == {}
+
+
+def test_a_failed_restore_falls_back_and_keeps_the_new_values() -> None:
+    simulation = paused()
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
+    newest = simulation.status().checkpoints[-1].uri
+    simulation.damaged.add(newest)
+    simulation.api.edit_trial("e-0", desired_state=RUNNING)
+    simulation.run()
+    assert 0 < simulation.pods["e-0-2"].restored.step < int(newest.rpartition("/")[2])
+    assert simulation.status().parameters["lr"] == "0.07"
+
+
+def test_repeats_of_a_configuration_stay_what_they_are() -> None:
+    search = {"algorithm": "random", "maxTrials": 2, "repeats": 2, "seed": 7}
+    simulation = paused(search=search)
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
+    simulation.run(5.0)
+    assert condition(simulation)[2].startswith("spec.overrides: can't be of a trial that is one of search.repeats 2")
+
+
+def test_the_searcher_and_the_scheduler_are_told() -> None:
+    scheduler = Dictated({(0, 4): Said(Action.PAUSE, "paused", recorded=True)})
+    scheduler.pick = lambda scheduler, waiting: None
+    search = {"algorithm": "tpe", "maxTrials": 4, "seed": 7}
+    fields = {**ONE, "search": search, "maxConcurrentTrials": 1}
+    simulation = Simulation(spec(**fields), LONG, make_scheduler=dictated(scheduler))
+    simulation.run(until=simulation.status_exists)
+    scheduler.pick = Dictated().pick
+    simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
+    scheduler.pick = lambda scheduler, waiting: None
+    simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
+    simulation.run(10.0)
+    assert "configuration 0" in scheduler.told
+    scheduler.pick = Dictated().pick
+    simulation.run()
+    last = simulation.actions(Propose)[-1]
+    assert [known.configuration["lr"] for known in (*last.tells, *last.unfinished) if known.number == 0] == [0.07]
