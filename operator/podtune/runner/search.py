@@ -148,7 +148,7 @@ class Search:
         """A user has changed the configuration of a trial that is under way."""
         number = trial.index // self._repeats
         if number in self._under_way:
-            self._under_way[number] = Unfinished(number, trial.configuration, trial.attributes)
+            self._under_way.begin(Unfinished(number, trial.configuration, trial.attributes))
 
     def ask(self, places: int, recorded: Asked | None, now: float) -> None:
         """Asks for configurations.
