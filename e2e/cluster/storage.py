@@ -7,12 +7,13 @@ import hmac
 import http.client
 import json
 import secrets
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.images import s3_tag
@@ -145,6 +146,23 @@ class S3Client:
         """Return an object's content."""
         return self._request("GET", f"/{self._access.bucket}/{key}")
 
+    def list(self, prefix: str) -> list[str]:
+        """Return the keys that start with a prefix, sorted."""
+        found: list[str] = []
+        while True:
+            query = urlencode(
+                sorted({"list-type": "2", "prefix": prefix, "start-after": found[-1] if found else ""}.items()),
+                quote_via=quote,
+                safe="",
+            )
+            status, answer = self._send("GET", f"/{self._access.bucket}", query=query)
+            if status != HTTPStatus.OK:
+                raise ClusterError(f"S3: listing {prefix}: {status} {answer[:300].decode(errors='replace')}")
+            page = [element.text or "" for element in ET.fromstring(answer).iter() if element.tag.endswith("}Key")]
+            if not page:
+                return found
+            found += page
+
     def _head_bucket(self) -> int | None:
         try:
             return self._send("HEAD", f"/{self._access.bucket}")[0]
@@ -157,13 +175,13 @@ class S3Client:
             raise ClusterError(f"S3: {method} {path}: {status} {answer[:300].decode(errors='replace')}")
         return answer
 
-    def _send(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    def _send(self, method: str, path: str, body: bytes = b"", query: str = "") -> tuple[int, bytes]:
         address = urlsplit(self._access.endpoint)
-        headers = sign(self._access, method, path, body, datetime.now(UTC))
+        headers = sign(self._access, method, path, body, datetime.now(UTC), query=query)
         with self._inside():
             connection = http.client.HTTPConnection(address.netloc, timeout=10)
             try:
-                connection.request(method, quote(path), body, headers)
+                connection.request(method, quote(path) + (f"?{query}" if query else ""), body, headers)
                 response = connection.getresponse()
                 return response.status, response.read()
             finally:
@@ -186,8 +204,8 @@ def start(kubectl: Kubectl, access: S3Access, data_directory: str, client: S3Cli
     client.create_bucket()
 
 
-def sign(access: S3Access, method: str, path: str, body: bytes, now: datetime) -> Mapping[str, str]:
-    """Return the headers that authorize a request without a query.
+def sign(access: S3Access, method: str, path: str, body: bytes, now: datetime, *, query: str = "") -> Mapping[str, str]:
+    """Return the headers that authorize a request; its query is given as it is sent, with its names sorted.
 
     Signature Version 4 as in the Amazon S3 API reference, "Authenticating Requests (AWS Signature Version 4)".
     """
@@ -197,7 +215,7 @@ def sign(access: S3Access, method: str, path: str, body: bytes, now: datetime) -
     headers = {"host": urlsplit(access.endpoint).netloc, "x-amz-content-sha256": digest, "x-amz-date": timestamp}
     names = ";".join(headers)
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-    canonical = f"{method}\n{quote(path)}\n\n{lines}\n{names}\n{digest}"
+    canonical = f"{method}\n{quote(path)}\n{query}\n{lines}\n{names}\n{digest}"
     text = f"{_ALGORITHM}\n{timestamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
     key = f"AWS4{access.secret_key}".encode()
     for part in scope.split("/"):

@@ -27,6 +27,7 @@ from podtune.protocol.storage_job import (
 )
 from podtune.storage.address import CheckpointAddress, StoreAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.empty import empty
 from podtune.storage.errors import StoreError, StoreSettingsError
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.tidy import tidy
@@ -149,6 +150,12 @@ def _tidy(pod: StoragePod, store: ObjectStore) -> StorageReport:
     return StorageReport(pod.task.purpose, ok=True, message=message, deleted=found.objects)
 
 
+def _empty(pod: StoragePod, store: ObjectStore) -> StorageReport:
+    deleted = empty(store, pod.prefix)
+    message = f"{deleted} objects below {pod.prefix} were deleted"
+    return StorageReport(pod.task.purpose, ok=True, message=message, deleted=deleted)
+
+
 def _roots(pod: StoragePod, trial: StoredTrial) -> Iterator[str]:
     for uri in trial.kept:
         address = CheckpointAddress.from_uri(uri)
@@ -158,4 +165,5 @@ def _roots(pod: StoragePod, trial: StoredTrial) -> Iterator[str]:
 
 _JOBS: Mapping[StoragePurpose, Callable[[StoragePod, ObjectStore], StorageReport]] = {
     StoragePurpose.TIDY: _tidy,
+    StoragePurpose.EMPTY: _empty,
 }

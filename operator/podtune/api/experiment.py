@@ -97,6 +97,14 @@ class Checkpoints(ApiModel):
         default=None, description="The bucket. Without one nothing is stored, and a retry starts afresh."
     )
     keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial are kept.")
+    deletion_policy: Literal["Retain", "Delete"] = Field(
+        default="Retain",
+        description=(
+            "What becomes of all that the experiment has stored when it is deleted: it stays in the bucket, or is "
+            "deleted first. With Delete the Experiment has the finalizer podtune.dev/checkpoints; "
+            "`kubectl podtune release` takes it off without an operator."
+        ),
+    )
 
 
 class StdoutResults(ApiModel):

@@ -25,6 +25,8 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "podtune"
 ANNOTATION_PARAMETERS = f"{GROUP}/parameters"
 
+FINALIZER = f"{GROUP}/checkpoints"
+"""On an Experiment whose checkpoints are deleted with it, until they are."""
 FIELD_MANAGER = "podtune"
 TOKEN_AUDIENCE = f"{GROUP}/results"
 
@@ -84,6 +86,7 @@ class ConditionType(StrEnum):
     OVERRIDES_ACCEPTED = "OverridesAccepted"
     SUSPENDED = "Suspended"
     BUCKET_TIDY = "BucketTidy"
+    BUCKET_EMPTY = "BucketEmpty"
 
 
 class ExperimentReason(StrEnum):
@@ -114,6 +117,8 @@ class ExperimentReason(StrEnum):
     WAITING_FOR_EXPERIMENT = "WaitingForExperiment"
     WARM_STARTED = "WarmStarted"
     IN_PROGRESS = "InProgress"
+    CHECKPOINTS_LEFT = "CheckpointsLeft"
+    NAMESPACE_ENDING = "NamespaceEnding"
     STORAGE_WORK_PENDING = "StorageWorkPending"
     STORAGE_WORK_DONE = "StorageWorkDone"
     STORAGE_WORK_FAILED = "StorageWorkFailed"

@@ -19,11 +19,12 @@ from podtune.api.names import (
     LABEL_TRIAL,
     MANAGED_BY,
     TRIAL_KIND,
+    ExperimentReason,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
 from podtune.cluster import paths, readers
-from podtune.cluster.client import METADATA, ClusterClient, Manifest
+from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
@@ -43,6 +44,7 @@ from podtune.runner.actions import (
     Outcome,
     Verdict,
     WriteExperimentStatus,
+    WriteMetadata,
     WriteTrialStatus,
 )
 from podtune.runner.records import Experiment
@@ -57,6 +59,7 @@ ClusterAction = (
     | FetchLogs
     | WriteTrialStatus
     | WriteExperimentStatus
+    | WriteMetadata
     | EmitEvent
 )
 
@@ -137,6 +140,8 @@ class Executor:
                 return await self._write_trial(experiment, action)
             case WriteExperimentStatus():
                 return await self._write_experiment(experiment, action)
+            case WriteMetadata():
+                return await self._write_metadata(experiment, action)
             case DeletePod():
                 return await self._delete_pod(experiment, action)
             case DeleteFinishedPods():
@@ -198,6 +203,8 @@ class Executor:
                 paths.pods(experiment.namespace), body, experiment.uid, EXPERIMENT_KIND, readers.read_storage_pod
             )
         except ApiRefusal as refusal:
+            if refusal.is_namespace_ending:
+                return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
             if not _is_final(refusal):
                 raise
             return Outcome(Verdict.REFUSED, refusal.message)
@@ -254,6 +261,22 @@ class Executor:
             return Outcome(Verdict.FAILED, str(moved))
         if metadata is not None:
             self._observer.experiment_status(metadata, action.status)
+        return DONE
+
+    async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> Outcome:
+        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
+        body = {"metadata": {"resourceVersion": str(action.version), "finalizers": list(action.finalizers)}}
+        params = {"fieldManager": FIELD_MANAGER}
+        try:
+            written = await self._client.request("PATCH", path, params=params, body=body, content_type=MERGE)
+        except ApiRefusal as refusal:
+            if refusal.is_not_found:
+                return DONE
+            if not refusal.is_conflict:
+                raise
+            self._observer.experiment(await self._client.request("GET", path))
+            return Outcome(Verdict.FAILED, refusal.message)
+        self._observer.experiment(written)
         return DONE
 
     async def _write_status(self, path: str, kind: str, name: str, version: int, status: Manifest) -> Manifest | None:

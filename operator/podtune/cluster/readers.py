@@ -115,6 +115,7 @@ def read_experiment(
         status=_experiment_status(body.get("status") or {}),
         problem=problem,
         deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
     )
 
 

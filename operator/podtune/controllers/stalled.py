@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from podtune.api.experiment import TrialCounts
 from podtune.api.names import ExperimentReason
-from podtune.runner import experiment_status
+from podtune.runner import experiment_status, finalizer
 from podtune.runner.actions import Action, EmitEvent, Outcome, Verdict, WriteExperimentStatus
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_machine import Plan
+from podtune.runner.finalizer import Finalizer
 from podtune.runner.records import Experiment
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
@@ -34,9 +35,18 @@ class Stalled:
             generation=experiment.generation,
             now=rfc3339(now),
         )
-        if status != experiment.status and not experiment.deleting:
+        if experiment.deleting:
+            self._let_go(experiment, now)
+        elif status != experiment.status:
             self._dispatch.ask(WriteExperimentStatus(experiment.version, status), now)
         return Plan(self._dispatch.take(), self._dispatch.alarms.next)
+
+    def _let_go(self, experiment: Experiment, now: float) -> None:
+        """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""
+        if finalizer.is_there(experiment):
+            message = f"checkpoints may be left in its bucket below {experiment.uid}/; delete them there"
+            self._dispatch.ask(EmitEvent("", ExperimentReason.CHECKPOINTS_LEFT, message, warning=True), now)
+            Finalizer(self._dispatch).drop(experiment, now)
 
     def landed(self, experiment: Experiment, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went."""

@@ -30,6 +30,8 @@ class StoragePurpose(StrEnum):
 
     TIDY = "Tidy"
     """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
+    EMPTY = "Empty"
+    """The experiment is being deleted: leave nothing of it in the bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def parse_task(text: str) -> StorageTask:
         purpose=_purpose(body),
         namespace=_text(body, "namespace"),
         experiment=_text(body, "experiment"),
-        experiment_uid=_text(body, "experiment_uid"),
+        experiment_uid=_part_of_key(body, "experiment_uid"),
         chunks=_count(body, "chunks"),
     )
 
@@ -184,6 +186,14 @@ def _text(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
         raise ProtocolError(f"{name} is missing or not a text")
+    return value
+
+
+def _part_of_key(body: dict[str, Any], name: str) -> str:
+    """A text that is one part of a key: an empty one would make a prefix that holds everybody's."""
+    value = _text(body, name)
+    if not value or "/" in value:
+        raise ProtocolError(f"{name} is {value!r}, which is not one part of a key")
     return value
 
 

@@ -202,6 +202,19 @@ class WriteExperimentStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteMetadata:
+    """Write the Experiment's finalizers, if it still has this resource version."""
+
+    version: int
+    finalizers: tuple[str, ...]
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("write-metadata", "")
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Tell people of something, as a Kubernetes Event. Its loss does no harm.
 
@@ -231,6 +244,7 @@ Action = (
     | FetchLogs
     | WriteTrialStatus
     | WriteExperimentStatus
+    | WriteMetadata
     | EmitEvent
 )
 

@@ -30,9 +30,11 @@ from podtune.runner.actions import (
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.cleanup import Cleanup
+from podtune.runner.deletion import Deletion
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.exploits import Exploits
+from podtune.runner.finalizer import Finalizer
 from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
@@ -45,7 +47,7 @@ from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.storage_work import StorageWork
-from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
+from podtune.runner.trial_machine import TrialContext, TrialMachine
 from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
@@ -102,6 +104,9 @@ class ExperimentMachine:
         self._storage = StorageWork(experiment, self._dispatch, settings)
         for pod in storage_pods:
             self._storage.pod_seen(pod)
+        self._finalizer = Finalizer(self._dispatch)
+        self._finalizer_settled = False
+        self._deletion = Deletion(self._dispatch, self._storage)
         self._build(trials, pods, {})
 
     def _build(self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen]) -> None:
@@ -253,10 +258,11 @@ class ExperimentMachine:
 
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
-        if self.experiment.deleting:
-            return Plan((), NEVER)  # its Trials and pods go with it
         try:
-            self._decide(now)
+            if self.experiment.deleting:
+                self._decide_deletion(now)
+            else:
+                self._decide(now)
         except Exception:
             self._dispatch.drop()
             self._outdated = True  # half a decision must not be built upon
@@ -280,6 +286,7 @@ class ExperimentMachine:
             for name in self._cleanup.release():
                 self._mark(name)
             self._plan_dirty(now)
+        self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
         if self._overview.ended is None and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
@@ -292,6 +299,14 @@ class ExperimentMachine:
             front=self._front.trials,
             storage=self._storage.decide(due, now),
             debounce=self.settings.experiment_debounce,
+        )
+
+    def _decide_deletion(self, now: float) -> None:
+        changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
+        self._dirty = {}
+        strays, prefix = self._strays.values(), self._context.store_prefix
+        self._deletion.decide(
+            self.experiment, self.spec, now, trials=self._trials, strays=strays, prefix=prefix, changed=changed
         )
 
     def _plan_dirty(self, now: float) -> None:
@@ -308,7 +323,7 @@ class ExperimentMachine:
     @property
     def _may_start(self) -> bool:
         """Whether trials may be started: not while a storage pod works by what it was told of them."""
-        return not self.spec.suspend and not self._storage.is_busy
+        return not self.spec.suspend and not self._storage.is_busy and self._finalizer_settled
 
     def _end_if_due(self, now: float) -> None:
         self._overview.ended = self._end.find(now)

@@ -170,6 +170,7 @@ class Experiment:
     Attributes:
         spec: What is asked for; None where it can't be read.
         problem: Why the spec can't be used: one sentence; empty where it can.
+        finalizers: What its deletion waits for.
     """
 
     namespace: str
@@ -181,3 +182,4 @@ class Experiment:
     status: ExperimentStatus
     problem: str = ""
     deleting: bool = False
+    finalizers: tuple[str, ...] = ()

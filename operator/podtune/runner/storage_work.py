@@ -24,7 +24,10 @@ from podtune.runner.records import Experiment, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
-CONDITIONS = {StoragePurpose.TIDY: ConditionType.BUCKET_TIDY}
+CONDITIONS = {
+    StoragePurpose.TIDY: ConditionType.BUCKET_TIDY,
+    StoragePurpose.EMPTY: ConditionType.BUCKET_EMPTY,
+}
 """The condition that tells how the latest job of a purpose has gone."""
 _TRUTHS = {
     StorageJobState.DONE: (True, ExperimentReason.STORAGE_WORK_DONE),
@@ -69,6 +72,8 @@ class StorageWork:
         """Why pods of these numbers could not be made."""
         self._deleted: set[str] = set()
         """UIDs of pods whose deletion was accepted, and has not been seen yet."""
+        self.is_namespace_ending = False
+        """Whether no pod can be made any more, since the namespace is being deleted."""
         self._told = set(_given_up(self._status))
 
     # Facts
@@ -96,6 +101,7 @@ class StorageWork:
                 self._made.add(action.number)
             case CreateStoragePod() if outcome.verdict is Verdict.REFUSED:
                 self._refused[action.number] = outcome.message
+                self.is_namespace_ending = outcome.reason is ExperimentReason.NAMESPACE_ENDING
 
     # Decisions
 
@@ -108,6 +114,11 @@ class StorageWork:
         """Whether a job has come to its end, a good or a bad one, and that is on record."""
         job = self._status.job(due.purpose)
         return job is not None and job.occasion == due.occasion and job.state.is_finished
+
+    def problem_of(self, due: Due) -> str:
+        """Why a job was given up; empty where it was not."""
+        job = self._status.job(due.purpose)
+        return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
 
     def decide(self, due: Sequence[Due], now: float) -> StorageStatus | None:
         """Brings the work forward and asks for the actions that are due.

@@ -43,6 +43,11 @@ class Objects:
         self.experiment = replace(self.experiment, version=self.experiment.version + 1, status=status)
         return self.experiment
 
+    def write_finalizers(self, finalizers: tuple[str, ...]) -> Experiment:
+        """Writes what the Experiment's deletion waits for."""
+        self.experiment = replace(self.experiment, version=self.experiment.version + 1, finalizers=finalizers)
+        return self.experiment
+
     def reload(self) -> None:
         """Reads every Trial back as an API server returns it: maps sorted by their keys, defaults left out."""
         for name, trial in self.trials.items():

@@ -31,6 +31,7 @@ from podtune.runner.actions import (
     Propose,
     Verdict,
     WriteExperimentStatus,
+    WriteMetadata,
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
@@ -234,6 +235,8 @@ class Simulation:
                 self._machine.trial_seen(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
                 self._machine.experiment_seen(objects.write_experiment(action.status))
+            case WriteMetadata():
+                self._machine.experiment_seen(objects.write_finalizers(action.finalizers))
             case EmitEvent() | LearnFrom() | CreateStoragePod():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:

@@ -93,6 +93,13 @@ class ApiServer:
         self.changed(self.experiment)
         return self.experiment
 
+    def write_metadata(self, version: int, finalizers: tuple[str, ...]) -> Experiment:
+        if self.experiment.version != version:
+            raise Conflict("experiment")
+        self.experiment = replace(self.experiment, version=self.next_version(), finalizers=finalizers)
+        self.changed(self.experiment)
+        return self.experiment
+
     def create_pod(self, pod: Pod) -> Pod:
         if pod.name in self.pods:
             raise AlreadyExists(pod.name)

@@ -70,6 +70,8 @@ class StoragePods:
         self._put(replace(self.pods[name], phase=phase, started=True, message=report.to_json()))
 
     def _do(self, action: CreateStoragePod) -> None:
+        if action.purpose is StoragePurpose.EMPTY:
+            self._site.bucket.clear()
         if action.purpose is StoragePurpose.TIDY:
             kept = {trial.trial: trial.kept for trial in action.trials}
             for uri in list(self._site.bucket):

@@ -31,6 +31,7 @@ from podtune.runner.actions import (
     Propose,
     Verdict,
     WriteExperimentStatus,
+    WriteMetadata,
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
@@ -303,16 +304,18 @@ class Simulation:
             case FetchLogs():
                 gone = action.pod not in self.api.pods
                 return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
-            case WriteTrialStatus() | WriteExperimentStatus():
+            case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 return self._write(action, seen)
             case EmitEvent():
                 self.events.append(action)
         return DONE
 
-    def _write(self, action: WriteTrialStatus | WriteExperimentStatus, seen: list[Thing]) -> Outcome:
+    def _write(self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]) -> Outcome:
         try:
             if isinstance(action, WriteTrialStatus):
                 seen.append(self.api.write_trial_status(action.name, action.version, action.status))
+            elif isinstance(action, WriteMetadata):
+                seen.append(self.api.write_metadata(action.version, action.finalizers))
             else:
                 seen.append(self.api.write_experiment_status(action.version, action.status))
         except Conflict as conflict:
@@ -349,6 +352,8 @@ class Simulation:
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
+        if self.api.experiment.deleting:
+            return  # its deletion is the decision
         if pod.trial in self.api.deleted_trials:
             return  # it may be one of an earlier Trial of that name
         status = self.api.trials[pod.trial].status
