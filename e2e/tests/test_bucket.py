@@ -5,6 +5,7 @@ from __future__ import annotations
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.tests.conftest import store_secret
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -42,3 +43,45 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept(
     assert len(manifests) == 2
     eventually(lambda: namespace.list("pods", "podtune.dev/storage"), lambda pods: not pods)
     eventually(lambda: namespace.list("configmaps", "podtune.dev/experiment=tidy"), lambda found: not found)
+
+
+def slow(cluster: Cluster, name: str, **checkpoints: Object) -> Object:
+    """An experiment that runs until it is deleted, with a checkpoint every half second."""
+    program = counter({"EPOCHS": "10000", "EPOCH_SECONDS": "0.5"})
+    return experiment(name, program, checkpoints={"store": store(cluster), "deletionPolicy": "Delete", **checkpoints})
+
+
+def started(namespace: Kubernetes, name: str) -> str:
+    """Waits until there is a checkpoint; the experiment's UID."""
+    eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
+    found: Object = namespace.get(EXPERIMENTS, name)["metadata"]
+    assert found["finalizers"] == ["podtune.dev/checkpoints"]
+    return str(found["uid"])
+
+
+def test_a_deleted_experiment_takes_with_it_all_that_it_has_stored(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(slow(cluster, "gone"))
+    uid = started(namespace, "gone")
+    assert keys(cluster, f"e2e/{uid}/")
+    namespace.kubectl("delete", EXPERIMENTS, "gone", "--timeout=90s")
+    assert keys(cluster, f"e2e/{uid}/") == []
+    eventually(lambda: namespace.list("pods"), lambda pods: not pods)
+
+
+def test_where_the_bucket_can_not_be_emptied_a_warning_names_what_is_left(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    namespace.apply(slow(cluster, "denied"))
+    uid = started(namespace, "denied")
+    namespace.kubectl("delete", "secret", "podtune-s3")
+    namespace.apply(store_secret("nobody", "wrong"))
+    namespace.kubectl("delete", EXPERIMENTS, "denied", "--timeout=400s", timeout=420)
+    (event,) = [e for e in namespace.list("events") if e["reason"] == "CheckpointsLeft"]
+    assert event["type"] == "Warning"
+    assert f"s3://{cluster.s3.bucket}/e2e/{uid}/" in event["message"]
+
+
+def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(slow(cluster, "held"))
+    started(namespace, "held")
+    namespace.kubectl("delete", "namespace", namespace.namespace, "--timeout=100s")

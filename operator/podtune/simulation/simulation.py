@@ -229,6 +229,17 @@ class Simulation:
                     pod.delete()
             case FetchLogs():
                 return actions.Outcome(Verdict.DONE, logs=Logs())
+            case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
+                self._write(action)
+            case EmitEvent() | LearnFrom() | CreateStoragePod():
+                pass  # nothing is known here of other experiments, and the end is not waited for that long
+            case _:
+                assert_never(action)
+        return DONE
+
+    def _write(self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata) -> None:
+        objects = self._objects
+        match action:
             case WriteTrialStatus():
                 before = objects.trials[action.name].status
                 self._course.recorded(action.name, before, action.status)
@@ -237,11 +248,6 @@ class Simulation:
                 self._machine.experiment_seen(objects.write_experiment(action.status))
             case WriteMetadata():
                 self._machine.experiment_seen(objects.write_finalizers(action.finalizers))
-            case EmitEvent() | LearnFrom() | CreateStoragePod():
-                pass  # nothing is known here of other experiments, and the end is not waited for that long
-            case _:
-                assert_never(action)
-        return DONE
 
     def _propose(self, action: Propose) -> actions.Outcome:
         try:

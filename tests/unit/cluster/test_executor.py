@@ -24,6 +24,7 @@ from podtune.runner.actions import (
     Outcome,
     Verdict,
     WriteExperimentStatus,
+    WriteMetadata,
     WriteTrialStatus,
 )
 from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
@@ -321,3 +322,20 @@ async def test_a_note_fits_into_1024_bytes(bench: Bench, message: str) -> None:
     note = (await event(bench, EmitEvent("", "A", message)))["note"]
     assert len(note.encode()) <= 1024
     assert note == message or (note.endswith("…") and message.startswith(note[:-1]) and len(note.encode()) > 1015)
+
+
+# The Experiment's metadata
+
+
+async def test_finalizers_are_written_onto_the_version_that_they_were_made_for(bench: Bench) -> None:
+    bench.cluster.put(f"{EXPERIMENTS}/digits", experiment_body())
+    version = int(bench.cluster.get(f"{EXPERIMENTS}/digits")["metadata"]["resourceVersion"])  # type: ignore[index]
+    assert await bench.do(WriteMetadata(version, ("podtune.dev/checkpoints",))) == DONE
+    assert bench.cluster.get(f"{EXPERIMENTS}/digits")["metadata"]["finalizers"] == ["podtune.dev/checkpoints"]  # type: ignore[index]
+    stale = await bench.do(WriteMetadata(version, ()))
+    assert stale.verdict is Verdict.FAILED
+    assert bench.seen.bodies[-1]["metadata"]["finalizers"] == ["podtune.dev/checkpoints"]
+
+
+async def test_one_that_is_gone_needs_no_finalizers(bench: Bench) -> None:
+    assert await bench.do(WriteMetadata(1, ())) == DONE

@@ -166,7 +166,7 @@ def test_a_decision_is_durable_before_the_pod_is_deleted() -> None:
     simulation.run(60.0)
     assert simulation.actions(DeletePod) == []
     simulation.run()
-    assert [action.name for action in simulation.actions(DeletePod) if action.name in simulation.pods] == ["e-0-1"]
+    assert [action.name for action in simulation.actions(DeletePod) if action.trial] == ["e-0-1"]
     assert simulation.status().iteration == 2
 
 
