@@ -236,11 +236,11 @@ class ExperimentRule(ExperimentCriterion):
 class Stop(ApiModel):
     """When a trial, or the whole experiment, has had enough."""
 
-    now: bool = Field(
-        default=False,
+    now: bool | None = Field(
+        default=None,
         description=(
             "The experiment ends now: trials are stopped, after their last checkpoints are stored, and no more are "
-            "made. False again, an experiment that has ended by it goes on."
+            "made. Taken away, an experiment that has ended by it goes on."
         ),
     )
     metrics: Thresholds = Field(

@@ -27,7 +27,7 @@ class ExperimentEnd:
             overview: What the trials have come to.
             search: Knows in which order they have ended, and whether there will be more.
         """
-        self._is_stopped = spec.stop.now
+        self._is_stopped = bool(spec.stop.now)
         self._stopper = make_experiment_stopper(spec)
         self._overview = overview
         self._search = search
