@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from pydantic import BaseModel
+
 from podtune.api.conditions import clip
-from podtune.api.trial import LedgerEntry, TrialStatus
+from podtune.api.trial import LedgerEntry, TrialSpec, TrialStatus
 from podtune.protocol import messages
 from podtune.runner.results import show
 from podtune.runner.timestamps import rfc3339
@@ -19,6 +21,8 @@ from podtune.runner.timestamps import rfc3339
 MAX_ENTRIES = 12
 MAX_SIZE = 1536
 """About so many bytes are kept, and the latest entry in any case."""
+MAX_TRIAL = 3072
+"""Bytes of a Trial, with spec and status, above which decisions that are in the bucket are not kept here as well."""
 MAX_MESSAGE = 256
 MAX_NUMBERS = 16
 MAX_NAME = 63
@@ -101,6 +105,22 @@ def exported(status: TrialStatus, number: int) -> TrialStatus:
     if number <= status.ledger_exported:
         return status
     return status.model_copy(update={"ledger_exported": number})
+
+
+def fitted(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
+    """The status without the oldest of the exported decisions, as far as the Trial would be too large with them."""
+    spare = sum(entry.number <= status.ledger_exported for entry in status.ledger[:-1])
+    excess = _written_size(spec) + _written_size(status) - MAX_TRIAL if spare else 0
+    given_up = 0
+    while excess > 0 and given_up < spare:
+        excess -= _written_size(status.ledger[given_up]) + 1
+        given_up += 1
+    return status.model_copy(update={"ledger": status.ledger[given_up:]}) if given_up else status
+
+
+def _written_size(part: BaseModel) -> int:
+    """Bytes of it in an object of the API server."""
+    return len(part.model_dump_json(by_alias=True, exclude_defaults=True).encode())
 
 
 def _newest(entries: list[LedgerEntry]) -> list[LedgerEntry]:

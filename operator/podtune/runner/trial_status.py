@@ -6,7 +6,7 @@ from podtune.api.conditions import Condition, clip, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
-from podtune.runner import resources
+from podtune.runner import ledger, resources
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
@@ -54,6 +54,7 @@ def finish_wording(trial: TrialMachine, now: float) -> None:
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, _completion_message(trial))
     trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
+    trial.status = ledger.fitted(trial.spec, trial.status)
 
 
 def progress_message(trial: TrialMachine) -> str:

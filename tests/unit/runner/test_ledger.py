@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import TrialStatus
+from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
 from podtune.runner import ledger
 from podtune.runner.actions import Outcome, Verdict, WriteTrialStatus
@@ -155,3 +155,21 @@ def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
     assert ledger.exported(status, 99).ledger_exported == 3, "an agent can't know of what was never decided"
     lines = ledger_lines(ledger.not_exported(status))
     assert parse_ledger(lines) == ledger.not_exported(status)
+
+
+def test_a_large_trial_keeps_only_what_is_not_exported_and_the_latest_decision() -> None:
+    trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 40 for place in range(50)})
+    status = TrialStatus()
+    for number in range(6):
+        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+
+    def kept(exported: int) -> list[int]:
+        return [entry.number for entry in ledger.fitted(trial, ledger.exported(status, exported)).ledger]
+
+    assert kept(0) == [1, 2, 3, 4, 5, 6]
+    assert kept(6) == [2, 3, 4, 5, 6], "no more go than have to"
+    large = trial.model_copy(update={"parameters": {f"p{place}": "x" * 400 for place in range(50)}})
+    assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 4)).ledger] == [5, 6]
+    assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 6)).ledger] == [6]
+    small = trial.model_copy(update={"parameters": {}})
+    assert ledger.fitted(small, ledger.exported(status, 6)).ledger == status.ledger

@@ -1,0 +1,51 @@
+"""Trials stay small, whatever happens to them: 3 KiB with spec and status, typically."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podtune.runner.ledger import MAX_TRIAL
+from podtune.runner.records import Trial
+from podtune.simulation.cluster import ClusterModel
+from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.synthetic import SyntheticCurves
+from podtune.simulation.simulation import Simulation
+from tests.unit.tuning.manifests import experiment
+
+EVENTFUL = ClusterModel(gpus=4, crashes_per_hour=1.0, disruptions_per_hour=1.0)
+LARGEST = 3584
+"""Of a trial that was retried and cloned over and over, with seven parameters and long names: it keeps one decision."""
+HALVING = {"maxTime": 27, "reductionFactor": 3}
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "asha": HALVING,
+    "ashaPromotion": HALVING,
+    "hyperband": HALVING,
+    "median": {"gracePeriod": 2, "minSamples": 2},
+    "pbt": {"interval": 3},
+}
+
+
+def written_size(trial: Trial) -> int:
+    parts = (trial.spec, trial.status)
+    return sum(len(part.model_dump_json(by_alias=True, exclude_defaults=True).encode()) for part in parts)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_trial_with_many_decisions_behind_it_stays_small(scheduler: str) -> None:
+    spec = experiment(
+        search={"algorithm": "random", "maxTrials": 12, "seed": 3},
+        scheduler={scheduler: SCHEDULERS[scheduler]},
+        checkpoints={"store": {"bucket": "some-team-s-checkpoints", "prefix": "experiments/vision"}},
+        failures={"maxFailures": 100},
+        maxConcurrentTrials=4,
+    )
+    curves = SyntheticCurves(
+        FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=27, seconds=60, seed=3
+    )
+    trials = Simulation(spec, curves, EVENTFUL, seed=5).run().trials
+    assert max(trial.status.ledger[-1].number for trial in trials if trial.status.ledger) > 5
+    assert max(map(written_size, trials)) <= LARGEST
+    large = [trial.status for trial in trials if written_size(trial) > MAX_TRIAL]
+    assert all(entry.number > status.ledger_exported for status in large for entry in status.ledger[:-1])
