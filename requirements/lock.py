@@ -14,6 +14,7 @@ FILES: dict[str, list[str]] = {
     "operator.txt": ["--extra", "operator", "pyproject.toml"],
     # On top of operator.txt, and so with its versions of what both need.
     "gp.txt": ["--extra", "gp", "--constraint", "requirements/operator.txt", "pyproject.toml"],
+    "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],
     "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],

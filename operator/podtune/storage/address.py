@@ -28,10 +28,10 @@ class StoreAddress:
         region: Region of the bucket.
         addressing: Where the bucket's name stands: `Path`, `VirtualHost`, or `Auto`, which takes the path unless the
             server is AWS.
-        ca_file: File with authorities that are believed besides the system's; none when empty.
+        ca_file: File with authorities that are believed in the place of the system's; none when empty.
         kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
         wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
-            `whenRequired`. Each request is signed with the SHA-256 of its body in either case.
+            `whenRequired`. Over plain HTTP a request without one is signed with the SHA-256 of its body.
     """
 
     bucket: str

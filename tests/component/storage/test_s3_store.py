@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from podtune.storage import s3_connection
+from podtune.storage import s3_client
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3_store import S3Store
@@ -64,7 +64,7 @@ def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
 
 
 def test_a_server_that_is_not_there_is_unreachable(monkeypatch):
-    monkeypatch.setattr(s3_connection, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
