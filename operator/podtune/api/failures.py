@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.model import ApiModel, Duration, Form
+from podtune.api.model import ApiModel, Duration, FieldError, Form, seconds
 from podtune.api.patterns import LinearPattern
 
 ExitCode = Annotated[int, Field(ge=1, le=255)]
@@ -109,5 +109,35 @@ class Failures(ApiModel):
             "before the trial ends in ERROR."
         ),
     )
+    pending_deadline: Duration | None = Field(
+        default=None,
+        description=(
+            "How long a pod may take from when it is made until its program runs, also for want of a node, before the "
+            "trial ends in ERROR. Without it, a trial waits for a node for as long as it takes, and says so."
+        ),
+    )
+    run_deadline: Duration | None = Field(
+        default=None,
+        description=(
+            "How long a trial's program may run, all attempts added up, before the trial ends in ERROR; to end it well "
+            "after some time, use stop.trial."
+        ),
+    )
+    silence_deadline: Duration | None = Field(
+        default=None,
+        description=(
+            "How long a running program may go without a result; then it is taken to hang, its pod is deleted, and one "
+            "of maxFailures is spent."
+        ),
+    )
     fail_fast: bool = Field(default=False, description="Whether the first trial in ERROR fails the experiment.")
     backoff: Backoff = Field(default_factory=Backoff, description="Wait before a retry, for each kind of failure.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in ("pending_deadline", "run_deadline", "silence_deadline"):
+            written = getattr(self, name)
+            if written is not None and not seconds(written):
+                field = type(self).model_fields[name].alias or name
+                raise FieldError(field, f"{written!r} is over before it begins; give at least 1s")
+        return self

@@ -12,7 +12,7 @@ from typing import Any
 
 from podtune.api.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
-from podtune.api.failures import FailureRule
+from podtune.api.failures import FailureRule, Failures
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
 from podtune.api.population import Mutation
@@ -325,6 +325,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     TrialRule: (_exactly_one(TrialRule), _some_time("time")),
     ExperimentCriterion: (_exactly_one(ExperimentCriterion), _some_time("time")),
     ExperimentRule: (_exactly_one(ExperimentRule), _some_time("time")),
+    Failures: (_some_time("pendingDeadline"), _some_time("runDeadline"), _some_time("silenceDeadline")),
     FailureRule: (
         Rule(
             rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",

@@ -110,7 +110,7 @@ class Checkpoint(StatusModel):
 class Decision(StatusModel):
     """A decision of the scheduler, a stopper or a user that ends or pauses the current attempt."""
 
-    action: str = Field(max_length=32, description="STOP or PAUSE.")
+    action: str = Field(max_length=32, description="STOP, PAUSE, FAIL or RETRY.")
     reason: str = Field(max_length=128, description="Why, in one word.")
     message: str = Field(default="", max_length=512, description="Why, with its numbers.")
     attempt: int = Field(ge=0, description="The attempt that it was taken on.")
@@ -203,6 +203,9 @@ class TrialStatus(StatusModel):
     )
     best_value: str = Field(
         default="", max_length=64, description="That value by itself: kubectl can't show one whose name varies."
+    )
+    last_result_time: str | None = Field(
+        default=None, max_length=32, description="When the last result came, where failures.silenceDeadline is given."
     )
     iteration: int = Field(
         default=0, ge=0, description="Highest training iteration seen, over all attempts; a clone has its donor's."

@@ -175,6 +175,7 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         disruption=_disruption(status),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
+        created=_moment(metadata.get("creationTimestamp")),
         started=_moment(status.get("startTime")),
         ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
         training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),

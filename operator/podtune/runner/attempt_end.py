@@ -12,7 +12,7 @@ from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner import budgets, clones, reported, usage
 from podtune.runner.actions import FetchLogs
-from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
+from podtune.runner.failures import RESTORE_FAILED, RETRY, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
@@ -41,7 +41,8 @@ def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
         return None
     final = trial.final_commit()
     agent = final is not None and final.seq > trial.acked_seq
-    program = trial.status.decision is None and pod.training and pod.phase is PodPhase.FAILED
+    undecided = trial.status.decision is None or trial.status.decision.action == RETRY
+    program = undecided and pod.training and pod.phase is PodPhase.FAILED
     return FetchLogs(trial.name, pod.name, program=program, agent=agent) if agent or program else None
 
 

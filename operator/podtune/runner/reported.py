@@ -7,13 +7,14 @@ from podtune.api.names import ConditionType, TrialState
 from podtune.api.trial import Checkpoint
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
 from podtune.runner import checkpoints, clones, ledger, parameters, results
-from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.trial.layout import ITERATION
 
 
 def take_report(trial: TrialMachine, report: Report, now: float) -> None:
     """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
+    trial.unseen.heard(report.attempt)
     if report.restored is not None:
         _restored_seen(trial, report.restored, now)
     for result in report.results:
@@ -56,6 +57,8 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
     """
     trial.acked_seq = result.seq
+    if trial.context.spec.failures.silence_deadline is not None:
+        trial.set(last_result_time=rfc3339(now))
     objective = trial.context.spec.objective
     if result.checkpoint:
         value = results.number(result.metrics, objective.metric)

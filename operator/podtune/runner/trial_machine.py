@@ -233,7 +233,7 @@ class TrialMachine:
     @property
     def is_stopped(self) -> bool:
         """Whether a decision was taken that ends it: results that come after do not count."""
-        return self.status.decision is not None and self.status.decision.action != "PAUSE"
+        return self.status.decision is not None and self.status.decision.action not in ("PAUSE", "RETRY")
 
     @property
     def is_to_run(self) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from podtune.api.conditions import clip
-from podtune.api.model import seconds
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.trial import Decision
-from podtune.runner import attempt_end, trial_status, usage
+from podtune.runner import attempt_end, deadlines, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -45,7 +44,7 @@ class TrialPlanner:
         if pod is not None and trial.attempt_pods.is_over:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
-            self._check_deadline(trial, now)
+            self._check_deadlines(trial, now)
             self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
@@ -178,28 +177,17 @@ class TrialPlanner:
 
     # Decisions
 
-    def _check_deadline(self, trial: TrialMachine, now: float) -> None:
-        """Fails a trial that can't start, or can't store its checkpoints, for longer than startDeadline."""
-        if trial.status.decision is not None:
+    def _check_deadlines(self, trial: TrialMachine, now: float) -> None:
+        """Ends an attempt that was waited for long enough."""
+        deadline = deadlines.earliest(trial, now)
+        if deadline is None:
             return
-        pod = trial.attempt_pods.not_started
-        if pod is not None and pod.started and pod.waiting is not None and pod.waiting.hopeless:
-            since = pod.started
-            reason, message = TrialReason.START_DEADLINE_EXCEEDED, f"{pod.waiting.reason}: {pod.waiting.message}"
-        elif trial.store_problem is not None and trial.store_problem.permanent:
-            since = trial.store_problem_since
-            reason, message = TrialReason.STORE_UNUSABLE, trial.store_problem.message
-        else:
+        if now < deadline.due:
+            self._dispatch.alarms.set(trial.name, deadline.due)
             return
-        limit = trial.context.spec.failures.start_deadline
-        due = since + seconds(limit)
-        if now < due:
-            self._dispatch.alarms.set(trial.name, due)
-            return
-        why = f" (for longer than failures.startDeadline, {limit})"
-        message = clip(message, MAX_MESSAGE - len(why)) + why
-        trial.note(Entry.FAIL, message, {}, now=now)
-        trial.decide(_decision(trial, "FAIL", reason, message), now=now)
+        decision = deadline.decision(trial)
+        trial.note(Entry.FAIL, decision.message, {}, now=now)
+        trial.decide(decision, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
         """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""

@@ -40,6 +40,8 @@ class Fate(Enum):
     NOT_ADMITTED = "refused by the kubelet"
     STUCK = "its image can't be pulled"
     DISK = "evicted for its own disk"
+    HUNG = "the program hangs; its agent lives on"
+    UNSCHEDULABLE = "no node can take it"
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class SimulatedPod:
             self._finish(PodPhase.FAILED, (end,), agent=False)
         elif self._happens(Fate.NOT_ADMITTED):
             self._finish(PodPhase.FAILED, (), reason="OutOfcpu", message="Node didn't have enough cpu", agent=False)
+        elif self._happens(Fate.UNSCHEDULABLE):
+            self._sim.api.update_pod(self.name, waiting=Waiting("Unschedulable", "0/2 nodes are available"))
         elif self._happens(Fate.STUCK):
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node="n1")
@@ -213,7 +217,9 @@ class SimulatedPod:
             case Fate.VANISHED:
                 self._alive = False
                 self._sim.api.remove_pod(self.name)
-            case Fate.NOT_ADMITTED | Fate.STUCK:
+            case Fate.HUNG:
+                pass
+            case Fate.NOT_ADMITTED | Fate.STUCK | Fate.UNSCHEDULABLE:
                 raise AssertionError("it never ran")
 
     def _is_own(self, parameters: dict[str, str]) -> bool:

@@ -336,7 +336,15 @@ class Simulation:
             return DONE  # its owner is gone, and so is the pod at once
         version = self.api.next_version()
         uid = f"{action.name}-uid-{version}"
-        pod = Pod(action.name, uid, action.trial, action.attempt, version=version, trial_uid=action.trial_uid)
+        pod = Pod(
+            action.name,
+            uid,
+            action.trial,
+            action.attempt,
+            version=version,
+            trial_uid=action.trial_uid,
+            created=self.now,
+        )
         seen.append(self.api.create_pod(pod))
         simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, uid, self.prefix)
         self.after_unless_frozen(self.jitter(0.5), simulated.start)
