@@ -10,7 +10,7 @@ from boto3.session import Session
 from botocore.config import Config
 
 from podtune.storage.address import StoreAddress
-from podtune.storage.content import Content
+from podtune.storage.content import Bytes, Content
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -61,7 +61,7 @@ class ContentStream(io.RawIOBase):
     def __init__(self, content: Content) -> None:
         super().__init__()
         self._content = content
-        self._pieces: Iterator[bytes] = content.pieces()
+        self._pieces: Iterator[Bytes] = content.pieces()
         self._rest = memoryview(b"")
         self._position = 0
 
@@ -98,7 +98,7 @@ class ContentStream(io.RawIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         """The next bytes, at most `size` unless it is negative; none at the end."""
         if size is None or size < 0:
-            data = b"".join((self._rest, *self._pieces))
+            data = bytes(self._rest) + b"".join(bytes(piece) for piece in self._pieces)  # a piece holds until the next
             self._rest = memoryview(b"")
         else:
             if not self._rest:
