@@ -62,7 +62,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [create, get, list, watch, delete, deletecollection]
+  verbs: [create, get, list, watch, patch, delete, deletecollection]
+# By which the pods of a trial that has several find each other.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [create, get]
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]

@@ -14,7 +14,7 @@ from podtune.api.expression import ExpressionText
 from podtune.api.failures import Failures
 from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.membership import check_finite
-from podtune.api.model import ApiModel, FieldError, Form, StatusModel, keyed_by
+from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
@@ -35,6 +35,7 @@ LabelValue = Annotated[
     ),
 ]
 AnnotationValue = Annotated[str, Field(max_length=4096)]
+MAX_REPLICAS = 64
 MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
 
@@ -92,6 +93,14 @@ class Keep(ApiModel):
 
 class Checkpoints(ApiModel):
     """Where checkpoints go and how many are kept."""
+
+    ranks: Literal["All", "RankZero"] = Field(
+        default="All",
+        description=(
+            "Of a gang: whether every rank stores a part of each checkpoint, which counts once all of them have, or "
+            "rank 0 stores it alone."
+        ),
+    )
 
     store: CheckpointStore | None = Field(
         default=None, description="The bucket. Without one nothing is stored, and a retry starts afresh."
@@ -163,6 +172,22 @@ class TrialTemplate(ApiModel):
             "A pod's spec. The container named trial, or else the first one, is the training program. "
             "Parameters can be used as $(PODTUNE_PARAM_<name>) in command, args and env."
         )
+    )
+    replicas: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_REPLICAS,
+        description=(
+            "How many such pods a trial has: more than one make a gang, which starts, is placed and ends as a whole. "
+            "Each finds its place in it in RANK and WORLD_SIZE, and rank 0 at MASTER_ADDR:MASTER_PORT."
+        ),
+    )
+    placement_timeout: Duration = Field(
+        default="5m",
+        description=(
+            "A gang of whose pods only some have found a node after this, or up to half of it less, gives these places "
+            "back and goes to the back of the queue. That counts as no failure."
+        ),
     )
 
     @field_validator("spec")

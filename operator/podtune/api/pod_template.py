@@ -166,6 +166,12 @@ def _profile(value: Any, path: str) -> None:
     )
 
 
+def _gate(value: Any, path: str) -> None:
+    domain = str(value).partition("/")[0]
+    if domain == GROUP or domain.endswith(f".{GROUP}"):
+        raise FieldError(path, f"{value!r} is the operator's own; choose another name")
+
+
 def _list_of_none(value: Any, path: str) -> None:
     if value:
         raise FieldError(path, f"{_shown(value)} is not allowed; remove it, trials get no capabilities")
@@ -285,6 +291,7 @@ _POD: dict[str, Check] = {
     "hostPID": _only(False),
     "hostUsers": _only(False),
     "shareProcessNamespace": _only(False),
+    "schedulingGates": _each(_fields({"name": _gate})),
     "imagePullSecrets": _each(_fields({"name": _anything})),
     "securityContext": _fields(_POD_SECURITY),
 } | dict.fromkeys(

@@ -86,7 +86,7 @@ class TrialSpec(ApiModel):
 
 
 class PodRef(StatusModel):
-    """The pod of the current or last attempt."""
+    """The pod of the current or last attempt; of a gang, that of rank 0."""
 
     name: str = Field(max_length=253, description="Name of the pod.")
     uid: str = Field(default="", max_length=64, description="UID of the pod; it is the attempt's id.")
@@ -110,11 +110,22 @@ class Checkpoint(StatusModel):
 class Decision(StatusModel):
     """A decision of the scheduler, a stopper or a user that ends or pauses the current attempt."""
 
-    action: str = Field(max_length=32, description="STOP, PAUSE, FAIL or RETRY.")
+    action: str = Field(
+        max_length=32,
+        description=(
+            "STOP, PAUSE, FAIL or RETRY; of a gang also END, when one of its pods has ended and the others go, and "
+            "REQUEUE, when it gives back the places that some of its pods have found."
+        ),
+    )
     reason: str = Field(max_length=128, description="Why, in one word.")
     message: str = Field(default="", max_length=512, description="Why, with its numbers.")
     attempt: int = Field(ge=0, description="The attempt that it was taken on.")
     step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
+    ranks: list[Annotated[int, Field(ge=0)]] = Field(
+        default_factory=list,
+        max_length=64,
+        description="Of an END: the ranks whose pods had ended, or were being taken away; we delete the others.",
+    )
 
 
 class Clone(StatusModel):

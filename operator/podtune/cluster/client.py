@@ -23,6 +23,7 @@ JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """An answer that holds an object's metadata alone."""
 MERGE = "application/merge-patch+json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
 MAX_TRIES = 4
 FIRST_WAIT = 0.2

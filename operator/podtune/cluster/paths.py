@@ -22,6 +22,11 @@ def pods(namespace: str = "") -> str:
     return _collection("/api/v1", namespace, "pods")
 
 
+def services(namespace: str) -> str:
+    """Services of a namespace."""
+    return _collection("/api/v1", namespace, "services")
+
+
 def config_maps(namespace: str) -> str:
     """ConfigMaps of a namespace."""
     return _collection("/api/v1", namespace, "configmaps")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.gpus import requested_gpus
-from podtune.api.names import EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_STORAGE, TRIAL_KIND
+from podtune.api.names import EXPERIMENT_KIND, GANG_GATE, LABEL_ATTEMPT, LABEL_RANK, LABEL_STORAGE, TRIAL_KIND
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
@@ -181,6 +181,8 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
         training_until=_last(training, "terminated", "finishedAt"),
         gpus=requested_gpus(spec),
+        rank=int(metadata["labels"].get(LABEL_RANK, 0)),
+        gated=any(gate.get("name") == GANG_GATE for gate in spec.get("schedulingGates") or ()),
     )
 
 

@@ -23,6 +23,8 @@ ROUTE = "/v1/namespaces/{namespace}/trials/{trial}"
 RETRY_AFTER = {"Retry-After": "1"}
 SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """A point in time as RFC 3339 has it."""
+LEADING = re.compile(r"\d+(-0)?", re.ASCII)
+"""What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
 MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
 
@@ -71,6 +73,8 @@ class ResultsServer:
                 return web.Response(body=answer.to_json(), content_type="application/json")
             case Unaccepted.FENCED:
                 raise web.HTTPConflict(text="this attempt is not the trial's current one")
+            case Unaccepted.FOLLOWS:
+                raise web.HTTPForbidden(text="results of a gang come from rank 0; report them there")
             case Unaccepted.TOO_EARLY:
                 raise web.HTTPServiceUnavailable(text="the pod has not been seen yet", headers=RETRY_AFTER)
 
@@ -79,7 +83,7 @@ class ResultsServer:
         caller = await self._caller(request)
         trial = request.match_info["trial"]
         container = self._intake.program_container(caller.namespace, trial)
-        if container is None or caller.pod.rpartition("-")[0] != trial:
+        if container is None or not LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
             raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
         params = {"container": container, "follow": "true", "timestamps": "true"}
         if since := request.query.get("since"):

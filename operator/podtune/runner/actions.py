@@ -14,6 +14,7 @@ from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ExperimentReason
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
+from podtune.runner.attempt_pods import pod_name
 from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
 Key = tuple[str, str]
@@ -73,7 +74,7 @@ class CreateTrial:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create the pod of a new attempt.
+    """Create the pods of a new attempt: one, or behind a gate as many as a gang has.
 
     Attributes:
         spec: The trial's, with the parameters that it runs with now.
@@ -82,6 +83,7 @@ class CreatePod:
         restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting afresh.
         limits: Resource limits of the training container that take the place of the template's, by name; "0" takes one
             away.
+        replicas: How many pods there are.
     """
 
     trial: str
@@ -92,6 +94,7 @@ class CreatePod:
     iteration: int
     restore_or_fail: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
+    replicas: int = 1
 
     @property
     def key(self) -> Key:
@@ -100,8 +103,25 @@ class CreatePod:
 
     @property
     def name(self) -> str:
-        """Name of the pod; never used again."""
-        return f"{self.trial}-{self.attempt}"
+        """Name of the pod; of a gang's, that of rank 0."""
+        return self.name_of(0)
+
+    def name_of(self, rank: int) -> str:
+        """Name of the pod of a rank."""
+        return pod_name(self.trial, self.attempt, rank, self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGates:
+    """Let the scheduler see the pods of a gang, by name and UID: all of them are there."""
+
+    trial: str
+    pods: tuple[tuple[str, str], ...]
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("open-gates", self.trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +179,17 @@ class FetchLogs:
     """Read what an ended pod's containers printed last.
 
     Attributes:
+        pod: The pod that leads the attempt.
         program: Whether the last lines of the training program are wanted.
         agent: Whether the agent's unacknowledged results are wanted.
+        failed: The pod whose program's lines are wanted, where that is not the leading one.
     """
 
     trial: str
     pod: str
     program: bool
     agent: bool
+    failed: str = ""
 
     @property
     def key(self) -> Key:
@@ -239,6 +262,7 @@ Action = (
     | CreateTrial
     | CreatePod
     | CreateStoragePod
+    | OpenGates
     | DeletePod
     | DeleteFinishedPods
     | FetchLogs

@@ -10,14 +10,14 @@ from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
-from podtune.runner import budgets, clones, reported, usage
+from podtune.runner import budgets, clones, gangs, reported, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, RETRY, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.trial_machine import END, TrialMachine
 
 MAX_LOG_TAIL = 1024
 
@@ -37,13 +37,23 @@ class Ending:
 
 def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
-    if pod.gone or trial.logs is not None or trial.is_stopped:
+    if trial.logs is not None or trial.is_stopped:
         return None
     final = trial.final_commit()
-    agent = final is not None and final.seq > trial.acked_seq
-    undecided = trial.status.decision is None or trial.status.decision.action == RETRY
-    program = undecided and pod.training and pod.phase is PodPhase.FAILED
-    return FetchLogs(trial.name, pod.name, program=program, agent=agent) if agent or program else None
+    agent = final is not None and final.seq > trial.acked_seq and not pod.gone
+    swept = gangs.swept(trial.status.decision, trial.attempt_pods)
+    own_end = trial.status.decision is None or trial.status.decision.action in (RETRY, END)
+    failed = next((p for p in trial.attempt_pods if _has_logs(p) and p.uid not in swept), None) if own_end else None
+    if failed is None and not agent:
+        return None
+    return FetchLogs(
+        trial.name, pod.name, program=failed is not None, agent=agent, failed=failed.name if failed else ""
+    )
+
+
+def _has_logs(pod: Pod) -> bool:
+    """Whether its program has printed why it failed."""
+    return pod.training and pod.phase is PodPhase.FAILED and not pod.gone
 
 
 def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
@@ -55,12 +65,14 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     final = trial.final_commit()
     if final is not None:
         reported.take_final(trial, final, _unacked_results(trial), now)
+    decision = trial.status.decision
     outcome = classify(
         trial.attempt_pods.members,
-        trial.status.decision,
+        None if decision is not None and decision.action == END else decision,
         said_done=final is not None and final.done,
         failures=trial.context.spec.failures,
         log_tail=trial.logs.program_tail if trial.logs else "",
+        swept=gangs.swept(decision, trial.attempt_pods),
     )
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
@@ -124,6 +136,9 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
     decision = trial.status.decision
     assert decision is not None  # else the class were another
     match decision.action:
+        case "REQUEUE":
+            gangs.requeue(trial, outcome.message, now)
+            return Ending(outcome)
         case "PAUSE":
             trial.explain(TrialState.PAUSED, decision.reason, clip(outcome.message))
             trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue

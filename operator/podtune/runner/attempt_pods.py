@@ -68,6 +68,11 @@ class AttemptPods:
         return any(not pod.gated for pod in self.members)
 
     @property
+    def is_placed(self) -> bool:
+        """Whether all of them have found a node."""
+        return self.is_complete and all(pod.node or pod.is_over for pod in self.members)
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing of the attempt runs any more."""
         return self.leader is not None and not self.lacks_some and all(pod.is_over for pod in self.members)

@@ -413,6 +413,7 @@ class ExperimentMachine:
             judge=self._judge.judge,
             limits=self._judge.limits,
             undo_clone=self._judge.undo_clone,
+            replicas=self.spec.trial_template.replicas,
         )
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:

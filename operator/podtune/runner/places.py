@@ -5,6 +5,7 @@ from __future__ import annotations
 from podtune.runner import clones, parameters
 from podtune.runner.actions import CreatePod
 from podtune.runner.dispatch import Dispatch
+from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.judgement import Judge
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
@@ -24,7 +25,8 @@ class Places:
         self._picked: dict[str, TrialMachine] = {}
         """Trials that hold a place and whose pod is to be made as soon as that is possible."""
         self._begun: set[str] = set()
-        """Trials that were picked and that something has to be durable for first."""
+        """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
+        self._turn = PlacementTurn()
         self.queue = StartQueue()
         self._none_chosen = False
 
@@ -32,7 +34,9 @@ class Places:
         """Takes in what became of a trial."""
         if trial.name in self._begun and not trial.is_to_run:
             self._begun.discard(trial.name)
-        holds = trial.occupies_place or trial.name in self._begun or self.creating(trial, now)
+        creating = self.creating(trial, now)
+        self._turn.settle(trial, creating=creating)
+        holds = trial.occupies_place or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
         at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))
         if at <= now and not holds:
@@ -110,6 +114,11 @@ class Places:
             self._begun.add(trial.name)
             self._judge.tickets.waiting[trial.name] = None
             return
+        if other := self._turn.blocked_by(trial):
+            self._begun.add(trial.name)
+            self._picked[trial.name] = trial
+            wait_for_turn(trial, other, self._dispatch, now)
+            return
         action = CreatePod(
             trial=trial.name,
             trial_uid=trial.uid,
@@ -119,7 +128,9 @@ class Places:
             iteration=trial.saved.iteration,
             restore_or_fail=trial.saved.clone is not None,
             limits=trial.context.limits(trial),
+            replicas=trial.context.replicas,
         )
         if self._dispatch.ask(action, now, trial.name):
+            self._turn.settle(trial, creating=True)
             self._begun.discard(trial.name)
             self._picked.pop(trial.name, None)

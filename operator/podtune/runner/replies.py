@@ -17,11 +17,15 @@ class Unaccepted(Enum):
     """It is of an attempt that is over, or of one that never was."""
     TOO_EARLY = "too early"
     """Its pod has not been seen yet: ask again."""
+    FOLLOWS = "follows"
+    """It is of a pod of a gang that does not lead it: results come from rank 0."""
 
 
 def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | None:
     """Why a report of this pod and attempt is not taken in; None where it is: it is the trial's current one."""
-    number = pod_name.removeprefix(f"{trial.name}-")
+    number, _, rank = pod_name.removeprefix(f"{trial.name}-").partition("-")
+    if trial.context.replicas > 1 and rank.isdecimal() and int(rank) > 0:
+        return Unaccepted.FOLLOWS
     if trial.is_finished or not number.isdecimal() or int(number) < trial.attempt:
         return Unaccepted.FENCED
     if int(number) > trial.attempt or trial.pod is None:

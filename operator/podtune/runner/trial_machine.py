@@ -39,6 +39,8 @@ from podtune.tuning.searchers.base import Attributes, Configuration
 NEVER = float("inf")
 WISHED_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
 """Pauses that a user asked for, of the trial or of the whole experiment: they end when the wish does."""
+END, REQUEUE = "END", "REQUEUE"
+"""Decisions that end an attempt and not the trial: what it has reported counts, and it goes on with the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,8 @@ class TrialMachine:
     @property
     def is_stopped(self) -> bool:
         """Whether a decision was taken that ends it: results that come after do not count."""
-        return self.status.decision is not None and self.status.decision.action not in ("PAUSE", "RETRY")
+        decision = self.status.decision
+        return decision is not None and decision.action not in ("PAUSE", "RETRY", END, REQUEUE)
 
     @property
     def is_to_run(self) -> bool:

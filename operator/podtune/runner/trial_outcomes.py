@@ -10,6 +10,7 @@ from podtune.runner.actions import (
     DeleteFinishedPods,
     DeletePod,
     FetchLogs,
+    OpenGates,
     Outcome,
     Verdict,
     WriteTrialStatus,
@@ -28,8 +29,10 @@ class TrialOutcomes:
     def landed(self, action: Action, outcome: Outcome, now: float) -> tuple[str, ...]:
         """Hears how an action went; returns the names of the trials that have to be looked at."""
         match action:
-            case CreatePod(trial=name) | DeletePod(trial=name) | FetchLogs(trial=name) | WriteTrialStatus(name=name):
+            case CreatePod(trial=name) | OpenGates(trial=name) | DeletePod(trial=name) | FetchLogs(trial=name):
                 names: tuple[str, ...] = (name,)
+            case WriteTrialStatus(name=name):
+                names = (name,)
             case DeleteFinishedPods():
                 names = action.trials if outcome.verdict is not Verdict.DONE else ()
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.trial import Decision
-from podtune.runner import attempt_end, deadlines, trial_status, usage
+from podtune.runner import attempt_end, deadlines, gangs, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -45,6 +45,7 @@ class TrialPlanner:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
             self._check_deadlines(trial, now)
+            gangs.keep_together(trial, self._dispatch, now)
             self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
@@ -104,7 +105,7 @@ class TrialPlanner:
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
-        if trial.pod is not None:
+        if trial.attempt_pods:
             if trial.status.decision is None and not trial.attempt_pods.is_over:
                 self._judge.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
@@ -117,7 +118,7 @@ class TrialPlanner:
     def _pause(self, trial: TrialMachine, now: float) -> None:
         """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
         reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
-        if trial.pod is not None:
+        if trial.attempt_pods:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
         elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._places.creating(trial, now)):
@@ -126,14 +127,14 @@ class TrialPlanner:
 
     def _suspend(self, trial: TrialMachine, now: float) -> None:
         """Takes a trial's pod away while the whole experiment is suspended, store or not, as a Job's are."""
-        if trial.pod is not None:
+        if trial.attempt_pods:
             lost = "" if trial.context.store_prefix else "; it will start afresh, for want of checkpoints.store"
             message = f"spec.suspend of the experiment is true{lost}"
             self._give_pod_back(trial, TrialReason.SUSPENDED, message, now)
 
     def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
-        assert trial.pod is not None  # the caller has looked
+        assert trial.attempt_pods  # the caller has looked
         if trial.status.decision is None and not trial.attempt_pods.is_over:
             wait = trial.context.settings.pause_wait if trial.context.store_prefix else 0.0
             trial.note(Entry.PAUSE, message, {}, now=now)

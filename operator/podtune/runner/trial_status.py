@@ -18,6 +18,8 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
+    elif trial.attempt_pods.lacks_some:
+        return  # why they can't be made is said where that is known
     elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
             trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
@@ -25,6 +27,8 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
             trial.touch(now + trial.context.settings.running_debounce)
     else:
         reason, message = _why_pending(waiting)
+        if trial.attempt_pods.replicas > 1:
+            message = f"rank {waiting.rank}: {message}"
         before = trial.status.reason
         if trial.explain(TrialState.PENDING, reason, clip(message)):
             trial.set(attempt=trial.attempt)

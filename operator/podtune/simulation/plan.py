@@ -109,14 +109,14 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         SimulationError: The experiment can't run on this cluster.
     """
     length = iterations or longest_training(spec) or ITERATIONS
-    gpus = requested_gpus(spec.trial_template.spec)
+    gpus = requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _simulable(spec)
     if spec.scheduler.needs_store is None:
         model = replace(model, checkpoint_every=0)  # checkpoints take no GPU time, but some of ours
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
-    a_trial = (gpus or 1.0) * (length * seconds + model.pod_start)
+    a_trial = (gpus or spec.trial_template.replicas) * (length * seconds + model.pod_start)
     return Plan(
         algorithm=spec.search.algorithm,
         scheduler=scheduler_kind(spec),
@@ -224,7 +224,7 @@ def _rungs(
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         iterations = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
         limits = resources.limits(spec.scheduler, passed)
-        gpus = requested_gpus(with_limits(spec.trial_template.spec, limits)) or 1.0
+        gpus = (requested_gpus(with_limits(spec.trial_template.spec, limits)) or 1.0) * spec.trial_template.replicas
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -247,7 +247,7 @@ def _notes(spec: ExperimentSpec, iterations: int | None, scale: float) -> Iterat
     if iterations is None and longest_training(spec) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
     if not requested_gpus(spec.trial_template.spec):
-        yield "the template asks for no GPU: each trial is counted as if it had one"
+        yield "the template asks for no GPU: each pod is counted as if it had one"
     if getattr(spec.search, "warm_start", None) is not None:
         yield "what the earlier experiment knows is left out: it is in the cluster"
     if scale > 1:

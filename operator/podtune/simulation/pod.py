@@ -33,7 +33,7 @@ class _Stage(Enum):
 
 
 class SimulatedPod:
-    """One attempt of a trial."""
+    """One attempt of a trial. The pods of a gang share one fate, and find their places together."""
 
     def __init__(self, site: Site, action: CreatePod, record: Pod, configuration: Configuration, gpus: float) -> None:
         """Makes a pod; `enter` has it wait for its GPUs.
@@ -47,6 +47,10 @@ class SimulatedPod:
         """
         self._site = site
         self.record = record
+        self._followers = [
+            replace(record, name=action.name_of(rank), uid=f"{action.name_of(rank)}-uid", rank=rank)
+            for rank in range(1, action.replicas)
+        ]
         self.gpus = gpus
         self._stage = _Stage.WAITING
         self._taken_up = 0.0
@@ -63,6 +67,11 @@ class SimulatedPod:
         self.agent = Agent(site, record.trial, record.name, record.uid, restored)
         self._restores = found is not None
         self._fails_at = NEVER
+
+    @property
+    def records(self) -> list[Pod]:
+        """The attempt's pods as the API server has them, by rank."""
+        return [self.record, *self._followers]
 
     @property
     def is_training(self) -> bool:
@@ -184,5 +193,9 @@ class SimulatedPod:
         self._site.gpus.give_back(self.gpus)
 
     def _change(self, **changes: object) -> None:
-        self.record = replace(self.record, version=self.record.version + 1, **changes)  # type: ignore[arg-type]
-        self._site.operator.pod_changed(self.record)
+        self.record, *self._followers = (
+            replace(record, version=record.version + 1, **changes)  # type: ignore[arg-type]
+            for record in self.records
+        )
+        for record in self.records:
+            self._site.operator.pod_changed(record)

@@ -28,6 +28,7 @@ from podtune.runner.actions import (
     FetchLogs,
     LearnFrom,
     Logs,
+    OpenGates,
     Propose,
     Verdict,
     WriteExperimentStatus,
@@ -186,7 +187,7 @@ class Simulation:
 
     def pod_changed(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""
-        if pod.gone:
+        if pod.gone and pod.rank == 0:
             del self._objects.pods[pod.name]
         self._machine.pod_seen(pod)
 
@@ -199,7 +200,7 @@ class Simulation:
 
     def _boot(self) -> ExperimentMachine:
         objects = self._objects
-        pods = [pod.record for pod in objects.pods.values()]
+        pods = [record for pod in objects.pods.values() for record in pod.records]
         return ExperimentMachine(objects.experiment, list(objects.trials.values()), pods, self._settings)
 
     def _decide(self) -> None:
@@ -231,7 +232,7 @@ class Simulation:
                 return actions.Outcome(Verdict.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | CreateStoragePod():
+            case EmitEvent() | LearnFrom() | CreateStoragePod() | OpenGates():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)
@@ -258,10 +259,12 @@ class Simulation:
     def _create_pod(self, action: CreatePod) -> None:
         existing = self._objects.pods.get(action.name)
         if existing is not None:  # it was made before the operator was restarted
-            self._machine.pod_seen(existing.record)
+            for record in existing.records:
+                self._machine.pod_seen(record)
             return
         gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
-        places, total = gpus or 1.0, self._site.model.gpus  # trials without GPUs are limited, too
+        places = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
+        total = self._site.model.gpus
         if total is not None and places > total:
             raise SimulationError(f"a trial needs {places:g} GPUs, the cluster has {total:g}; give it more")
         record = Pod(
@@ -277,7 +280,8 @@ class Simulation:
         self._course.started(action.name, configuration)
         pod = SimulatedPod(self._site, action, record, configuration, places)
         self._objects.pods[action.name] = pod
-        self._machine.pod_seen(record)
+        for made in pod.records:
+            self._machine.pod_seen(made)
         pod.enter()
 
     def _configuration(self, spec: TrialSpec) -> Configuration:

@@ -104,6 +104,9 @@ class ApiServer:
         if pod.name in self.pods:
             raise AlreadyExists(pod.name)
         assert pod.name not in self._recorded - self.unanswered, f"{pod.name} was made twice"
+        others = [known for known in self.pods.values() if known.trial_uid == pod.trial_uid]
+        earlier = [known.name for known in others if known.attempt != pod.attempt and not known.phase.is_finished]
+        assert not earlier, f"{pod.name} was made while {earlier} of another attempt run"
         self.writes["create-pod"] += 1
         self.pods[pod.name] = pod
         alive = sum(not known.phase.is_finished for known in self.pods.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,7 @@ class Mishap:
     fate: Fate
     step: int = 0
     exit_code: int = 1
+    rank: int = 0
 
 
 def curve(trial: int, step: int) -> float:
@@ -93,14 +94,14 @@ class Program:
 class SimulatedPod:
     """Lives on the simulation's clock, from its creation to its end."""
 
-    def __init__(self, simulation: Simulation, program: Program, action: CreatePod, uid: str, prefix: str) -> None:
+    def __init__(self, simulation: Simulation, program: Program, action: CreatePod, uid: str, *, rank: int = 0) -> None:
         self._sim = simulation
-        self._program = program
-        self.name = action.name
+        self._program = program if rank == 0 else replace(program, silent=True)
+        self.name = action.name_of(rank)
         self.trial = action.trial
         self.index = action.spec.index
         self.uid = uid
-        self._home = f"{prefix}{action.trial}/{uid}"
+        self._home = f"{simulation.prefix}{action.trial}/{uid}"
         self._parameters = dict(action.spec.parameters)
         restored = next((c for c in action.restore if c.uri in simulation.bucket and self._is_whole(c.uri)), None)
         self.restored = Restored(restored.step, restored.uri) if restored else Restored(0)
@@ -111,7 +112,8 @@ class SimulatedPod:
             assert fits, f"{self.name} mixes the weights of {restored.uri} with other parameters"
         self._step = self.restored.step
         mishaps = program.mishaps.get(self.index, ())
-        self._mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
+        mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
+        self._mishap = mishap if mishap is not None and mishap.rank == rank else None
         self._results: list[Result] = []
         self._acked = 0
         self.decisions: list[int] = []

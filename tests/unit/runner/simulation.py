@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     LearnFrom,
+    OpenGates,
     Outcome,
     Propose,
     Verdict,
@@ -113,15 +115,20 @@ class Simulation:
         seed: int = 0,
         settings: RunnerSettings | None = None,
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
+        places: float = math.inf,
     ) -> None:
         self.now = START
+        self.places = places
+        """How many pods of gangs the nodes can take."""
+        self._unscheduled: list[str] = []
+        """Pods of gangs that are before the scheduler."""
         self.make_scheduler = make_scheduler
         self.random = random.Random(seed)
         self.weather = weather
         self.program = program or Program()
         self.settings = settings or RunnerSettings()
         self.api = ApiServer(Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()), self._watched)
-        self.api.allowed_alive = experiment.max_concurrent_trials
+        self.api.allowed_alive = experiment.max_concurrent_trials * experiment.trial_template.replicas
         store = experiment.checkpoints.store
         self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
         self.bucket: list[str] = []
@@ -294,13 +301,10 @@ class Simulation:
                 return self._create_pod(action, seen)
             case CreateStoragePod():
                 seen.append(self.storage.create(action))
-            case DeletePod():
-                self._delete_pod(action)
-            case DeleteFinishedPods():
-                self.api.writes["delete-pods"] += 1
-                for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials]:
-                    self._check_deletion(pod)
-                    self.pods[pod.name].delete()
+            case OpenGates():
+                self._open_gates(action, seen)
+            case DeletePod() | DeleteFinishedPods():
+                self._delete_pods(action)
             case FetchLogs():
                 gone = action.pod not in self.api.pods
                 return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
@@ -327,36 +331,70 @@ class Simulation:
 
     def _create_pod(self, action: CreatePod, seen: list[Thing]) -> Outcome:
         existing = self.api.pods.get(action.name)
-        if existing is not None:
-            if existing.trial_uid != action.trial_uid:
-                return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
-            seen.append(existing)
-            return DONE
+        if existing is not None and existing.trial_uid != action.trial_uid:
+            return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
         if action.trial_uid not in {trial.uid for trial in self.api.trials.values()}:
             return DONE  # its owner is gone, and so is the pod at once
-        version = self.api.next_version()
-        uid = f"{action.name}-uid-{version}"
-        pod = Pod(
-            action.name,
-            uid,
-            action.trial,
-            action.attempt,
-            version=version,
-            trial_uid=action.trial_uid,
-            created=self.now,
-        )
-        seen.append(self.api.create_pod(pod))
-        simulated = self.pods[action.name] = SimulatedPod(self, self.program, action, uid, self.prefix)
-        self.after_unless_frozen(self.jitter(0.5), simulated.start)
+        for rank in range(action.replicas):
+            known = self.api.pods.get(action.name_of(rank))
+            seen.append(known or self._create_rank(action, rank))
         return DONE
 
-    def _delete_pod(self, action: DeletePod) -> None:
+    def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
+        if isinstance(action, DeleteFinishedPods):
+            self.api.writes["delete-pods"] += 1
+            for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials]:
+                self._check_deletion(pod)
+                self.pods[pod.name].delete()
+            return
         self.storage.delete(action.name, action.uid)
         pod = self.api.pods.get(action.name)
         if pod is not None and pod.uid == action.uid:
             self._check_deletion(pod)
             self.pods[action.name].delete()
             self.api.writes["delete-pod"] += 1
+
+    def _create_rank(self, action: CreatePod, rank: int) -> Pod:
+        name, gated = action.name_of(rank), action.replicas > 1
+        version = self.api.next_version()
+        uid = f"{name}-uid-{version}"
+        pod = Pod(
+            name,
+            uid,
+            action.trial,
+            action.attempt,
+            version=version,
+            trial_uid=action.trial_uid,
+            created=self.now,
+            rank=rank,
+            gated=gated,
+        )
+        made = self.api.create_pod(pod)
+        simulated = self.pods[name] = SimulatedPod(self, self.program, action, uid, rank=rank)
+        if not gated:
+            self.after_unless_frozen(self.jitter(0.5), simulated.start)
+        return made
+
+    def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
+        for name, uid in action.pods:
+            pod = self.api.pods.get(name)
+            if pod is not None and pod.uid == uid and pod.gated:
+                seen.append(self.api.update_pod(name, gated=False))
+                self._unscheduled.append(name)
+        self.after_unless_frozen(self.jitter(0.1), self.schedule)
+
+    def schedule(self) -> None:
+        """The scheduler gives places to pods of gangs in an order of its own; it knows nothing of gangs."""
+        self._unscheduled = [name for name in self._unscheduled if name in self.api.pods]
+        taken = sum(bool(pod.node) and not pod.phase.is_finished for pod in self.api.pods.values())
+        while self._unscheduled and taken < self.places:
+            name = self._unscheduled.pop(self.random.randrange(len(self._unscheduled)))
+            if not self.api.pods[name].deleting:
+                self.api.update_pod(name, node="n1", started=self.now)
+                self.after_unless_frozen(self.jitter(0.5), self.pods[name].start)
+                taken += 1
+        if self._unscheduled:
+            self.after_unless_frozen(1.0, self.schedule)
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
