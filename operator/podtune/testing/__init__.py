@@ -1,6 +1,6 @@
 """What a searcher or scheduler has to hold, as tests to inherit; for ours and for those of other packages.
 
-Needs pytest and hypothesis, which the operator itself does not.
+Needs what the extra `testing` installs, which the operator itself does not.
 """
 
 import pytest

@@ -21,6 +21,11 @@ Where this differs from Ray:
   waits for a result that may never come. Here it goes on when nobody is left to wait for.
 - A trial that is retried keeps its place; Ray moves it to the bracket that is being filled.
 - NaN ranks last.
+
+One order of events is not durable. A bracket that goes on because it will get no more trials records that with the
+first of them that is started. Where the operator dies before, and the first thing that happens after its restart is
+that one of these trials is stopped by its user or fails for good, that trial counts as gone before the halving, and
+the next best goes on in its place.
 """
 
 from __future__ import annotations
