@@ -54,6 +54,7 @@ class Judge:
         self._rung_place = rung_place
         self._is_decisive = is_decisive
         self._start_ticket = 0
+        self._held: set[int] = set()
 
     def add(self, trial: TrialMachine, now: float) -> None:
         """Tells the scheduler of a new trial; what it remembers of it from the start is written before long."""
@@ -170,6 +171,15 @@ class Judge:
         """Takes back an exploit whose checkpoint can't be restored."""
         self._exploits.undo(trial, problem, now)
         self.tickets.record(trial, now)
+
+    def hold(self, trial: TrialMachine, *, held: bool) -> None:
+        """Tells the scheduler of a user's pause, or of its end, once."""
+        if held and trial.index not in self._held:
+            self._held.add(trial.index)
+            self.scheduler.on_trial_hold(trial.index)
+        elif not held and trial.index in self._held:
+            self._held.discard(trial.index)
+            self.scheduler.on_trial_release(trial.index)
 
     def configured(self, trial: TrialMachine, now: float) -> None:
         """A user has changed the trial's configuration."""

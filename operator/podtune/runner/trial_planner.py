@@ -93,6 +93,8 @@ class TrialPlanner:
         if ended is not None:
             self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, ended.message, now)
             return
+        is_paused = trial.spec.desired_state is DesiredState.PAUSED
+        self._judge.hold(trial, held=is_paused and (trial.pod is None or bool(trial.context.store_prefix)))
         match trial.spec.desired_state:
             case DesiredState.STOPPED:
                 self._stop(trial, TrialReason.STOPPED_BY_USER, "spec.desiredState is Stopped", now)

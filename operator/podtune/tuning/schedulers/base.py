@@ -245,6 +245,16 @@ class Scheduler(ABC):
         Its record may change with that. It is made durable together with the configuration, in one write.
         """
 
+    def on_trial_hold(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
+        """A user has paused it, for nobody knows how long: until `on_trial_release` no other trial waits for it.
+
+        After a restart this is called again for each such trial, when all are restored. One that is still on its way
+        to its pause may report results.
+        """
+
+    def on_trial_release(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
+        """The user lets a trial go on that was held: it goes on from where it is, wherever the others are by now."""
+
     def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
         """No trial will be added any more. Called once, after a restart again."""
 

@@ -144,6 +144,8 @@ class Cohort:
         self._work = work
         self._progress = Fraction(0)
         self._live: dict[int, None] = {}
+        self.held: set[int] = set()
+        """Trials that nobody waits for, since their users have paused them."""
         self.to_run: dict[int, None] = {}
         """Those of the present round that have not come in, the first made first."""
 
@@ -211,6 +213,7 @@ class Cohort:
         self.to_run.pop(trial, None)
         self._live.pop(trial, None)
         self.lost.pop(trial, None)
+        self.held.discard(trial)
         self.seats[trial].ended = True
 
     def proceed(self) -> None:
@@ -230,6 +233,7 @@ class Cohort:
         """Makes the cohort anew from what is noted with its trials."""
         seats = [self.seats[trial] for trial in sorted(self.seats)]
         self.seats = {seat.trial: seat for seat in seats}
+        self.held &= self.seats.keys()
         latest = max(seats, key=lambda seat: seat.round, default=Seat(0))
         self.round, self.lines = latest.round, list(latest.lines)
         self._progress = sum((Fraction(seat.time) for seat in seats), Fraction(0))
@@ -250,8 +254,9 @@ class Cohort:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the present round has only to be ended."""
-        return bool(self._live) and not self.to_run and not self.accepts
+        """Whether the present round has only to be ended: all have come in but for those that nobody waits for."""
+        late = len(self.held & self.to_run.keys())
+        return len(self.to_run) == late < len(self._live) and not self.accepts
 
     def _wait(self) -> Arrival:
         awaited = self.rounds[0].size if self.accepts else len(self._live)
@@ -259,15 +264,21 @@ class Cohort:
 
     def _end_round(self, current: Seat | None = None) -> Arrival:
         """Ends a round; `current` is the trial that has just come in and still runs, if it was that that ended it."""
-        ended, cohort = self.round, len(self._live)
-        ranking = sorted(self._live, key=lambda trial: self.seats[trial].key, reverse=True)
+        ended = self.round
+        late = list(self.to_run)
+        arrived = [trial for trial in self._live if trial not in self.to_run]
+        cohort = len(arrived)
+        ranking = sorted(arrived, key=lambda trial: self.seats[trial].key, reverse=True)
         self.round += 1
         kept = ranking[: self.rounds[self.round].size] if self.round < len(self.rounds) else []
         if kept:
             last = self.seats[kept[-1]]
             self.lines.append(Line(last.reward, last.trial, cohort))
         self.lost.update(dict.fromkeys(ranking[len(kept) :], ended))
-        self._live = dict.fromkeys(sorted(kept))
+        if self.round == len(self.rounds):
+            self.lost.update(dict.fromkeys(late, ended))
+            late = []
+        self._live = dict.fromkeys(sorted([*kept, *late]))  # who is late goes on from where it is
         self._find_those_to_run()
         if current is None:
             return Arrival(Fate.FINISHES, ended, None, cohort, cohort)

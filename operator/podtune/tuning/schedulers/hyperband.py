@@ -156,6 +156,21 @@ class Hyperband(Scheduler):
             self._removed.append(trial)
 
     @override
+    def on_trial_hold(self, trial: int) -> None:
+        """Has the trial's bracket go on without it; later it runs to the milestone that the others are bound for."""
+        self._assemble()
+        bracket = self._bracket(trial)
+        bracket.held.add(trial)
+        if not self._resuming:
+            bracket.proceed()
+
+    @override
+    def on_trial_release(self, trial: int) -> None:
+        """Has the trial's bracket wait for it again."""
+        self._assemble()
+        self._bracket(trial).held.discard(trial)
+
+    @override
     def on_search_over(self) -> None:
         """Has the last bracket go on, full or not."""
         self._search_over = True
@@ -396,6 +411,8 @@ class Hyperband(Scheduler):
     def _dismissal(self, bracket: Cohort, trial: int, round_: int) -> Dismissal:
         at, seat = bracket.rounds[round_].milestone, bracket.seats[trial]
         value = self._sign * seat.reward
+        if round_ not in seat.rewards:
+            return Dismissal(trial, f"its bracket has ended at rung {at} while it was paused by its user", {"rung": at})
         because: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
         if round_ == len(bracket.rounds) - 1:
             return Dismissal(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)

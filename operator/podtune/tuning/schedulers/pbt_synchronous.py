@@ -66,6 +66,8 @@ class SynchronousPbt(Pbt):
         """
         super().__init__(name, settings, objective, explorer, seed)
         self._writer = writer
+        self._held: set[int] = set()
+        """Trials that nobody waits for, since their users have paused them."""
         self._clear()
 
     def _clear(self) -> None:
@@ -128,6 +130,16 @@ class SynchronousPbt(Pbt):
         self._members[trial].ended = True
         self._note(trial)
         return True
+
+    @override
+    def on_trial_hold(self, trial: int) -> None:
+        """The barrier opens without the trial; it is ranked by what it was when it was last looked at."""
+        self._held.add(trial)
+
+    @override
+    def on_trial_release(self, trial: int) -> None:
+        """The barrier waits for the trial again."""
+        self._held.discard(trial)
 
     @override
     def forget(self, trial: int) -> None:
@@ -215,7 +227,7 @@ class SynchronousPbt(Pbt):
 
     def _is_to_open(self, waiting: Sequence[int]) -> bool:
         """Whether the population is complete, all of it is there, and all but the last to come by have arrived."""
-        live = {trial: member for trial, member in self._members.items() if member.is_live}
+        live = {trial: member for trial, member in self._members.items() if member.is_live and trial not in self._held}
         if not self._is_complete or not live or not all(trial in waiting for trial in live):
             return False
         last = self._last()
