@@ -1,15 +1,17 @@
 """`make bench` runs this too: no cluster is needed.
 
 python -m e2e.bench.tuner [quality] [schedulers] [cost] [--seeds 30] [--json FILE]
+
+What it finds is compared with e2e/bench/figures/tuner.json, the figures that were committed last. To commit new ones,
+have them written there; parts that were not run stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from rich.table import Table
 
 from e2e.bench.tuner import cost, quality, scheduling
 from e2e.bench.tuner.environments import Environment, Missing
+from e2e.bench.tuner.figures import COMMITTED, Change, compare, headlines, machine, read
 from e2e.bench.tuner.problems import NAMES
 
 FINISHED = (1_000, 10_000)
@@ -32,14 +35,16 @@ def main() -> int:
     """Runs the benchmarks; 1 where a promise is not held."""
     options = _parser().parse_args()
     parts = options.parts or list(PARTS)
-    figures: dict[str, Any] = {"processors": os.cpu_count()}
+    figures: dict[str, Any] = {}
     broken: list[str] = []
     for part in parts:
         found, problems = PARTS[part](options)
-        figures[part] = found
+        figures[part] = {"machine": machine(), "figures": found, "broken": problems}
         broken += problems
+    before = read(COMMITTED)
+    CONSOLE.print(_comparison(compare(headlines(before), headlines(figures)), before))
     if options.json is not None:
-        options.json.write_text(json.dumps({**figures, "broken": broken}, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({**read(options.json), **figures}, indent=1) + "\n", encoding="utf-8")
     for promise in broken:
         CONSOLE.print(f"[red]not held[/red]: {promise}")
     return 1 if broken else 0
@@ -96,14 +101,13 @@ def _cost(options: argparse.Namespace) -> Part:
         "Syne Tune, simulated": _other("bench-syne-tune.txt", "with_syne_tune", options.trials, cost.AT_ONCE),
         "Ray Tune": _other("replay.txt", "with_ray", options.ray_trials, RAY_SECONDS) if options.ray_trials else None,
     }
-    table = _table(
-        f"No-op trials with random search, {cost.AT_ONCE} at once", "", "trials", "seconds", "trials a second"
-    )
-    table.add_row("Podtune, simulated", str(engine.trials), f"{engine.seconds:.1f}", f"{engine.rate:.1f}")
-    for name, figures in others.items():
-        if figures is not None:
-            rate = figures["trials"] / figures["seconds"]
-            table.add_row(name, str(figures["trials"]), f"{figures['seconds']:.1f}", f"{rate:.2f}")
+    title = f"No-op trials with random search, {cost.AT_ONCE} at once"
+    table = _table(title, "", "trials", "seconds", "trials a second", "processor ms a trial")
+    for name, run in {"Podtune, simulated": asdict(engine), **others}.items():
+        if run is not None:
+            rate, busy = run["trials"] / run["seconds"], run.get("processor_seconds")
+            cells = [str(run["trials"]), f"{run['seconds']:.1f}", f"{rate:.2f}"]
+            table.add_row(name, *cells, "-" if busy is None else f"{1000 * busy / run['trials']:.2f}")
     CONSOLE.print(table)
     CONSOLE.print(f"memory a trial: {engine.bytes_a_trial / 1000:.1f} kB\n")
     askings = [cost.time_proposals(algorithm, FINISHED, options.asks) for algorithm in cost.ALGORITHMS]
@@ -126,13 +130,24 @@ def _other(requirements: str, module: str, *arguments: int) -> Any:
 
 def _asking_table(askings: Sequence[cost.Asking]) -> Table:
     names = [f"{who}, {count:,}" for count in FINISHED for who in ("Podtune", "Optuna")]
-    table = _table("Time of a proposal after so many finished trials, ms", "algorithm", *names)
+    table = _table("Processor time of a proposal after so many finished trials, ms", "algorithm", *names)
     for asking in askings:
         cells = []
         for place in range(len(FINISHED)):
             cells.append(f"{asking.ours[place]:.2f}")
             cells.append(f"{asking.optunas[place]:.2f}" if asking.optunas else "-")
         table.add_row(asking.algorithm, *cells)
+    return table
+
+
+def _comparison(changes: Sequence[Change], before: Mapping[str, Any]) -> Table:
+    """What was found beside what was committed last."""
+    machines = {part["machine"]["date"]: part["machine"] for part in before.values()}
+    measured = "; ".join(f"{date}, {words['processors']}, Python {words['python']}" for date, words in machines.items())
+    table = _table(f"Beside the committed figures ({measured or 'none'})", "", "committed", "now", "now / committed")
+    for change in changes:
+        ratio = "-" if change.ratio is None else f"{change.ratio:.2f}"
+        table.add_row(change.name, f"{change.before:.4g}", f"{change.now:.4g}", ratio)
     return table
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from e2e.bench.tuner import cost, quality, scheduling
+from e2e.bench.tuner import __main__ as command
+from e2e.bench.tuner import cost, figures, quality, scheduling
 from e2e.bench.tuner.problems import NAMES, problem
 from e2e.bench.tuner.quality import Pairing
 from e2e.bench.tuner.searching import optunas, ours
@@ -83,3 +89,47 @@ def test_the_engine_is_timed_to_the_last_trial() -> None:
     engine = cost.run_engine(20)
     assert engine.trials == 20
     assert engine.rate == pytest.approx(20 / engine.seconds)
+    assert 0 < engine.processor_seconds <= engine.seconds * 1.5
+
+
+def found(median: float, busy: float) -> dict[str, Any]:
+    """A benchmark's figures, a few of them."""
+    engine = cost.Engine(10, 2.0, busy, 5000.0)
+    asking = cost.Asking("tpe", [1000, 10000], [5.0, 50.0], [6.0, 60.0])
+    others = {"Ray Tune": None, "Syne Tune": {"trials": 10, "seconds": 0.1}}
+    parts = {
+        "quality": [asdict(Pairing("tpe", "branin", 60, [median] * 3, [0.5] * 3, 0.7))],
+        "schedulers": {"hours": [1, 3], "contenders": [asdict(scheduling.Regret("ASHA", [0.02, median], [], 9))]},
+        "cost": {"engine": asdict(engine), "others": others, "proposals": [asdict(asking)]},
+    }
+    return {name: {"machine": figures.machine(), "figures": part, "broken": []} for name, part in parts.items()}
+
+
+def test_what_is_found_is_compared_with_what_was_committed() -> None:
+    before, now = figures.headlines(found(0.4, 1.0)), figures.headlines(found(0.2, 3.0))
+    changes = {change.name: change for change in figures.compare(before, now)}
+    assert changes["median of tpe on branin"].ratio == pytest.approx(0.5)
+    assert changes["regret of ASHA after 3 h, %"].now == pytest.approx(20)
+    assert changes["engine, processor ms a trial"].ratio == pytest.approx(3)
+    assert changes["proposal of tpe after 10,000 trials, ms"].before == 50.0
+    assert "Ray Tune, trials a second" not in changes
+    part = {name: figure for name, figure in found(0.4, 1.0).items() if name == "cost"}
+    assert {change.ratio for change in figures.compare(before, figures.headlines(part))} == {1.0}
+    assert figures.headlines({}) == {}
+
+
+def test_a_part_that_is_run_alone_leaves_the_others_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "tuner.json"
+    file.write_text(json.dumps({"cost": found(0.4, 1.0)["cost"]}))
+    monkeypatch.setattr(command, "COMMITTED", file)
+    arguments = ["tuner", "quality", "--algorithms", "cmaes", "--problems", "sphere", "--seeds", "2"]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--json", str(file)])
+    assert command.main() == 0
+    written = figures.read(file)
+    assert written.keys() == {"cost", "quality"}
+    assert written["cost"] == found(0.4, 1.0)["cost"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert command.main() == 0
+    assert re.search(r"median of cmaes on sphere .* 1\.00", capsys.readouterr().out)
