@@ -50,6 +50,7 @@ class Intake:
         self._clock = clock
         self._directory = settings.directory
         self._has_store = settings.store is not None
+        self._leaves_to_rank_0 = settings.follows and settings.stores_alone
         self._file = ResultsFile(settings.directory / layout.RESULTS)
         self._info_path = settings.directory / layout.RESTORE_INFO
         self._expects_restore = bool(settings.restore_from)
@@ -99,7 +100,9 @@ class Intake:
     def _discard(self, checkpoint: PendingCheckpoint) -> None:
         """Frees the disk of a checkpoint that will not be stored."""
         message = "checkpoints are written faster than they can be stored; take them less often"
-        if not self._has_store:
+        if self._leaves_to_rank_0:
+            message = "checkpoints.ranks is RankZero: those of other ranks are not stored"
+        elif not self._has_store:
             message = "the experiment has no checkpoints.store; a retry starts afresh"
         if self._discarded.is_worth_saying():
             self._log.warning("checkpoint given up", step=checkpoint.step, message=message, times=self._discarded.count)

@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("settings are wrong", message=str(error))
         return 2
     context = {"experiment": settings.experiment, "trial": settings.trial, "attempt": settings.attempt}
+    if settings.replicas > 1:
+        context["rank"] = str(settings.rank)
     log = EventLog(time.time, {"command": command, **context})
     if command == "restore":
         return run_restore(settings, log)

@@ -14,6 +14,7 @@ from podtune.agent.settings import Settings, SettingsError
 from podtune.protocol.messages import MAX_MESSAGE
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.errors import StoreError
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.restore import Candidate, Outcome, Restorer
 from podtune.storage.s3_store import S3Store
@@ -49,7 +50,8 @@ def restore(
         sleep: Waits.
 
     Raises:
-        NothingRestored: It can't be restored, and the attempt must not start afresh.
+        NothingRestored: It can't be restored, and the attempt must not start afresh; or this pod is one of several,
+            and could not restore what the others can.
         SettingsError: The list of checkpoints is wrong.
         OSError: The shared directory can't be written to.
     """
@@ -66,8 +68,12 @@ def restore(
             patience=PATIENCE,
             clock=time.monotonic,
             sleep=sleep,
+            together=settings.replicas > 1,
         )
-        outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
+        try:
+            outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
+        except StoreError as error:
+            raise NothingRestored(f"all ranks have to go on from the same checkpoint, and here: {error}") from error
     if outcome.candidate is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
     info = _info(outcome)

@@ -12,6 +12,7 @@ from podtune.agent.attempt import Attempt
 from podtune.agent.control_file import ControlFile
 from podtune.agent.drain import Drain
 from podtune.agent.event_log import EventLog
+from podtune.agent.follower import FollowerAttempt
 from podtune.agent.intake import Intake, prepare_directory
 from podtune.agent.log_stream import LogStream
 from podtune.agent.operator_client import OperatorClient
@@ -20,6 +21,7 @@ from podtune.agent.settings import Settings
 from podtune.agent.uploader import Uploader
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.parts import Commit, GatherParts, StorePart, commit_alone
 from podtune.storage.s3_store import S3Store
 from podtune.trial import layout
 
@@ -47,7 +49,9 @@ class Sidecar:
             output: Where results go that the operator may still miss.
             make_store: Makes the store of checkpoints.
         """
-        self.attempt = Attempt(settings.attempt, settings.objective, has_store=settings.store is not None)
+        store = settings.checkpoint_store
+        make_attempt = FollowerAttempt if settings.follows else Attempt
+        self.attempt = make_attempt(settings.attempt, settings.objective, has_store=store is not None)
         changed = threading.Condition()
         self._settings = settings
         self._log = log
@@ -61,7 +65,7 @@ class Sidecar:
             rng=Random(rng.random()),
         )
         self._log_stream: LogStream | None = None
-        if settings.stdout_pattern is not None:
+        if settings.stdout_pattern is not None and not settings.follows:
             self._log_stream = LogStream(
                 self.attempt,
                 changed,
@@ -72,14 +76,15 @@ class Sidecar:
                 rng=Random(rng.random()),
             )
         self._uploader: Uploader | None = None
-        if settings.store is not None:
+        if store is not None:
             self._uploader = Uploader(
                 self.attempt,
                 changed,
                 attempt_id=settings.attempt,
                 directory=settings.directory,
-                address=settings.store,
-                store=make_store(settings.store.store),
+                address=store,
+                store=make_store(store.store),
+                commit=_commit(settings),
                 log=log,
                 rng=Random(rng.random()),
             )
@@ -106,7 +111,8 @@ class Sidecar:
             self._log.error("shared directory can't be prepared", message=str(error))
         self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
         self._intake.poll()
-        self._sender.start()
+        if not self._settings.follows:
+            self._sender.start()
         if self._log_stream:
             self._log_stream.start()
         if self._uploader:
@@ -114,3 +120,13 @@ class Sidecar:
         while not wait_for_end(POLL):
             self._intake.poll()
         self._drain.run()
+        if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
+            message = "results of a gang come from rank 0; those of this rank were passed over"
+            self._log.info("results ignored", results=self.attempt.ignored, message=message)
+
+
+def _commit(settings: Settings) -> Commit:
+    """How a checkpoint comes to count: in a gang by rank 0, once all ranks have stored their parts."""
+    if not settings.shares_checkpoints:
+        return commit_alone
+    return StorePart(settings.rank) if settings.follows else GatherParts(settings.replicas)

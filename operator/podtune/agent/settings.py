@@ -36,6 +36,9 @@ class Settings:
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         stdout_pattern: How results look on standard output; None where they are not read from there.
+        rank: The pod's rank in its gang; 0 where it is alone.
+        replicas: How many pods the gang has.
+        stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
         drain_seconds: How long the end may take.
         termination_log: Where the final commit goes.
     """
@@ -52,8 +55,26 @@ class Settings:
     restore_from: str
     restore_or_fail: bool
     stdout_pattern: re.Pattern[str] | None
+    rank: int
+    replicas: int
+    stores_alone: bool
     drain_seconds: float
     termination_log: Path
+
+    @property
+    def follows(self) -> bool:
+        """Whether results and decisions are the business of another pod, that of rank 0."""
+        return self.rank > 0
+
+    @property
+    def shares_checkpoints(self) -> bool:
+        """Whether each rank stores a part of every checkpoint."""
+        return self.replicas > 1 and not self.stores_alone
+
+    @property
+    def checkpoint_store(self) -> TrialAddress | None:
+        """Where this agent puts checkpoints; None where it has none to put."""
+        return None if self.follows and self.stores_alone else self.store
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Settings:
@@ -71,7 +92,10 @@ class Settings:
             namespace=_required(environ, env.NAMESPACE),
             experiment=_required(environ, layout.ENV_EXPERIMENT),
             trial=trial,
-            attempt=_required(environ, env.POD_UID),
+            attempt=environ.get(env.ATTEMPT) or _required(environ, env.POD_UID),
+            rank=_count(environ, env.RANK, default=0),
+            replicas=_count(environ, env.REPLICAS, default=1),
+            stores_alone=environ.get(env.ALONE) == "true",
             objective=_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
             restore_from=environ.get(env.RESTORE_FROM, ""),
@@ -134,6 +158,15 @@ def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
     if not pattern.groupindex:
         raise SettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which has no named group; name the metrics in it")
     return pattern
+
+
+def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise SettingsError(f"{name} is {text!r}, not a whole number; the operator sets it")
+    return int(text)
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:

@@ -19,6 +19,7 @@ from podtune.storage.errors import StoreError
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.parts import Commit, commit_alone
 from podtune.storage.syncer import Taken, stored_digest, upload_checkpoint, upload_file
 from podtune.trial import layout
 
@@ -50,6 +51,7 @@ class Uploader(threading.Thread):
         store: ObjectStore,
         log: EventLog,
         rng: Random,
+        commit: Commit = commit_alone,
     ) -> None:
         """Prepares the thread.
 
@@ -62,6 +64,7 @@ class Uploader(threading.Thread):
             store: The bucket.
             log: Where to tell of what was stored, and of trouble.
             rng: Source of jitter.
+            commit: Makes a checkpoint count once its files are stored.
         """
         super().__init__(name="uploader", daemon=True)
         self._attempt = attempt
@@ -70,6 +73,7 @@ class Uploader(threading.Thread):
         self._directory = directory
         self._address = address
         self._store = store
+        self._commit = commit
         self._log = log
         self._rng = rng
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
@@ -182,7 +186,7 @@ class Uploader(threading.Thread):
         taken = Taken(self._attempt_id, step=pending.step, iteration=pending.step, metric=pending.metric)
         try:
             with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
-                return upload_checkpoint(self._store, tree, address, taken)
+                return upload_checkpoint(self._store, tree, address, taken, commit=self._commit)
         except MissingTree:
             # An agent that was restarted reads of checkpoints that it had stored, and deleted here, before.
             digest = stored_digest(self._store, address)

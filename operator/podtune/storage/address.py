@@ -10,6 +10,7 @@ from podtune.storage.manifest import ManifestFile
 
 MANIFEST = "manifest.json"
 DATA = "data"
+PARTS = "parts"
 PACKS = "packs"
 HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
@@ -139,6 +140,10 @@ class CheckpointAddress:
     def data(self, path: str) -> str:
         """The key of one file of the checkpoint."""
         return f"{self.root}/{DATA}/{path}"
+
+    def part(self, rank: int) -> str:
+        """The key of the manifest of one rank's files."""
+        return f"{self.root}/{PARTS}/{rank}.json"
 
     def pack(self, number: int) -> str:
         """The key of an object that holds several small files."""

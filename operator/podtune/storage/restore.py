@@ -68,6 +68,7 @@ class Restorer:
         sleep: Callable[[float], None],
         local: LocalSource | None = None,
         timeout: float = float("inf"),
+        together: bool = False,
     ) -> None:
         """Prepares a restore.
 
@@ -80,6 +81,8 @@ class Restorer:
             sleep: Waits.
             local: Where files may be had without the store.
             timeout: Seconds that the restore may take in all.
+            together: Whether other ranks restore the same: trouble that only this one may have is then no reason to
+                go back further than they do.
         """
         self._store = store
         self._bucket = bucket
@@ -90,6 +93,7 @@ class Restorer:
         self._clock = clock
         self._sleep = sleep
         self._local = local
+        self._together = together
 
     def restore(self, candidates: Sequence[Candidate], directory: Path) -> Outcome:
         """Restores into `directory`, which is there afterwards only if something was restored.
@@ -99,7 +103,8 @@ class Restorer:
             directory: Does not have to exist; what it holds is deleted.
 
         Raises:
-            OSError: The directory can't be emptied.
+            OSError: The directory can't be emptied; with `together`, also that files can't be written.
+            StoreError: With `together`: the store does not answer this rank.
         """
         problems: list[str] = []
         for candidate in candidates:
@@ -107,6 +112,8 @@ class Restorer:
             try:
                 download = self._restore_one(candidate, directory)
             except (CorruptCheckpoint, ManifestError, StoreError, OSError) as error:
+                if self._together and _may_be_ours_alone(error):
+                    raise
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
             return Outcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
@@ -157,3 +164,8 @@ def _remove(directory: Path) -> None:
         directory.unlink()
     elif directory.exists():
         shutil.rmtree(directory)
+
+
+def _may_be_ours_alone(error: Exception) -> bool:
+    """Whether another rank may have none of it: what is wrong in the bucket is wrong for all."""
+    return isinstance(error, OSError) or (isinstance(error, StoreError) and not error.permanent)

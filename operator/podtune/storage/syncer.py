@@ -15,6 +15,7 @@ from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import LocalFile, LocalTree
 from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestFile, digest_of
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.parts import Commit, commit_alone
 from podtune.storage.selection import matcher
 
 
@@ -63,6 +64,7 @@ def upload_checkpoint(
     catalogue: Catalogue | None = None,
     interruption: Interruption | None = None,
     done: dict[LocalFile, ManifestFile] | None = None,
+    commit: Commit = commit_alone,
 ) -> str:
     """Stores a checkpoint, and returns its manifest's digest. It may be repeated: the same files give the same digest.
 
@@ -75,6 +77,7 @@ def upload_checkpoint(
         catalogue: What the trial has in the bucket; it learns of this checkpoint.
         interruption: Says when to break off.
         done: The files that an earlier try has stored; it learns of those that this one stores.
+        commit: Stores the manifest.
 
     Raises:
         UnusableTree: The directory holds what can't be stored, or was changed meanwhile.
@@ -98,10 +101,9 @@ def upload_checkpoint(
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
         files=upload_files(target, tree, tree.files(matcher(options.exclude))),
     )
-    data = manifest.to_bytes()
-    store.put_bytes(address.manifest, data)
-    catalogue.add(address, manifest)
-    return digest_of(data)
+    committed = commit(store, address, manifest)
+    catalogue.add(address, committed)
+    return digest_of(committed.to_bytes())
 
 
 def stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from podtune.cluster.client import JSON, MERGE, Manifest, Method
+from podtune.cluster.client import JSON, MERGE, STRATEGIC_MERGE, Manifest, Method
 from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -225,8 +225,12 @@ class FakeCluster:
         asked = body.get("metadata", {}).get("resourceVersion")
         if asked is not None and asked != found["metadata"]["resourceVersion"]:
             raise ApiRefusal(409, "Conflict", f"the object has been modified; it is not {asked} any more")
+        if body.get("metadata", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            raise ApiRefusal(409, "Conflict", "the UID in the precondition is not that of the object")
         if content_type == MERGE:
             written = _merged(found, body)
+        elif content_type == STRATEGIC_MERGE:
+            written = found | {"spec": _strategically_merged(found["spec"], body["spec"])}
         elif match["sub"] == "status":
             written = found | {"status": body["status"]}
         else:
@@ -293,6 +297,15 @@ def refusal(status: int, message: str, reason: str = "", retry_after: float | No
 def no_answer() -> Unreachable:
     """No answer."""
     return Unreachable("connection reset by peer")
+
+
+def _strategically_merged(target: Manifest, patch: Manifest) -> Manifest:
+    """Lists whose entries have names, merged by these; `$patch: delete` takes an entry away."""
+    result = dict(target)
+    for key, entries in patch.items():
+        deleted = {entry["name"] for entry in entries if entry.get("$patch") == "delete"}
+        result[key] = [entry for entry in target.get(key, ()) if entry["name"] not in deleted]
+    return result
 
 
 def _merged(target: Manifest, patch: Manifest) -> Manifest:

@@ -1,0 +1,52 @@
+"""The attempt as the agent of a rank above 0 sees it: it stores checkpoints, and says nothing to the operator.
+
+Results of a gang come from rank 0; what another rank reports is counted, and passed over but for its checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.checkpoint_queue import PendingCheckpoint
+from podtune.agent.result_line import ResultLine
+from podtune.protocol.messages import CheckpointCommit
+
+
+class FollowerAttempt(Attempt):
+    """Not thread-safe.
+
+    Attributes:
+        ignored: How many results were passed over.
+    """
+
+    def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
+        super().__init__(attempt_id, objective, has_store)
+        self.ignored = 0
+
+    @override
+    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
+        self.done = self.done or line.done
+        if not line.is_result:
+            return None
+        self.ignored += 1
+        if line.checkpoint is None:
+            return None
+        _, step = self._with_iteration(line.metrics, self.ignored)
+        pending = PendingCheckpoint(self.ignored, step, line.checkpoint)
+        return self.checkpoints.add(pending) if self._has_store else pending
+
+    @override
+    def commit(self, commit: CheckpointCommit) -> None:
+        super().commit(commit)
+        self.checkpoints.acknowledge([commit.uri])  # it is rank 0 that commits it, and reports it
+
+    @property
+    @override
+    def is_delivered(self) -> bool:
+        return True
+
+    @property
+    @override
+    def is_informed(self) -> bool:
+        return True
