@@ -22,6 +22,8 @@ from podtune.protocol.messages import StoreProblem
 PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
 POLL = 0.05
+ABORT_SECONDS = 2.0
+"""What it may take, after the time is up, to give up what is being stored in parts."""
 
 
 class Drain:
@@ -102,7 +104,11 @@ class Drain:
             return
         uploader.finish()
         with self._changed:
-            self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
+            in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
+        if not in_time:
+            uploader.break_off()
+        with self._changed:
+            self._changed.wait_for(lambda: uploader.is_finished, ABORT_SECONDS)
             if not self._attempt.checkpoints.is_stored and not self._attempt.store_problem:
                 message = f"the last checkpoint could not be stored in {self._seconds:g} s; raise the grace period"
                 self._attempt.set_store_problem(StoreProblem("OutOfTime", message, permanent=False))

@@ -69,6 +69,7 @@ def restore(
             clock=time.monotonic,
             sleep=sleep,
             together=settings.replicas > 1,
+            timeout=settings.sync.timeout,
         )
         try:
             outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)

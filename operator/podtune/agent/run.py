@@ -80,8 +80,7 @@ class Sidecar:
             self._uploader = Uploader(
                 self.attempt,
                 changed,
-                attempt_id=settings.attempt,
-                directory=settings.directory,
+                settings=settings,
                 address=store,
                 store=make_store(store.store),
                 commit=_commit(settings),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.errors import StoreError
@@ -33,6 +34,7 @@ class Settings:
         attempt: The attempt's id.
         objective: Name of the objective's metric.
         store: Where the trial's checkpoints go; None where there is no store.
+        sync: How checkpoints and artifacts are stored.
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         stdout_pattern: How results look on standard output; None where they are not read from there.
@@ -52,6 +54,7 @@ class Settings:
     attempt: str
     objective: str
     store: TrialAddress | None
+    sync: SyncSettings
     restore_from: str
     restore_or_fail: bool
     stdout_pattern: re.Pattern[str] | None
@@ -98,6 +101,7 @@ class Settings:
             stores_alone=environ.get(env.ALONE) == "true",
             objective=_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
+            sync=_sync(environ),
             restore_from=environ.get(env.RESTORE_FROM, ""),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             stdout_pattern=_pattern(environ),
@@ -145,6 +149,14 @@ def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
         return TrialAddress(StoreAddress.from_json(text), _required(environ, env.EXPERIMENT_UID), trial)
     except StoreError as error:
         raise SettingsError(f"{env.STORE} is {text!r}: {error}") from error
+
+
+def _sync(environ: Mapping[str, str]) -> SyncSettings:
+    text = environ.get(env.SYNC, "")
+    try:
+        return SyncSettings.from_json(text)
+    except SyncSettingsError as error:
+        raise SettingsError(f"{env.SYNC} is {text!r}: {error}; the operator sets it") from error
 
 
 def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
+from podtune.agent.artifact_keeper import make_keeper
 from podtune.agent.attempt import Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.settings import Settings
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.address import CheckpointAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.catalogue import Catalogue
 from podtune.storage.errors import StoreError
 from podtune.storage.garbage import GarbageCollector
-from podtune.storage.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
+from podtune.storage.interruption import Interruption
+from podtune.storage.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
+from podtune.storage.manifest import ManifestFile
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parts import Commit, commit_alone
 from podtune.storage.syncer import Taken, stored_digest, upload_checkpoint, upload_file
+from podtune.storage.tidy import abort_uploads
 from podtune.trial import layout
 
 FIRST_WAIT = 0.5
@@ -45,8 +51,7 @@ class Uploader(threading.Thread):
         attempt: Attempt,
         changed: threading.Condition,
         *,
-        attempt_id: str,
-        directory: Path,
+        settings: Settings,
         address: TrialAddress,
         store: ObjectStore,
         log: EventLog,
@@ -58,8 +63,7 @@ class Uploader(threading.Thread):
         Args:
             attempt: What there is to store; used only with `changed` held.
             changed: Guards `attempt` and `is_finished`.
-            attempt_id: The attempt's id.
-            directory: The directory shared with the training program.
+            settings: The attempt, and how things are stored.
             address: Place of the trial in the bucket.
             store: The bucket.
             log: Where to tell of what was stored, and of trouble.
@@ -69,8 +73,12 @@ class Uploader(threading.Thread):
         super().__init__(name="uploader", daemon=True)
         self._attempt = attempt
         self._changed = changed
-        self._attempt_id = attempt_id
-        self._directory = directory
+        self._attempt_id = settings.attempt
+        self._directory = settings.directory
+        self._sync = settings.sync
+        self._options = replace(settings.sync.options, writer=settings.rank)
+        self._follows = settings.follows
+        """Rank 0 deletes old checkpoints, and does not tell of it: only the newest is sure to be there."""
         self._address = address
         self._store = store
         self._commit = commit
@@ -78,9 +86,18 @@ class Uploader(threading.Thread):
         self._rng = rng
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._failures = Repeated()
-        self._garbage = GarbageCollector(store, address, attempt_id)
+        self._catalogue = Catalogue(address.prefix)
+        self._garbage = GarbageCollector(store, address, settings.attempt, self._catalogue)
+        self._interruption = Interruption(time.monotonic)
+        self._artifacts = make_keeper(settings, store, log, Backoff(FIRST_WAIT, LONGEST_WAIT, rng))
+        self._stored_here: set[CheckpointAddress] = set()
+        self._done: dict[LocalFile, ManifestFile] = {}
+        """What is stored of the checkpoint in flight."""
+        self._tries = 0
+        """How often that was tried."""
         self._collected_for: tuple[str, ...] | None = None
         self._checked = False
+        self._cleared = False
         self._ledger_tried = 0
         self._ending = False
         self.is_finished = False
@@ -93,12 +110,18 @@ class Uploader(threading.Thread):
                 self._log.warning("checkpoint given up", step=given_up.step, message="the program has ended")
             self._changed.notify_all()
 
+    def break_off(self) -> None:
+        """There is no time left: what is being stored in parts is given up."""
+        self._interruption.break_off()
+        with self._changed:
+            self._changed.notify_all()
+
     def run(self) -> None:
         """Works until the program has ended and everything is stored, or the attempt is fenced."""
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work)
-                if self._attempt.fenced or (self._ending and self._attempt.checkpoints.is_stored):
+                self._changed.wait_for(self._has_work, self._artifacts.due_in if self._artifacts else None)
+                if self._is_over:
                     break
                 pending = self._attempt.checkpoints.start() if self._attempt.checkpoints.has_work else None
                 decided = self._has_decisions
@@ -108,11 +131,15 @@ class Uploader(threading.Thread):
                 self._check()
             elif decided:
                 self._upload_ledger()
-            else:
+            elif self._artifacts and not self._artifacts.due_in:
+                self._artifacts.run(self._is_needed, self._interruption)
+            elif self._has_garbage:
                 self._collect_garbage()
         if not self._attempt.fenced:
             self._upload_history()
             self._upload_rest_of_ledger()
+            self._upload_rest_of_artifacts()
+            self._collect_last_garbage()
         with self._changed:
             self.is_finished = True
             self._changed.notify_all()
@@ -124,8 +151,24 @@ class Uploader(threading.Thread):
             or not self._checked
             or self._attempt.checkpoints.has_work
             or self._has_decisions
-            or self._attempt.kept != self._collected_for
+            or self._has_garbage
         )
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more is to be stored but what is stored at the end."""
+        stored = self._ending and self._attempt.checkpoints.is_stored
+        return self._attempt.fenced or stored or self._interruption.is_broken_off
+
+    def _is_needed(self) -> bool:
+        """Whether something else is more urgent than artifacts."""
+        with self._changed:
+            return self._ending or self._attempt.fenced or self._attempt.checkpoints.has_work
+
+    @property
+    def _has_garbage(self) -> bool:
+        """Whether other checkpoints are kept than those that were when old ones were last deleted."""
+        return self._attempt.kept != self._collected_for
 
     @property
     def _has_decisions(self) -> bool:
@@ -154,13 +197,7 @@ class Uploader(threading.Thread):
         try:
             digest = self._stored(pending, address)
         except StoreError as error:
-            self._report(error)
-            with self._changed:
-                if self._ending and error.permanent:  # nobody is going to mend it in the seconds that are left
-                    self._attempt.checkpoints.give_up()
-                    return
-                self._attempt.checkpoints.retry()
-            self._wait(error.permanent)
+            self._retry(pending, error)
             return
         except (UnusableTree, OSError) as error:
             self._give_up(pending, error)
@@ -168,6 +205,8 @@ class Uploader(threading.Thread):
         self._checked = True
         self._backoff.reset()
         self._failures = Repeated()
+        self._start_anew()
+        self._stored_here.add(address)
         self._garbage.known.add(address)
         with self._changed:
             self._attempt.commit(CheckpointCommit(pending.step, pending.seq, address.uri, digest))
@@ -175,32 +214,81 @@ class Uploader(threading.Thread):
         seconds = round(time.monotonic() - started, 3)
         self._log.info("checkpoint stored", step=pending.step, uri=address.uri, seconds=seconds)
         self._delete_local(pending)
+        if self._artifacts:
+            self._artifacts.checkpoint_stored()
+
+    def _retry(self, pending: PendingCheckpoint, error: StoreError) -> None:
+        """Has a checkpoint wait for the store, unless it has waited long enough."""
+        self._tries += 1
+        if self._tries > self._sync.retries:
+            self._give_up(pending, error, f"{error} (given up after {self._sync.retries} retries)")
+            return
+        self._report(error)
+        with self._changed:
+            if self._ending and error.permanent:  # nobody is going to mend it in the seconds that are left
+                self._attempt.checkpoints.give_up()
+                return
+            self._attempt.checkpoints.retry()
+        self._wait(error.permanent)
+
+    def _start_anew(self) -> None:
+        """The next checkpoint has been neither tried nor stored in part."""
+        self._tries = 0
+        self._done = {}
 
     def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
         """Its place in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
         address = self._address.checkpoint(self._attempt_id, str(pending.step))
         with_seq = self._address.checkpoint(self._attempt_id, f"{pending.step}.{pending.seq}")
-        return with_seq if address in self._garbage.known else address
+        return with_seq if address in self._stored_here else address
 
     def _stored(self, pending: PendingCheckpoint, address: CheckpointAddress) -> str:
-        taken = Taken(self._attempt_id, step=pending.step, iteration=pending.step, metric=pending.metric)
-        try:
-            with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
-                return upload_checkpoint(self._store, tree, address, taken, commit=self._commit)
-        except MissingTree:
-            # An agent that was restarted reads of checkpoints that it had stored, and deleted here, before.
-            digest = stored_digest(self._store, address)
-            if digest is None:
-                raise
+        # An agent that was restarted reads of checkpoints that it had stored before. What is committed stays as it is.
+        digest = stored_digest(self._store, address)
+        if digest is not None:
+            self._catalogue.load(self._store, address)
             return digest
+        self._learn_of_earlier()
+        self._interruption.allow(self._sync.timeout, "checkpoints.sync.timeout")
+        taken = Taken(self._attempt_id, step=pending.step, iteration=pending.step, metric=pending.metric)
+        with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
+            digest = upload_checkpoint(
+                self._store,
+                tree,
+                address,
+                taken,
+                options=self._options,
+                catalogue=self._catalogue,
+                interruption=self._interruption,
+                done=self._done,
+                commit=self._commit,
+            )
+        if self._follows:
+            self._catalogue.forget_all_but(address)
+        return digest
 
-    def _give_up(self, pending: PendingCheckpoint, error: Exception) -> None:
-        message = f"the checkpoint of step {pending.step} can't be stored: {error}"
+    def _learn_of_earlier(self) -> None:
+        """Looks up the trial's checkpoints that this process has not stored: what they hold need not be stored again.
+
+        Raises:
+            StoreError: The store can't be asked.
+        """
+        if not self._sync.options.reuses:
+            return
+        with self._changed:
+            restored = self._attempt.restored
+            uris = [*(self._attempt.kept or ()), *([restored.uri] if restored and restored.uri else [])]
+        self._garbage.learn(uris)
+
+    def _give_up(self, pending: PendingCheckpoint, error: Exception, why: str = "") -> None:
+        message = f"the checkpoint of step {pending.step} can't be stored: {why or error}"
+        self._start_anew()
         self._log.error("checkpoint given up", step=pending.step, message=message)
         with self._changed:
             self._attempt.checkpoints.give_up()
             # Not permanent: the program's next checkpoint may be a good one.
-            self._attempt.set_store_problem(StoreProblem("UnusableCheckpoint", message[:MAX_MESSAGE], permanent=False))
+            reason = error.reason if isinstance(error, StoreError) else "UnusableCheckpoint"
+            self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_MESSAGE], permanent=False))
             self._changed.notify_all()
         self._delete_local(pending)
 
@@ -214,7 +302,25 @@ class Uploader(threading.Thread):
                 message=f"{error}; make its directories writable for everyone, or it takes up space until the end",
             )
 
+    def _collect_last_garbage(self) -> None:
+        """Deletes what the last checkpoint has made superfluous, once that is recorded, if it comes soon."""
+        with self._changed:
+            if not self._attempt.checkpoints.commits and not self._has_garbage:
+                return
+            self._changed.wait_for(lambda: self._attempt.fenced or not self._attempt.checkpoints.commits, LAST_WORD)
+            recorded = not self._attempt.fenced and not self._attempt.checkpoints.commits
+        if recorded and self._has_garbage:
+            self._collect_garbage()
+
     def _collect_garbage(self) -> None:
+        if not self._cleared:
+            self._cleared = True
+            aborted = self._try(
+                lambda: abort_uploads(self._store, self._address.prefix, spare=self._address.attempt(self._attempt_id)),
+                "look for unfinished uploads",
+            )
+            if aborted:
+                self._log.info("unfinished uploads aborted", uploads=aborted)
         with self._changed:
             kept = self._attempt.kept
             protected = {commit.uri for commit in self._attempt.checkpoints.commits}
@@ -230,6 +336,10 @@ class Uploader(threading.Thread):
 
         if self._attempt.outbox.last_seq:
             self._try(upload, "store the results' history")
+
+    def _upload_rest_of_artifacts(self) -> None:
+        if self._artifacts and not self._interruption.is_broken_off:
+            self._artifacts.run(lambda: self._attempt.fenced, self._interruption)
 
     def _upload_rest_of_ledger(self) -> None:
         """Stores what is not stored of the decisions, the operator's last word included if it comes soon."""
@@ -272,6 +382,7 @@ class Uploader(threading.Thread):
         seconds = self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if permanent else self._backoff.next()
         with self._changed:
             if self._ending:
-                self._changed.wait_for(lambda: self._attempt.fenced, min(seconds, FIRST_WAIT))
+                over = self._interruption
+                self._changed.wait_for(lambda: self._attempt.fenced or over.is_broken_off, min(seconds, FIRST_WAIT))
             else:
                 self._changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)

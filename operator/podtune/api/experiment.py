@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from podtune.api.checkpoints import Checkpoints
 from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import Condition
 from podtune.api.configuration import ConfigurationRules
@@ -42,78 +43,6 @@ MAX_NAME = 52
 
 SERVICE_ACCOUNTS = "service_accounts"
 """Key in the validation's context: names of the service accounts that an admin lets trials use."""
-
-
-class CheckpointStore(ApiModel):
-    """An S3-compatible bucket."""
-
-    bucket: Annotated[
-        str,
-        Form(
-            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
-            "can't name a bucket; use 3 to 63 small letters, digits, - and ., with a letter or digit at both ends",
-        ),
-    ] = Field(max_length=63, description="Name of the bucket; it must exist.")
-    prefix: Annotated[
-        str,
-        Form(
-            "([A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*)?",
-            "can't be a prefix; write it like team/project, without slashes at its ends",
-        ),
-    ] = Field(default="", max_length=256, description="Put before every key, without slashes at its ends.")
-    endpoint: (
-        Annotated[str, Form(r"https?://[^\s/]+/?", "is not the URL of a server; write it like https://s3:9000")] | None
-    ) = Field(default=None, max_length=512, description="URL of the S3 server; AWS when it is left out.")
-    region: str = Field(default="us-east-1", min_length=1, max_length=64, description="Region of the bucket.")
-    credentials_secret: (
-        Annotated[
-            str,
-            Field(max_length=253),
-            Form("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "can't name a Secret; use small letters, digits, - and ."),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description=(
-            "Secret of this namespace with the keys accessKeyID and secretAccessKey (and sessionToken, if needed). "
-            "Without it, the credentials of the pod's service account or node are used."
-        ),
-    )
-
-
-class Keep(ApiModel):
-    """Which of a trial's checkpoints stay in the bucket."""
-
-    count: int = Field(default=2, ge=1, le=32, description="How many checkpoints of a trial are kept.")
-    by: Literal["latest", "best"] = Field(
-        default="latest",
-        description="Keep the latest ones, or the best ones by the objective (the latest is always kept too).",
-    )
-
-
-class Checkpoints(ApiModel):
-    """Where checkpoints go and how many are kept."""
-
-    ranks: Literal["All", "RankZero"] = Field(
-        default="All",
-        description=(
-            "Of a gang: whether every rank stores a part of each checkpoint, which counts once all of them have, or "
-            "rank 0 stores it alone."
-        ),
-    )
-
-    store: CheckpointStore | None = Field(
-        default=None, description="The bucket. Without one nothing is stored, and a retry starts afresh."
-    )
-    keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial are kept.")
-    deletion_policy: Literal["Retain", "Delete"] = Field(
-        default="Retain",
-        description=(
-            "What becomes of all that the experiment has stored when it is deleted: it stays in the bucket, or is "
-            "deleted first. With Delete the Experiment has the finalizer podtune.dev/checkpoints; "
-            "`kubectl podtune release` takes it off without an operator."
-        ),
-    )
 
 
 class StdoutResults(ApiModel):

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from podtune.api.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
-from podtune.api.experiment import MAX_NAME, Checkpoints, CheckpointStore, ExperimentSpec
+from podtune.api.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.failures import FailureRule, Failures
 from podtune.api.model import ApiModel
 from podtune.api.objective import Objective
@@ -351,6 +352,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     CheckpointStore: (_fixed("bucket"), _fixed_optional("prefix"), _fixed_optional("endpoint")),
     Checkpoints: (
+        Rule(
+            rule="!has(self.artifacts) || has(self.store)",
+            message="is set, and there is no store for them; set checkpoints.store, too",
+            field=".artifacts",
+        ),
         Rule(
             rule="!has(oldSelf.store) || has(self.store)",
             message="store can't be taken away once the experiment exists: its checkpoints are there; put it back",

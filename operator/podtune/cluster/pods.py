@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.experiment import CheckpointStore, ExperimentSpec
+from podtune.api.checkpoints import CheckpointStore
+from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
     ANNOTATION_PARAMETERS,
     API_VERSION,
@@ -27,6 +28,7 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.search_space import parse_value
+from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json, sync_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
@@ -96,7 +98,8 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     spec["automountServiceAccountToken"] = False
     if spec.get("terminationGracePeriodSeconds") is None:
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
-    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes()]
+    store = _spec(experiment).checkpoints.store
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *ca_volumes(store)]
     own_containers = spec.get("initContainers") or []
     environment = _program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
@@ -206,7 +209,7 @@ def _agent_container(
         "imagePullPolicy": agent.pull_policy,
         "args": [command],
         "env": [*environment, *credentials(store)],
-        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}],
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *ca_mounts(store)],
         **AGENT_CONFINES,
     }
 
@@ -227,6 +230,8 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
     }
     if spec.checkpoints.store is not None:
         values[agent_env.STORE] = store_json(spec.checkpoints.store)
+        if sync := sync_json(spec.checkpoints):
+            values[agent_env.SYNC] = sync
         if action.restore:
             candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)
@@ -236,28 +241,6 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
     uid = {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [*_env({agent_env.SETTINGS: json.dumps(values)}), uid]
-
-
-def store_json(store: CheckpointStore) -> str:
-    """The bucket, as agents are told of it."""
-    return json.dumps(store.model_dump(include={"bucket", "prefix", "endpoint", "region"}))
-
-
-def credentials(store: CheckpointStore | None) -> list[Manifest]:
-    """The bucket's credentials, for the agent alone: the operator never reads a Secret."""
-    return _credentials(store.credentials_secret) if store and store.credentials_secret else []
-
-
-def _credentials(secret: str) -> list[Manifest]:
-    keys = {
-        "AWS_ACCESS_KEY_ID": ("accessKeyID", False),
-        "AWS_SECRET_ACCESS_KEY": ("secretAccessKey", False),
-        "AWS_SESSION_TOKEN": ("sessionToken", True),
-    }
-    return [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": optional}}}
-        for name, (key, optional) in keys.items()
-    ]
 
 
 def _volumes() -> list[Manifest]:

@@ -23,7 +23,8 @@ from podtune.api.names import (
 from podtune.cluster import paths
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
-from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, credentials, literal, store_json
+from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
+from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
 from podtune.runner.actions import CreateStoragePod, storage_pod_name
@@ -71,9 +72,13 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "containers": [container],
     }
+    if store.ca_bundle:
+        spec["volumes"] = ca_volumes(store)
+        container["volumeMounts"] = ca_mounts(store)
     if chunks:
-        spec["volumes"] = [_volume(name, chunks)]
-        container["volumeMounts"] = [{"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}]
+        mount = {"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}
+        spec["volumes"] = [*spec.get("volumes", ()), _volume(name, chunks)]
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -27,7 +27,12 @@ ALONE = "PODTUNE_RANK_ZERO_STORES"
 EXPERIMENT_UID = "PODTUNE_EXPERIMENT_UID"
 OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
 STORE = "PODTUNE_STORE"
-"""JSON: {"bucket": …, "prefix": …, "endpoint": …|null, "region": …}; unset where there is no store."""
+"""JSON object of `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
+`kms_key` and `wire_checksums`; unset where there is no store."""
+SYNC = "PODTUNE_SYNC"
+"""JSON object of how checkpoints and artifacts are stored, where that is not the default: `layout`, `reuseUnchanged`,
+`exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds and
+`onCheckpoint`."""
 RESTORE_FROM = "PODTUNE_RESTORE_FROM"
 """JSON list of {"uri", "digest", "step"}, the one to try first at the front."""
 RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podtune.api.experiment import Keep
+from podtune.api.checkpoints import Keep
 from podtune.api.objective import Objective
 from podtune.api.trial import Checkpoint, TrialStatus
 

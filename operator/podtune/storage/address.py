@@ -101,9 +101,17 @@ class TrialAddress:
         """The place of one checkpoint."""
         return CheckpointAddress(self.store.bucket, f"{self.prefix}{attempt_folder(attempt)}/{step}")
 
+    def attempt(self, attempt: str) -> str:
+        """What all keys of an attempt start with; it ends with a slash."""
+        return f"{self.prefix}{attempt_folder(attempt)}/"
+
     def history(self, attempt: str) -> str:
         """The key of an attempt's results."""
         return f"{self.prefix}{attempt_folder(attempt)}/{HISTORY}"
+
+    def artifact(self, attempt: str, path: str) -> str:
+        """The key of a file that is neither results nor checkpoint; `path` is relative to the shared directory."""
+        return f"{self.prefix}{attempt_folder(attempt)}/{ARTIFACTS}/{path}"
 
     def ledger(self, attempt: str) -> str:
         """The key of the decisions on the trial that an attempt has heard of."""
@@ -145,9 +153,9 @@ class CheckpointAddress:
         """The key of the manifest of one rank's files."""
         return f"{self.root}/{PARTS}/{rank}.json"
 
-    def pack(self, number: int) -> str:
-        """The key of an object that holds several small files."""
-        return f"{self.root}/{PACKS}/{number}"
+    def pack(self, writer: int, number: int) -> str:
+        """The key of an object that holds several small files; several writers may each store a part."""
+        return f"{self.root}/{PACKS}/{writer}-{number}"
 
     @property
     def trial_prefix(self) -> str:

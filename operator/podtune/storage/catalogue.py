@@ -35,6 +35,11 @@ class Catalogue:
         if self._manifests.pop(address, None) is not None:
             self._by_content = None
 
+    def forget_all_but(self, address: CheckpointAddress) -> None:
+        """Learns that only this checkpoint is sure to be there."""
+        for other in self._manifests.keys() - {address}:
+            self.forget(other)
+
     def load(self, store: ObjectStore, address: CheckpointAddress) -> None:
         """Looks a checkpoint up that another process has stored; nothing happens where it is known, or is not there.
 

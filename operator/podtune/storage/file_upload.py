@@ -42,6 +42,7 @@ class Target:
         interruption: Says when to break off.
         packs: Whether small files are put together.
         done: The files that are stored, by an earlier try as well.
+        writer: Tells those apart that each store a part of one checkpoint.
     """
 
     store: ObjectStore
@@ -50,6 +51,7 @@ class Target:
     interruption: Interruption
     packs: bool
     done: dict[LocalFile, ManifestFile] = field(default_factory=dict)
+    writer: int = 0
 
 
 def upload_files(target: Target, tree: LocalTree, files: Sequence[LocalFile]) -> tuple[ManifestFile, ...]:
@@ -138,7 +140,7 @@ class _Pack:
     number: int
 
     def __call__(self) -> None:
-        key = self.target.address.pack(self.number)
+        key = self.target.address.pack(self.target.writer, self.number)
         place = key.removeprefix(self.target.address.trial_prefix)
         packed = bytearray()
         described: dict[LocalFile, ManifestFile] = {}

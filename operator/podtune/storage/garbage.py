@@ -56,6 +56,16 @@ class GarbageCollector:
         """Deleted checkpoints of which something is left that later ones refer to."""
         self._listed = False
 
+    def learn(self, uris: Collection[str]) -> None:
+        """Looks up checkpoints of the trial that another process has stored; those of other trials are passed over.
+
+        Raises:
+            StoreError: The store can't be asked.
+        """
+        for address in self._ours(uris):
+            self.known.add(address)
+            self._catalogue.load(self._store, address)
+
     def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
         """Deletes all that is neither kept nor protected, and older than the newest that is kept.
 

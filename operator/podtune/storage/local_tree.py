@@ -64,18 +64,21 @@ class LocalTree:
         """When something was last added to the directory, or taken away, in seconds since the epoch."""
         return os.fstat(self._directory).st_mtime
 
-    def files(self, excluded: Callable[[str], bool] = lambda _: False) -> tuple[LocalFile, ...]:
+    def files(
+        self, excluded: Callable[[str], bool] = lambda _: False, refused: Callable[[str], None] | None = None
+    ) -> tuple[LocalFile, ...]:
         """All files at any depth, sorted by path.
 
         Args:
             excluded: Says of a path whether it is to be passed over, with all that lies below it.
+            refused: Told of links and the like, which are then passed over; without it they are an error.
 
         Raises:
             UnusableTree: It holds a link, a device or a pipe, or too much.
             OSError: It can't be read.
         """
         found: list[LocalFile] = []
-        for file in self._walk(self._directory, "", excluded):
+        for file in self._walk(self._directory, "", excluded, refused):
             found.append(file)
             if len(found) > MAX_FILES:
                 raise UnusableTree(f"{self._name} holds more than {MAX_FILES} files; pack them")
@@ -102,7 +105,13 @@ class LocalTree:
                 raise UnusableTree(f"{self._name}/{path} is not a regular file; leave it out of the checkpoint")
             yield stream
 
-    def _walk(self, directory: int, prefix: str, excluded: Callable[[str], bool]) -> Iterator[LocalFile]:
+    def _walk(
+        self,
+        directory: int,
+        prefix: str,
+        excluded: Callable[[str], bool],
+        refused: Callable[[str], None] | None,
+    ) -> Iterator[LocalFile]:
         if prefix.count("/") > MAX_DEPTH:
             raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {MAX_DEPTH} levels")
         with os.scandir(directory) as entries:
@@ -111,15 +120,23 @@ class LocalTree:
             path = prefix + entry.name
             if excluded(path):
                 continue
-            mode = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
+            try:
+                mode = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
+                if refused is None:
+                    raise
+                continue  # gone since it was listed
             if stat.S_ISDIR(mode.st_mode):
                 with _descended(directory, [entry.name], self._name) as child:
-                    yield from self._walk(child, f"{path}/", excluded)
+                    yield from self._walk(child, f"{path}/", excluded, refused)
             elif stat.S_ISREG(mode.st_mode):
                 yield LocalFile(path, mode.st_size, mode.st_mtime_ns)
             else:
                 kind = "a symbolic link" if stat.S_ISLNK(mode.st_mode) else "not a regular file"
-                raise UnusableTree(f"{self._name}/{path} is {kind}; leave it out of the checkpoint")
+                problem = f"{self._name}/{path} is {kind}; leave it out of the checkpoint"
+                if refused is None:
+                    raise UnusableTree(problem)
+                refused(problem)
 
 
 @contextmanager

@@ -27,11 +27,13 @@ class Options:
         packs: Whether small files are put together in larger objects.
         reuses: Whether what the trial has in the bucket already is referred to, and not stored again.
         exclude: Patterns of files that are left out.
+        writer: Tells those apart that each store a part of one checkpoint.
     """
 
     packs: bool = False
     reuses: bool = True
     exclude: tuple[str, ...] = ()
+    writer: int = 0
 
 
 DEFAULTS = Options()
@@ -92,6 +94,7 @@ def upload_checkpoint(
         interruption or Interruption(time.monotonic),
         options.packs,
         {} if done is None else done,
+        options.writer,
     )
     manifest = Manifest(
         attempt=taken.attempt,

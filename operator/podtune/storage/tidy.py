@@ -62,16 +62,22 @@ def tidy(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) ->
     return Tidied(checkpoints, objects, abort_uploads(store, prefix))
 
 
-def abort_uploads(store: ObjectStore, prefix: str) -> int | None:
+def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> int | None:
     """Aborts unfinished uploads, where the store lets us; how many there were.
+
+    Args:
+        store: The bucket.
+        prefix: What the keys start with.
+        spare: Uploads of keys that start with this go on.
 
     Raises:
         StoreError: The store can't be worked with now, or at all.
     """
     try:
-        unfinished = list(store.list_uploads(prefix))
+        found = list(store.list_uploads(prefix))
     except (AccessDenied, RequestRejected):
         return None  # some servers have no such list, and some credentials may not see it
+    unfinished = [upload for upload in found if spare is None or not upload.key.startswith(spare)]
     for upload in unfinished:
         store.abort_upload(upload)
     return len(unfinished)

@@ -218,8 +218,36 @@ def test_only_kept_checkpoints_stay(operator, agent, report, store):
         operator.wait_for(lambda step=step: len(operator.commits) == step)
     operator.kept = (f"s3://models/{ROOT}/3", f"s3://models/{ROOT}/4")
     agent.write(dumps(accuracy=5))
-    wait_until(lambda: not any(key.startswith((f"{ROOT}/1/", f"{ROOT}/2/")) for key in store.objects))
+    gone = [f"{ROOT}/{step}/{name}" for step in (1, 2) for name in ("manifest.json", "data/weights")]
+    wait_until(lambda: not any(key in store.objects for key in gone))
+    assert store.objects[f"{ROOT}/1/data/sub/state"], "the kept ones refer to it"
     assert {f"{ROOT}/3/manifest.json", f"{ROOT}/4/manifest.json"} <= set(store.objects)
+
+
+def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(operator, agent, report, store):
+    report("w1", accuracy=1)
+    operator.wait_for(lambda: len(operator.commits) == 1)
+    operator.kept = (f"s3://models/{ROOT}/2",)
+    report("w2", accuracy=2)
+    agent.end()
+    assert f"{ROOT}/1/manifest.json" not in store.objects
+    assert f"{ROOT}/2/manifest.json" in store.objects
+
+
+def test_an_unchanged_file_is_stored_once_also_by_the_next_attempt(operator, agent, report, store, start_agent):
+    report("w1", accuracy=1)
+    operator.wait_for(lambda: operator.commits)
+    operator.kept = tuple(operator.commits)
+    agent.end()
+    store.operations.clear()
+    again = start_agent(STORE | {"PODTUNE_POD_UID": "pod-2"}, make_store=lambda _: store)
+    operator.wait_for(lambda: operator.reports and operator.reports[-1].attempt == "pod-2")
+    again.write(dumps(accuracy=2))
+    operator.wait_for(lambda: operator.acked_seq >= 2)
+    report("w1", accuracy=3)
+    again.end()
+    stored = [operation for operation in store.operations if "pod-2" in operation and "/data/" in operation]
+    assert stored == []
 
 
 def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(operator, agent, report, store):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from podtune.api.experiment import Keep
+from podtune.api.checkpoints import Keep
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.objective import Objective
 from podtune.api.trial import Checkpoint

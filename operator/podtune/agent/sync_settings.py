@@ -1,0 +1,102 @@
+"""How checkpoints and artifacts are stored, as the operator tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.storage.syncer import DEFAULTS, Options
+
+TIMEOUT = 1800.0
+RETRIES = 100
+PERIOD = 300.0
+
+
+class SyncSettingsError(ValueError):
+    """The text is not what the operator writes; the message names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSettings:
+    """What is stored besides results and checkpoints.
+
+    Attributes:
+        include: Patterns of files below the shared directory.
+        exclude: Patterns of what is left out of them.
+        period: Seconds between two looks at what has changed.
+        on_checkpoint: Whether there is a look after each checkpoint, too.
+    """
+
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    period: float = PERIOD
+    on_checkpoint: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    """How things are stored.
+
+    Attributes:
+        options: How a checkpoint becomes objects.
+        timeout: Seconds after which a checkpoint's upload, or a restore, is broken off.
+        retries: How often a checkpoint is tried again.
+        artifacts: What else is stored; None for nothing.
+    """
+
+    options: Options = DEFAULTS
+    timeout: float = TIMEOUT
+    retries: int = RETRIES
+    artifacts: ArtifactSettings | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> SyncSettings:
+        """Reads the variable `PODTUNE_SYNC`; an empty text means the defaults.
+
+        Raises:
+            SyncSettingsError: It is wrong.
+        """
+        try:
+            body = json.loads(text or "{}")
+        except ValueError as error:
+            raise SyncSettingsError(f"it is not JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise SyncSettingsError("it is not a JSON object")
+        artifacts = body.get("artifacts")
+        return cls(
+            options=Options(
+                packs=body.get("layout", "Plain") == "Packed",
+                reuses=body.get("reuseUnchanged", True) is not False,
+                exclude=_patterns(body, "exclude", ()),
+            ),
+            timeout=_number(body, "timeout", TIMEOUT),
+            retries=int(_number(body, "retries", RETRIES)),
+            artifacts=None if artifacts is None else _artifacts(artifacts),
+        )
+
+
+def _artifacts(body: Any) -> ArtifactSettings:
+    if not isinstance(body, dict):
+        raise SyncSettingsError(f"artifacts is {body!r}, not a JSON object")
+    return ArtifactSettings(
+        include=_patterns(body, "include", ("*",)),
+        exclude=_patterns(body, "exclude", ()),
+        period=_number(body, "period", PERIOD),
+        on_checkpoint=body.get("onCheckpoint", True) is not False,
+    )
+
+
+def _patterns(body: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    value = body.get(name, default)
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise SyncSettingsError(f"{name} is {value!r}, not a list of texts")
+    return tuple(value)
+
+
+def _number(body: Mapping[str, Any], name: str, default: float) -> float:
+    value = body.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 31:
+        raise SyncSettingsError(f"{name} is {value!r}, not a number from 0")
+    return float(value)
