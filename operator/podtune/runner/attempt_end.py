@@ -121,6 +121,8 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
             trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
             return Ending(outcome, completed=True)
         case FailureClass.FINAL:
+            if trial.status.decision is None:  # else that stands in the ledger
+                trial.note(Entry.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
             trial.finish(TrialState.ERROR, outcome.reason, outcome.message, now)
         case _:
             _retry(trial, outcome, now)
@@ -153,7 +155,9 @@ def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
     failures = trial.context.spec.failures
     budget = budgets.of(trial.status, failures, outcome.failure_class)
     if budget.is_exceeded:
-        trial.finish(TrialState.ERROR, budget.reason, f"{outcome.message}; that was {budget.words}", now)
+        message = f"{outcome.message}; that was {budget.words}"
+        trial.note(Entry.FAIL, message, {str(outcome.failure_class): budget.spent}, now=now)
+        trial.finish(TrialState.ERROR, budget.reason, message, now)
         return
     backoff = Backoff(seconds(failures.backoff.initial), seconds(failures.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")

@@ -120,7 +120,7 @@ def fitted(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
 
 def _written_size(part: BaseModel) -> int:
     """Bytes of it in an object of the API server."""
-    return len(part.model_dump_json(by_alias=True, exclude_defaults=True).encode())
+    return len(part.model_dump_json(by_alias=True, exclude_defaults=True, warnings=False).encode())
 
 
 def _newest(entries: list[LedgerEntry]) -> list[LedgerEntry]:

@@ -114,6 +114,7 @@ class TrialPlanner:
                 trial.decide(_decision(trial, "STOP", reason, message), now=now)
         elif not self._places.creating(trial, now):
             self._judge.scheduler.on_trial_remove(trial.index)
+            trial.note(Entry.STOP, message, {}, now=now)
             trial.finish(TrialState.TERMINATED, reason, message, now)
             self._reserve_tell(trial)
 
@@ -124,6 +125,7 @@ class TrialPlanner:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
         elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._places.creating(trial, now)):
+            trial.note(Entry.PAUSE, message, {}, now=now)
             trial.explain(TrialState.PAUSED, reason, message)
             trial.touch(now)
 

@@ -173,3 +173,36 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_latest_decision()
     assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 6)).ledger] == [6]
     small = trial.model_copy(update={"parameters": {}})
     assert ledger.fitted(small, ledger.exported(status, 6)).ledger == status.ledger
+
+
+def actions(simulation: Simulation, index: int = 0) -> list[tuple[str, str]]:
+    return [(entry.action, entry.message) for entry in simulation.status(index).ledger]
+
+
+def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
+    program = Program(steps=9, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
+    simulation = Simulation(spec(**ONE, failures={"maxFailures": 1}), program).run()
+    assert [action for action, _ in actions(simulation)] == ["RETRY", "FAIL"]
+    assert simulation.status().ledger[-1].because == {"user": "2"}
+    assert actions(simulation)[-1][1] == simulation.status().message
+
+
+def test_a_failure_that_is_not_retried_is_kept_once() -> None:
+    program = Program(steps=9, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    simulation = Simulation(spec(**ONE, failures={"nonRetriableExitCodes": [1]}), program).run()
+    assert [action for action, _ in actions(simulation)] == ["FAIL"]
+
+
+def test_what_users_and_the_experiments_end_ask_of_a_trial_without_a_pod_is_kept() -> None:
+    """One place, and the first trial takes it for long: the second is paused, then stopped with all others."""
+    two = {**ONE, "search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "maxConcurrentTrials": 1}
+    scheduler = Dictated({(0, 2): Said(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    program = Program(steps=400, checkpoint_every=1)
+    simulation = Simulation(spec(**two, stop={"totalTime": "2m"}), program, make_scheduler=dictated(scheduler))
+    scheduler.pick = lambda _, waiting: next(
+        (Start(trial) for trial in waiting if (trial, 2) not in scheduler.results), None
+    )
+    simulation.run()
+    assert [action for action, _ in actions(simulation)] == ["PAUSE", "STOP"]
+    assert simulation.status().reason == "StoppedByExperiment"
+    assert actions(simulation)[-1][1] == simulation.status().message
