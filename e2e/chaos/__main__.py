@@ -1,0 +1,85 @@
+"""`make chaos`: some hundred faults, one at a time for each experiment, and what must hold after each of them.
+
+python -m e2e.chaos [--seed N] [--every N] [--only ID …] [--json FILE] [--list]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from e2e.chaos.api import Api
+from e2e.chaos.campaign import Campaign, only, problems, sample
+from e2e.chaos.catalog import Group, groups
+from e2e.chaos.lane import Verdict
+from e2e.chaos.surroundings import prepared
+
+
+def main() -> int:
+    """Runs the campaign; returns the exit code."""
+    options = _parser().parse_args()
+    chosen = sample(groups(), options.every)
+    if options.only:
+        chosen = only(groups(), options.only)
+        if not chosen:
+            print(f"error: no perturbation is called {' or '.join(options.only)}; see --list", file=sys.stderr)
+            return 2
+    if options.list:
+        for group in chosen:
+            for perturbation in group.perturbations:
+                print(group.name, perturbation.id)
+        return 0
+    with prepared():
+        return asyncio.run(_run(chosen, options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m e2e.chaos", description="Faults, and what must hold.")
+    parser.add_argument("--seed", type=int, default=1, help="from which all seeds follow")
+    parser.add_argument("--every", type=int, default=1, help="run every so many of the perturbations")
+    parser.add_argument("--only", nargs="*", default=[], metavar="ID", help="those whose ids begin so, or groups")
+    parser.add_argument("--list", action="store_true", help="name them, and run none")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--logs", type=Path, default=Path("/tmp/podtune-chaos"), help="where the operators' logs go")
+    return parser
+
+
+async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
+    api = Api(Path(os.environ["KUBECONFIG"]))
+    await api.open()
+    campaign = Campaign(api, options.logs / str(os.getpid()), options.seed, _tell)
+    begun = time.monotonic()
+    try:
+        await campaign.run(chosen)
+    finally:
+        bad = problems(campaign.verdicts)
+        if not bad:
+            await campaign.clean_up()
+        await api.close()
+    seconds = time.monotonic() - begun
+    count = sum(len(group.perturbations) for group in chosen)
+    struck = sum(v.struck for name, found in campaign.verdicts.items() if name != "undisturbed" for v in found)
+    print(
+        f"{count} perturbations, {struck} struck, {len(bad)} broke an invariant; {seconds:.0f} s, seed {options.seed}"
+    )
+    for verdict in bad:
+        print(f"  python -m e2e.chaos --seed {options.seed} --only {verdict.perturbation.id}")
+    if campaign.recoveries:
+        slowest = max(campaign.recoveries)
+        print(f"operator deaths: {len(campaign.recoveries)}; leading again after {slowest:.1f} s at most")
+    return 1 if bad else 0
+
+
+def _tell(group: str, verdict: Verdict) -> None:
+    word = "BROKEN" if verdict.problems else "ok" if verdict.struck or group == "undisturbed" else "no strike"
+    print(f"{word:9} {group:11} {verdict.perturbation.id} seed={verdict.seed} {verdict.seconds:.1f} s", flush=True)
+    for problem in verdict.problems:
+        print(f"          {problem}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

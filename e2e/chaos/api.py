@@ -1,0 +1,102 @@
+"""The API server as the harness itself uses it, past all faults."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+Object = dict[str, Any]
+
+MERGE = "application/merge-patch+json"
+
+
+class ApiFailure(Exception):
+    """The API server refused.
+
+    Attributes:
+        status: The HTTP status.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Api:
+    """Requests as the cluster's administrator."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        user = config["users"][0]["user"]
+        self.server: str = cluster["server"]
+        self.tls = _tls(cluster, user)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Begins."""
+        connector = aiohttp.TCPConnector(limit=64, ssl=self.tls)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30))
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        content_type: str = "application/json",
+        params: Mapping[str, str] | None = None,
+    ) -> Object:
+        """Makes a request.
+
+        Raises:
+            ApiFailure: It was refused.
+        """
+        assert self._session is not None  # open
+        data = json.dumps(body).encode() if body is not None else None
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        async with self._session.request(
+            method, self.server + path, data=data, headers=headers, params=params
+        ) as response:
+            text = await response.text()
+            if response.status >= 400:
+                raise ApiFailure(response.status, text[:500])
+            found: Object = json.loads(text)
+            return found
+
+    async def watch(self, path: str, version: str, selector: str = "") -> AsyncIterator[Object]:
+        """Events from a version on, until the server ends the watch."""
+        assert self._session is not None  # open
+        params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3600"}
+        if selector:
+            params["labelSelector"] = selector
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(self.server + path, params=params, timeout=timeout) as response:
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+
+
+def _tls(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    with tempfile.TemporaryDirectory() as directory:
+        certificate, key = Path(directory) / "crt", Path(directory) / "key"
+        certificate.write_bytes(base64.b64decode(user["client-certificate-data"]))
+        key.write_bytes(base64.b64decode(user["client-key-data"]))
+        context.load_cert_chain(certificate, key)
+    return context

@@ -1,0 +1,216 @@
+"""Which call a request is: by that a perturbation says where it strikes.
+
+A trial's life is a handful of writes. The writes of its status look alike from outside, so what they say tells them
+apart: `trial-end` is the first that holds a completion time.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Call(StrEnum):
+    """A kind of request."""
+
+    CREATE_TRIAL = "create-trial"
+    CREATE_POD = "create-pod"
+    TRIAL_PENDING = "trial-pending"
+    TRIAL_RUNNING = "trial-running"
+    TRIAL_CHECKPOINT = "trial-checkpoint"
+    TRIAL_DECISION = "trial-decision"
+    ATTEMPT_END = "attempt-end"
+    TRIAL_END = "trial-end"
+    EXPERIMENT_STATUS = "experiment-status"
+    EXPERIMENT_END = "experiment-end"
+    DELETE_POD = "delete-pod"
+    DELETE_PODS = "delete-pods"
+    EVENT = "event"
+    POD_LOG = "pod-log"
+    READ = "read"
+    TOKEN_REVIEW = "token-review"
+    LIST = "list"
+    LEASE = "lease"
+    WATCH_EXPERIMENTS = "watch-experiments"
+    WATCH_TRIALS = "watch-trials"
+    WATCH_PODS = "watch-pods"
+    REPORT = "report"
+    S3_PUT = "s3-put"
+    S3_PUT_MANIFEST = "s3-put-manifest"
+    S3_PUT_HISTORY = "s3-put-history"
+    S3_PART = "s3-part"
+    S3_GET = "s3-get"
+    S3_GET_MANIFEST = "s3-get-manifest"
+    S3_LIST = "s3-list"
+    S3_DELETE = "s3-delete"
+    OTHER = "other"
+
+
+WRITES = (
+    Call.CREATE_TRIAL,
+    Call.CREATE_POD,
+    Call.TRIAL_PENDING,
+    Call.TRIAL_RUNNING,
+    Call.TRIAL_CHECKPOINT,
+    Call.TRIAL_DECISION,
+    Call.ATTEMPT_END,
+    Call.TRIAL_END,
+    Call.DELETE_POD,
+    Call.DELETE_PODS,
+    Call.EXPERIMENT_STATUS,
+    Call.EXPERIMENT_END,
+    Call.EVENT,
+)
+"""Everything that the operator writes for an experiment."""
+
+_WATCHES = {
+    "experiments": Call.WATCH_EXPERIMENTS,
+    "trials": Call.WATCH_TRIALS,
+    "pods": Call.WATCH_PODS,
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came.
+
+    Attributes:
+        call: What it is.
+        subject: Name of the experiment that it is about; empty where it is about none or all.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    call: Call
+    subject: str
+
+
+def experiment_of(name: str) -> str:
+    """The experiment that a trial, a pod or an experiment of this name belongs to."""
+    return name.partition("-")[0]
+
+
+def classify_api(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+) -> tuple[Call, str]:
+    """Which call of the operator's to the API server this is, and which experiment it is about."""
+    words = [word for word in path.split("/") if word]
+    if "tokenreviews" in words:
+        return Call.TOKEN_REVIEW, _token_subject(body)
+    if "leases" in words:
+        return Call.LEASE, ""
+    resource = next((word for word in words if word in (*_WATCHES, "events")), "")
+    if not resource or "namespaces" not in words:
+        return Call.OTHER, ""
+    rest = words[words.index(resource) + 1 :]
+    name = rest[0] if rest else ""
+    if method == "GET":
+        if "watch" in query and query["watch"] in ("true", "1", "True"):
+            return _WATCHES.get(resource, Call.OTHER), ""
+        if rest[1:] == ["log"]:
+            return Call.POD_LOG, experiment_of(name)
+        return (Call.READ, experiment_of(name)) if name else (Call.LIST, "")
+    if method == "DELETE":
+        if name:
+            return (Call.DELETE_POD if resource == "pods" else Call.OTHER), experiment_of(name)
+        found = re.search(r"\(([a-z0-9-]+)", query.get("labelSelector", ""))
+        return Call.DELETE_PODS, experiment_of(found[1]) if found else ""
+    return _classify_write(method, resource, rest, _json(body))
+
+
+def _classify_write(method: str, resource: str, rest: list[str], content: Mapping[str, Any]) -> tuple[Call, str]:
+    name = rest[0] if rest else ""
+    if method == "POST":
+        if resource == "events":
+            return Call.EVENT, experiment_of(str(content.get("regarding", {}).get("name", "")))
+        made = experiment_of(str(content.get("metadata", {}).get("name", "")))
+        return (Call.CREATE_POD if resource == "pods" else Call.CREATE_TRIAL), made
+    if rest[1:] == ["status"]:
+        status = content.get("status") or {}
+        call = _experiment_stage(status) if resource == "experiments" else _trial_stage(status)
+        return call, experiment_of(name)
+    return Call.OTHER, ""
+
+
+def _experiment_stage(status: Mapping[str, Any]) -> Call:
+    return Call.EXPERIMENT_END if status.get("completionTime") else Call.EXPERIMENT_STATUS
+
+
+def _trial_stage(status: Mapping[str, Any]) -> Call:
+    """What a status says that the ones before it did not."""
+    last = status.get("lastAttempt")
+    if status.get("completionTime"):
+        return Call.TRIAL_END
+    if last and last.get("attempt") == status.get("attempt"):
+        return Call.ATTEMPT_END
+    if status.get("decision"):
+        return Call.TRIAL_DECISION
+    if status.get("state") != "RUNNING":
+        return Call.TRIAL_PENDING
+    return Call.TRIAL_CHECKPOINT if status.get("checkpoint") else Call.TRIAL_RUNNING
+
+
+def classify_report(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+) -> tuple[Call, str]:
+    """Which call of an agent's to the operator this is."""
+    words = path.split("/")
+    trial = words[words.index("trials") + 1] if "trials" in words else ""
+    return (Call.REPORT if method == "POST" else Call.OTHER), experiment_of(trial)
+
+
+def classify_s3(
+    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+) -> tuple[Call, str]:
+    """Which call of an agent's to the bucket this is; keys hold the trial's name."""
+    key = path
+    subject = _s3_subject(key) or _s3_subject(query.get("prefix", "")) or _s3_subject(body[:4096].decode("latin-1"))
+    if method == "PUT":
+        if "partNumber" in query:
+            return Call.S3_PART, subject
+        if key.endswith("/manifest.json"):
+            return Call.S3_PUT_MANIFEST, subject
+        if key.endswith((".jsonl", ".jsonl.gz")):
+            return Call.S3_PUT_HISTORY, subject
+        return Call.S3_PUT, subject
+    if method == "GET" and ("list-type" in query or "prefix" in query):
+        return Call.S3_LIST, subject
+    if method in ("GET", "HEAD"):
+        return (Call.S3_GET_MANIFEST if key.endswith("/manifest.json") else Call.S3_GET), subject
+    if method == "DELETE" or (method == "POST" and "delete" in query):
+        return Call.S3_DELETE, subject
+    return Call.S3_PART if method == "POST" else Call.OTHER, subject
+
+
+def _s3_subject(text: str) -> str:
+    found = re.search(r"/([a-z][a-z0-9]+)-\d+/", text)
+    return found[1] if found else ""
+
+
+def _token_subject(body: bytes) -> str:
+    """The experiment whose agent the reviewed token is of: bound tokens name their pod."""
+    token = str(_json(body).get("spec", {}).get("token", ""))
+    parts = token.split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return ""
+    return experiment_of(str(claims.get("kubernetes.io", {}).get("pod", {}).get("name", "")))
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,115 @@
+"""Runs perturbations, many beside each other, and tells of each."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from e2e.chaos.api import Api
+from e2e.chaos.catalog import Group, undisturbed
+from e2e.chaos.invariants import Ending
+from e2e.chaos.lane import Lane, Verdict
+from e2e.chaos.operator_process import Zygote
+from e2e.chaos.perturbation import Perturbation
+
+LANES_AT_ONCE = 2
+
+
+class Campaign:
+    """All groups, one after the other but for a few beside each other."""
+
+    def __init__(self, api: Api, directory: Path, seed: int, tell: Callable[[str, Verdict], None]) -> None:
+        """Makes a campaign.
+
+        Args:
+            api: The API server.
+            directory: Where the operators' logs go.
+            seed: From which the seeds of all perturbations follow.
+            tell: Is told of each verdict, with its group's name.
+        """
+        self._api = api
+        self._directory = directory
+        self._seed = seed
+        self._tell = tell
+        self._prefix = f"chaos-{uuid.uuid4().hex[:5]}"
+        self._zygote = Zygote()
+        self._endings: dict[str, Ending] = {}
+        self.recoveries: list[float] = []
+        self.verdicts: dict[str, list[Verdict]] = {}
+
+    async def run(self, groups: Sequence[Group]) -> None:
+        """Runs them all; the undisturbed runs first."""
+        await self._zygote.start()
+        try:
+            await self._run(groups)
+        finally:
+            await self._zygote.stop()
+
+    async def _run(self, groups: Sequence[Group]) -> None:
+        wanted = {perturbation.scenario for group in groups for perturbation in group.perturbations}
+        first = [perturbation for perturbation in undisturbed() if perturbation.scenario in wanted]
+        await self._run_group(Group("undisturbed", len(first), tuple(first)))
+        self._endings = {v.perturbation.scenario: v.ending for v in self.verdicts["undisturbed"] if not v.problems}
+        free = asyncio.Semaphore(LANES_AT_ONCE)
+
+        async def run(group: Group) -> None:
+            async with free:
+                await self._run_group(group)
+
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                tasks.create_task(run(group))
+
+    async def clean_up(self) -> None:
+        """Removes all namespaces."""
+        for name in self.verdicts:
+            await self._api.request("DELETE", f"/api/v1/namespaces/{self._namespace(name)}")
+
+    async def _run_group(self, group: Group) -> None:
+        directory = self._directory / group.name
+        directory.mkdir(parents=True, exist_ok=True)
+        self.verdicts[group.name] = []
+        lane = Lane(self._api, self._zygote, self._namespace(group.name), directory)
+        async with lane.running():
+            places = asyncio.Semaphore(group.at_once)
+            async with asyncio.TaskGroup() as tasks:
+                for perturbation in group.perturbations:
+                    tasks.create_task(self._run_one(group, lane, perturbation, places))
+        self.recoveries += lane.operators.recoveries
+
+    async def _run_one(self, group: Group, lane: Lane, perturbation: Perturbation, places: asyncio.Semaphore) -> None:
+        async with places:
+            undisturbed = self._endings.get(perturbation.scenario)
+            verdict = await lane.perturb(perturbation, perturbation.seed(self._seed), undisturbed)
+        self.verdicts[group.name].append(verdict)
+        self._tell(group.name, verdict)
+
+    def _namespace(self, group: str) -> str:
+        return f"{self._prefix}-{group}"
+
+
+def sample(groups: Iterable[Group], every: int) -> tuple[Group, ...]:
+    """Every so many of each group's perturbations."""
+    return tuple(replace(group, perturbations=group.perturbations[::every]) for group in groups)
+
+
+def only(groups: Iterable[Group], ids: Sequence[str]) -> tuple[Group, ...]:
+    """Those whose id begins with one of these, or lies in a group of that name."""
+    chosen = (
+        replace(
+            group,
+            perturbations=tuple(
+                p for p in group.perturbations if any(group.name == i or p.id.startswith(i) for i in ids)
+            ),
+        )
+        for group in groups
+    )
+    return tuple(group for group in chosen if group.perturbations)
+
+
+def problems(verdicts: Mapping[str, Sequence[Verdict]]) -> list[Verdict]:
+    """The verdicts that are bad."""
+    return [verdict for found in verdicts.values() for verdict in found if verdict.problems]

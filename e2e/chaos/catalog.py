@@ -1,0 +1,205 @@
+"""All perturbations. Each group runs in lanes of its own, for what one group does to the operator disturbs all that
+run beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from e2e.chaos.calls import Call
+from e2e.chaos.perturbation import Fault, Perturbation
+
+
+@dataclass(frozen=True)
+class Group:
+    """Perturbations that run together.
+
+    Attributes:
+        at_once: How many run beside each other.
+        promise: The heading of the design that they test.
+    """
+
+    name: str
+    at_once: int
+    perturbations: tuple[Perturbation, ...]
+
+
+LIFE: tuple[tuple[str, Call, tuple[int, ...]], ...] = (
+    ("plain", Call.EXPERIMENT_STATUS, (1, 2)),
+    ("plain", Call.CREATE_TRIAL, (1, 2, 3)),
+    ("plain", Call.CREATE_POD, (1, 2, 3)),
+    ("plain", Call.TRIAL_RUNNING, (1, 2)),
+    ("plain", Call.TRIAL_END, (1, 2, 3)),
+    ("plain", Call.EXPERIMENT_END, (1,)),
+    ("plain", Call.DELETE_PODS, (1,)),
+    ("mixed", Call.TRIAL_CHECKPOINT, (1, 3, 6)),
+    ("mixed", Call.ATTEMPT_END, (1, 2)),
+    ("mixed", Call.CREATE_POD, (3, 4, 5)),
+    ("mixed", Call.POD_LOG, (1, 2)),
+    ("mixed", Call.EVENT, (1, 2)),
+    ("mixed", Call.TRIAL_END, (2,)),
+    ("asha", Call.TRIAL_DECISION, (1, 2)),
+    ("asha", Call.DELETE_POD, (1, 2)),
+    ("asha", Call.TRIAL_END, (1, 3)),
+    ("promotion", Call.TRIAL_DECISION, (1, 3)),
+    ("promotion", Call.DELETE_POD, (1, 2)),
+    ("promotion", Call.ATTEMPT_END, (1, 2)),
+    ("promotion", Call.CREATE_POD, (4,)),
+)
+"""Every call that the operator makes for a trial, from its creation to its end, and an experiment in which it comes."""
+
+REFUSALS = (
+    Fault.REFUSE_409,
+    Fault.REFUSE_429,
+    Fault.REFUSE_500,
+    Fault.REFUSE_503,
+    Fault.REFUSE_504,
+    Fault.DONE_BUT_500,
+    Fault.DONE_BUT_504,
+    Fault.LOSE_REQUEST,
+    Fault.TWICE,
+    Fault.LATE_AGAIN,
+    Fault.LATE_AFTER_504,
+    Fault.SLOW,
+    Fault.OVERTAKEN,
+    Fault.GARBLED,
+)
+REPORT_FAULTS = (
+    Fault.REFUSE_429,
+    Fault.REFUSE_500,
+    Fault.REFUSE_503,
+    Fault.REFUSE_504,
+    Fault.LOSE_REQUEST,
+    Fault.LOSE_REPLY,
+    Fault.SLOW,
+    Fault.TIMEOUT_BEFORE,
+    Fault.TIMEOUT_AFTER,
+    Fault.TWICE,
+    Fault.LATE_AGAIN,
+    Fault.LATE_AFTER_504,
+    Fault.OVERTAKEN,
+    Fault.GARBLED,
+    Fault.OUTAGE,
+)
+WATCH_FAULTS = (
+    Fault.WATCH_CUT,
+    Fault.WATCH_DROP,
+    Fault.WATCH_TWICE,
+    Fault.WATCH_REORDER,
+    Fault.WATCH_DELAY,
+    Fault.WATCH_GONE,
+    Fault.WATCH_STALE,
+)
+
+
+def groups() -> tuple[Group, ...]:
+    """The whole matrix."""
+    return (
+        Group("kills", 5, tuple(_kills())),
+        Group("calls", 10, tuple(_calls())),
+        Group("timeouts", 30, tuple(_timeouts())),
+        Group("watches", 8, tuple(_watches())),
+        Group("reports", 10, tuple(_reports())),
+        Group("leaders", 3, tuple(_leaders())),
+        Group("clocks", 3, tuple(_clocks())),
+    )
+
+
+def undisturbed() -> Iterator[Perturbation]:
+    """Every scenario as it runs by itself."""
+    from e2e.chaos.scenarios import SCENARIOS
+
+    for name in SCENARIOS:
+        yield Perturbation(name, Call.OTHER, 1, Fault.NONE)
+
+
+def _life() -> Iterator[tuple[str, Call, int]]:
+    for scenario, call, occurrences in LIFE:
+        for occurrence in occurrences:
+            yield scenario, call, occurrence
+
+
+def _each(faults: Iterable[Fault], calls: Iterable[tuple[str, Call, int]]) -> Iterator[Perturbation]:
+    for (scenario, call, occurrence), fault in product(calls, faults):
+        yield Perturbation(scenario, call, occurrence, fault)
+
+
+def _kills() -> Iterator[Perturbation]:
+    """The operator dies before each call, and after each."""
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), _life())
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("flowing", Call.REPORT, n) for n in (1, 9, 20)])
+    few = [("plain", Call.CREATE_POD, 2), ("mixed", Call.ATTEMPT_END, 1), ("asha", Call.TRIAL_DECISION, 1)]
+    yield from _each((Fault.KILL_TWICE, Fault.TERMINATE), few)
+
+
+def _calls() -> Iterator[Perturbation]:
+    """Each call's answer is lost; then whatever else a server or a network can answer."""
+    yield from _each((Fault.LOSE_REPLY,), _life())
+    first = {(scenario, call): occurrences[0] for scenario, call, occurrences in reversed(LIFE)}
+    kinds = {call: (scenario, call, occurrence) for (scenario, call), occurrence in first.items()}
+    yield from _each(REFUSALS, kinds.values())
+    review = [("plain", Call.TOKEN_REVIEW, n) for n in (1, 3)]
+    yield from _each((Fault.REFUSE_429, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW), review)
+    lease = [("plain", Call.LEASE, 1)]
+    yield from _each((Fault.REFUSE_409, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW, Fault.GARBLED), lease)
+
+
+def _timeouts() -> Iterator[Perturbation]:
+    kinds = {call: (scenario, call, occurrences[0]) for scenario, call, occurrences in reversed(LIFE)}
+    yield from _each((Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER), kinds.values())
+
+
+def _watches() -> Iterator[Perturbation]:
+    places = [
+        ("plain", Call.WATCH_EXPERIMENTS, 1),
+        ("plain", Call.WATCH_EXPERIMENTS, 2),
+        ("plain", Call.WATCH_TRIALS, 1),
+        ("mixed", Call.WATCH_TRIALS, 5),
+        ("asha", Call.WATCH_TRIALS, 7),
+        ("plain", Call.WATCH_PODS, 1),
+        ("mixed", Call.WATCH_PODS, 4),
+        ("mixed", Call.WATCH_PODS, 9),
+        ("asha", Call.WATCH_PODS, 8),
+    ]
+    yield from _each(WATCH_FAULTS, places)
+
+
+def _reports() -> Iterator[Perturbation]:
+    places = [
+        ("plain", Call.REPORT, 1),
+        ("flowing", Call.REPORT, 7),
+        ("mixed", Call.REPORT, 6),
+        ("asha", Call.REPORT, 4),
+    ]
+    yield from _each(REPORT_FAULTS, places)
+    yield Perturbation("zombie", Call.REPORT, 4, Fault.SLOW)
+    yield Perturbation("zombie", Call.REPORT, 3, Fault.LATE_AGAIN)
+    yield Perturbation("zombie", Call.REPORT, 3, Fault.OVERTAKEN)
+    yield Perturbation("trapped", Call.REPORT, 3, Fault.LOSE_REPLY)
+
+
+def _leaders() -> Iterator[Perturbation]:
+    places = [
+        ("plain", Call.CREATE_TRIAL, 2),
+        ("plain", Call.CREATE_POD, 2),
+        ("plain", Call.TRIAL_END, 1),
+        ("mixed", Call.TRIAL_CHECKPOINT, 3),
+        ("mixed", Call.ATTEMPT_END, 1),
+        ("asha", Call.TRIAL_DECISION, 1),
+        ("asha", Call.DELETE_POD, 1),
+        ("flowing", Call.REPORT, 9),
+    ]
+    yield from _each((Fault.SECOND_LEADER, Fault.FREEZE), places)
+
+
+def _clocks() -> Iterator[Perturbation]:
+    places = [
+        ("plain", Call.CREATE_POD, 1),
+        ("mixed", Call.ATTEMPT_END, 1),
+        ("mixed", Call.TRIAL_CHECKPOINT, 2),
+        ("asha", Call.TRIAL_DECISION, 1),
+        ("flowing", Call.REPORT, 7),
+    ]
+    yield from _each((Fault.CLOCK_FORWARD, Fault.CLOCK_BACK), places)

@@ -1,0 +1,190 @@
+"""What must hold, whatever happened: the promises of the design, each as a look at what the API server ever held, what
+really happened in the pods, and how the undisturbed run has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from e2e.chaos.history import History
+from e2e.chaos.scenarios import Scenario
+from e2e.chaos.truth import Truth
+
+Status = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is over.
+
+    Attributes:
+        undisturbed: How the same scenario ended without a fault; None for that run itself.
+    """
+
+    scenario: Scenario
+    history: History
+    truth: Truth
+    undisturbed: Ending | None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What must be the same in every run of a scenario, by trial."""
+
+    trials: Mapping[str, Mapping[str, Any]]
+
+
+def ending(history: History) -> Ending:
+    """How a run has ended; names without the experiment's."""
+    return Ending({name.partition("-")[2]: _end_of(history, name) for name in sorted(history.trials)})
+
+
+def _end_of(history: History, trial: str) -> Mapping[str, Any]:
+    spec = history.trials[trial][-1]["spec"]
+    status = history.last(trial)
+    decision = status.get("decision") or {}
+    return {
+        "parameters": spec["parameters"],
+        "state": status.get("state"),
+        "reason": status.get("reason"),
+        "failures": status.get("failures", 0),
+        "disruptions": status.get("disruptions", 0),
+        "attempt": status.get("attempt"),
+        "iteration": status.get("iteration"),
+        "best": status.get("bestValue"),
+        "last": (status.get("lastResult") or {}).get("value"),
+        "rungs": (status.get("scheduler") or {}).get("rungs"),
+        "decision": (decision.get("action"), decision.get("step")) if decision else None,
+        "checkpoint": (status.get("checkpoint") or {}).get("step"),
+    }
+
+
+def each_failure_is_counted_once(run: Run) -> Iterator[str]:
+    """Each failure is counted once."""
+    for trial in run.history.trials:
+        statuses = run.history.statuses(trial)
+        for before, after in pairwise(statuses):
+            counted = _counted(after) - _counted(before)
+            old, new = before.get("lastAttempt") or {}, after.get("lastAttempt") or {}
+            if counted not in (0, 1):
+                yield f"{trial}: failures and disruptions went from {_counted(before)} to {_counted(after)}"
+            if counted and old.get("uid") == new.get("uid"):
+                yield f"{trial}: attempt {new.get('attempt')} was counted again"
+            if old.get("attempt", 0) + 1 < new.get("attempt", 0):
+                yield f"{trial}: attempt {old.get('attempt', 0) + 1} was passed over"
+        index = int(trial.rpartition("-")[2])
+        failures = statuses[-1].get("failures", 0)
+        if failures != run.scenario.failures(index):
+            yield f"{trial}: {failures} failures were counted, and there were {run.scenario.failures(index)}"
+
+
+def one_writer_a_trial(run: Run) -> Iterator[str]:
+    """At most one accepted writer a trial."""
+    highest: dict[str, int] = {}
+    for trial, number in run.truth.accepted:
+        if number < highest.get(trial, 0):
+            yield f"{trial}: a report of attempt {number} was taken in after one of attempt {highest[trial]}"
+        highest[trial] = max(number, highest.get(trial, 0))
+
+
+def no_accepted_checkpoint_is_lost(run: Run) -> Iterator[str]:
+    """No accepted checkpoint is lost; an attempt goes on from the last committed step, or a later one."""
+    for trial in run.history.trials:
+        steps = [(s.get("checkpoint") or {}).get("step", 0) for s in run.history.statuses(trial)]
+        for before, after in pairwise(steps):
+            if after < before:
+                yield f"{trial}: its checkpoint went from step {before} back to {after}"
+        for kept in run.history.last(trial).get("checkpoints") or ():
+            if kept["uri"] not in run.truth.bucket:
+                yield f"{trial}: the checkpoint of step {kept['step']} is recorded, and not in the bucket"
+        for attempt in run.truth.of_trial(trial):
+            committed = max(run.truth.committed_before(attempt).values(), default=0)
+            if attempt.restored < committed:
+                yield f"{trial}: attempt {attempt.number} began at {attempt.restored}, though {committed} was stored"
+
+
+def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
+    """No result is lost or doubled."""
+    for trial in run.history.trials:
+        statuses = run.history.statuses(trial)
+        iterations = [s.get("iteration", 0) for s in statuses]
+        if iterations != sorted(iterations):
+            yield f"{trial}: its iteration went back: {iterations}"
+        reported = {step: value for a in run.truth.of_trial(trial) for step, value in a.values.items()}
+        status = statuses[-1]
+        if not reported:
+            continue
+        if status.get("iteration") != max(reported):
+            yield f"{trial}: iteration {status.get('iteration')} is recorded, and {max(reported)} was reported"
+        best = max(reported.values())
+        if float(status.get("bestValue") or "nan") != best:
+            yield f"{trial}: {status.get('bestValue')} is recorded as its best value, and {best} was reported"
+        for condition in status.get("conditions") or ():
+            if condition["type"] == "ResultsComplete" and condition["status"] == "False":
+                yield f"{trial}: results were lost: {condition.get('message')}"
+
+
+def no_pod_without_a_living_owner(run: Run) -> Iterator[str]:
+    """No pod without a living owner, none twice, and no more at a time than asked for."""
+    uids = {versions[-1]["metadata"]["uid"] for versions in run.history.trials.values()}
+    for name, pod in run.history.living.items():
+        if not any(owner["uid"] in uids for owner in pod["metadata"].get("ownerReferences") or ()):
+            yield f"pod {name} has no living owner"
+    for name in run.history.alive:
+        yield f"pod {name} runs on after the end"
+    recorded = {(s.get("pod") or {}).get("uid") for trial in run.history.trials for s in run.history.statuses(trial)}
+    for name, made in run.history.pods.items():
+        if len(made) > 1 and made[0] in recorded:
+            yield f"pod {name} was made {len(made)} times"
+    if run.history.most_alive > run.scenario.concurrent:
+        yield f"{run.history.most_alive} pods ran at a time; {run.scenario.concurrent} were asked for"
+
+
+def every_trial_ends(run: Run) -> Iterator[str]:
+    """Every trial ends, and stays ended."""
+    if len(run.history.trials) != run.scenario.trials:
+        yield f"there are {len(run.history.trials)} trials, not {run.scenario.trials}"
+    for trial in run.history.trials:
+        statuses = run.history.statuses(trial)
+        ends = [s.get("state") for s in statuses if s.get("completionTime")]
+        if not ends:
+            yield f"{trial}: has not ended: {statuses[-1].get('state')} {statuses[-1].get('message')}"
+        if len(set(ends)) > 1:
+            yield f"{trial}: ended as {ends[0]}, and then as {ends[-1]}"
+
+
+def the_end_is_the_undisturbed_one(run: Run) -> Iterator[str]:
+    """The end is that of the undisturbed run, decisions included."""
+    if run.undisturbed is None or not run.scenario.same_end:
+        return
+    for name, end in ending(run.history).trials.items():
+        wanted = run.undisturbed.trials.get(name)
+        if wanted is None:
+            yield f"trial {name} is not there in the undisturbed run"
+            continue
+        for what, value in end.items():
+            if value != wanted[what]:
+                yield f"trial {name}: {what} is {value!r}, and {wanted[what]!r} in the undisturbed run"
+
+
+def _counted(status: Status) -> int:
+    return int(status.get("failures", 0)) + int(status.get("disruptions", 0))
+
+
+INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
+    each_failure_is_counted_once,
+    one_writer_a_trial,
+    no_accepted_checkpoint_is_lost,
+    no_result_is_lost_or_doubled,
+    no_pod_without_a_living_owner,
+    every_trial_ends,
+    the_end_is_the_undisturbed_one,
+)
+
+
+def broken(run: Run) -> list[str]:
+    """All that does not hold."""
+    return [problem for invariant in INVARIANTS for problem in invariant(run)]

@@ -1,0 +1,298 @@
+"""The kubelet of the fake nodes, for pods whose agents speak: kwok's own end at once, and say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import aiohttp
+
+from e2e.chaos.api import MERGE, Api, ApiFailure, Object
+from e2e.chaos.calls import experiment_of
+from e2e.chaos.scenarios import Mishap, Scenario, curve
+from e2e.chaos.simulated_agent import SimulatedAgent
+from e2e.chaos.truth import AttemptTruth, Truth
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.messages import Restored, parse_final_commit
+
+AUDIENCE = "podtune.dev/results"
+AGENT = "podtune-agent"
+ZOMBIE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Life:
+    """What the pods of an experiment live by."""
+
+    scenario: Scenario
+    truth: Truth
+    random: random.Random
+
+
+@dataclass(frozen=True)
+class End:
+    """How the training container ended."""
+
+    exit_code: int
+    reason: str
+    phase: str
+
+
+VANISHED = End(0, "", "")
+"""No end that anybody sees: the pod is removed by force, and its agent goes on for a while."""
+
+
+class SimulatedPod:
+    """A pod from its being bound to its end."""
+
+    def __init__(self, api: Api, body: Object, life: Life, session: aiohttp.ClientSession) -> None:
+        self._api = api
+        self._life = life
+        self._session = session
+        metadata = body["metadata"]
+        self.name: str = metadata["name"]
+        self.namespace: str = metadata["namespace"]
+        self.uid: str = metadata["uid"]
+        self.trial = metadata["labels"]["podtune.dev/trial"]
+        self.index = int(self.trial.rpartition("-")[2])
+        self.number = int(metadata["labels"]["podtune.dev/attempt"])
+        self._settings = _agent_settings(body)
+        self._random = random.Random(life.random.random())
+        self._path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+        self._token = ""
+        self._started = ""
+        self._deleted = asyncio.Event()
+        self.truth = AttemptTruth(self.trial, self.number, self.uid)
+        self.agent: SimulatedAgent | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def delete(self) -> None:
+        """Somebody has asked for its deletion."""
+        self._deleted.set()
+
+    async def run(self) -> None:
+        """Lives."""
+        try:
+            await self._live()
+        except ApiFailure as failure:
+            if failure.status != 404:  # it was removed by force
+                raise
+            if self.agent is not None:
+                self.agent.die()
+
+    async def _live(self) -> None:
+        self._life.truth.attempts.append(self.truth)
+        self._token = await self._mint_token()
+        self.agent = self._make_agent()
+        if not self._deleted.is_set():
+            self._started = _now()
+            await self._status(self._running())
+            self.agent.start()
+            end = await self._train()
+        else:
+            end = None
+        if end is VANISHED:
+            await self._remove()
+            await self.agent.haunt(ZOMBIE_SECONDS)
+            return
+        if end is not None:
+            patience = 2.0
+            words = await self.agent.end(patience)
+            self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
+            self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
+            await self._status(self._ended(end, words))
+            await self._deleted.wait()
+        await self._remove()
+
+    async def _train(self) -> End | None:
+        """Runs the program; None where the pod never ran."""
+        program = asyncio.ensure_future(self._program())
+        deleted = asyncio.ensure_future(self._deleted.wait())
+        done, _ = await asyncio.wait([program, deleted], return_when=asyncio.FIRST_COMPLETED)
+        if program in done:
+            deleted.cancel()
+            return program.result()
+        program.cancel()
+        self.truth.ended = self.truth.ended or "deleted"
+        return End(143, "Error", "Failed")
+
+    async def _program(self) -> End:
+        assert self.agent is not None  # made
+        scenario = self._life.scenario
+        dooms = scenario.dooms.get(self.index, ())
+        doom = dooms[self.number - 1] if self.number <= len(dooms) else None
+        step = self.truth.restored
+        while step < scenario.steps:
+            if doom is not None and step >= doom.step:
+                return await self._overtaken(doom.mishap)
+            await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
+            step += 1
+            every = scenario.checkpoint_every
+            wanted = self.agent.attempt.wants["shouldCheckpoint"]
+            has_store = bool(self._settings.get(agent_env.STORE))
+            self.truth.steps = step
+            self.agent.result(
+                step, curve(self.index, step), has_store and (wanted or (every > 0 and step % every == 0))
+            )
+            if scenario.waits:
+                await self.agent.until_acknowledged()
+            if self.agent.attempt.wants["shouldStop"]:
+                await asyncio.sleep(60)  # the pod is about to be deleted
+        self.agent.attempt.done = True
+        return End(0, "Completed", "Succeeded")
+
+    async def _overtaken(self, mishap: Mishap) -> End:
+        self.truth.ended = str(mishap)
+        match mishap:
+            case Mishap.CRASH:
+                return End(1, "Error", "Failed")
+            case Mishap.OOM:
+                return End(137, "OOMKilled", "Failed")
+            case Mishap.EVICTED | Mishap.TRAPPED:
+                condition = {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "drained",
+                    "lastTransitionTime": _now(),
+                }
+                await self._status({"conditions": [condition]})
+                await self._api.request("DELETE", self._path)
+                await self._deleted.wait()
+                trapped = mishap is Mishap.TRAPPED
+                return End(0, "Completed", "Succeeded") if trapped else End(143, "Error", "Failed")
+            case Mishap.VANISHED:
+                return VANISHED
+
+    def _make_agent(self) -> SimulatedAgent:
+        store = json.loads(self._settings.get(agent_env.STORE) or "null")
+        home = ""
+        if store:
+            prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
+            home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
+        candidates = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
+        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
+        restored = next((c for c in candidates if c["uri"] in self._life.truth.bucket), None)
+        self.truth.restored = restored["step"] if restored else 0
+        url = self._settings[agent_env.RESULTS_URL]
+        agent = SimulatedAgent(
+            self._life.truth,
+            self.truth,
+            url=f"{url}/v1/namespaces/{self.namespace}/trials/{self.trial}/results",
+            token=lambda: self._token,
+            home=home,
+            session=self._session,
+            rng=random.Random(self._random.random()),
+        )
+        if restored:
+            agent.set_restored(Restored(restored["step"], restored["uri"]))
+        return agent
+
+    async def _mint_token(self) -> str:
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        spec = {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": reference}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default/token"
+        found: str = (await self._api.request("POST", path, body))["status"]["token"]
+        return found
+
+    async def _status(self, status: Object) -> None:
+        await self._api.request("PATCH", f"{self._path}/status", {"status": status}, content_type=MERGE)
+
+    async def _remove(self) -> None:
+        await self._api.request("DELETE", self._path, {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}})
+
+    def _running(self) -> Object:
+        state = {"running": {"startedAt": self._started}}
+        return {
+            "phase": "Running",
+            "startTime": self._started,
+            "initContainerStatuses": [_container(AGENT, state, ready=True)],
+            "containerStatuses": [_container("trial", state, ready=True)],
+        }
+
+    def _ended(self, end: End, words: str) -> Object:
+        times = {"startedAt": self._started or _now(), "finishedAt": _now()}
+        program = {"terminated": {"exitCode": end.exit_code, "reason": end.reason, **times}}
+        agent = {"terminated": {"exitCode": 0, "reason": "Completed", "message": words, **times}}
+        return {
+            "phase": end.phase,
+            "initContainerStatuses": [_container(AGENT, agent, ready=False)],
+            "containerStatuses": [_container("trial", program, ready=False)],
+        }
+
+
+class Kubelet:
+    """Plays all pods of a namespace that ask for it."""
+
+    def __init__(self, api: Api, namespace: str, life_of: Callable[[str], Life | None]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._life_of = life_of
+        self._pods: dict[str, SimulatedPod] = {}
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        version = "0"
+        while True:
+            async for event in self._api.watch(f"/api/v1/namespaces/{self._namespace}/pods", version):
+                if event["type"] == "ERROR":
+                    break
+                self._see(event)
+                version = event["object"]["metadata"]["resourceVersion"]
+
+    async def close(self) -> None:
+        """Ends all pods."""
+        for pod in self._pods.values():
+            if pod.task is not None:
+                pod.task.cancel()
+        await self._session.close()
+
+    def log(self, name: str, container: str) -> str:
+        """What a container has printed."""
+        for pod in self._pods.values():
+            if pod.name == name and pod.agent is not None:
+                return (
+                    "".join(line + "\n" for line in pod.agent.log) if container == AGENT else "a line of the program\n"
+                )
+        return ""
+
+    def _see(self, event: Object) -> None:
+        body = event["object"]
+        uid = body["metadata"]["uid"]
+        pod = self._pods.get(uid)
+        if pod is None and event["type"] != "DELETED" and body["spec"].get("nodeName"):
+            life = self._life_of(experiment_of(body["metadata"]["name"]))
+            if life is None:
+                return
+            pod = self._pods[uid] = SimulatedPod(self._api, body, life, self._session)
+            pod.task = asyncio.ensure_future(self._run(pod))
+        if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
+            pod.delete()
+
+    async def _run(self, pod: SimulatedPod) -> None:
+        try:
+            await pod.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
+            self.problems.append(f"{pod.name}: {type(error).__name__}: {error}")
+
+
+def _agent_settings(body: Object) -> dict[str, str]:
+    agent = next(c for c in body["spec"]["initContainers"] if c["name"] == AGENT)
+    variable = next(e for e in agent["env"] if e["name"] == agent_env.SETTINGS)
+    settings: dict[str, str] = json.loads(variable["value"].replace("$$", "$"))
+    return settings
+
+
+def _container(name: str, state: Object, *, ready: bool) -> Object:
+    return {"name": name, "image": "none", "imageID": "", "ready": ready, "restartCount": 0, "state": state}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

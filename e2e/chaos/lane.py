@@ -1,0 +1,170 @@
+"""A namespace with an operator of its own, behind proxies; experiments run in it beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.chaos import refusals
+from e2e.chaos.api import MERGE, Api, ApiFailure, Object
+from e2e.chaos.calls import Call, Request, classify_api, classify_report
+from e2e.chaos.history import Historian
+from e2e.chaos.injector import Injector
+from e2e.chaos.invariants import Ending, Run, broken, ending
+from e2e.chaos.kubelet import Kubelet, Life
+from e2e.chaos.operator_process import Operators, Zygote, environment, write_kubeconfig
+from e2e.chaos.perturbation import TIMEOUTS, Perturbation
+from e2e.chaos.polling import until
+from e2e.chaos.proxy import Answer, Proxy, text_answer
+from e2e.chaos.scenarios import SCENARIOS
+from e2e.chaos.truth import Truth
+
+STORE: Object = {"bucket": "chaos", "prefix": "chaos"}
+DEADLINE = 75.0
+LONG_DEADLINE = 180.0
+API_SECONDS = 33.0
+"""Longer than the operator waits for an answer."""
+AGENT_SECONDS = 6.0
+SETTLE = 0.6
+"""Seconds after the end in which nothing more may happen."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a perturbation.
+
+    Attributes:
+        struck: Whether it came to strike.
+        seconds: From the experiment's creation to its end.
+        after_strike: From the strike to the end.
+        problems: Invariants that were broken.
+        ending: How the experiment has ended.
+    """
+
+    perturbation: Perturbation
+    seed: int
+    struck: bool
+    seconds: float
+    after_strike: float
+    problems: list[str]
+    ending: Ending
+    calls: Mapping[Call, int] = field(default_factory=dict)
+
+
+class Lane:
+    """Everything that a group of experiments needs."""
+
+    def __init__(self, api: Api, zygote: Zygote, namespace: str, directory: Path) -> None:
+        self._api = api
+        self._zygote = zygote
+        self._namespace = namespace
+        self._directory = directory
+        self._lives: dict[str, Life] = {}
+        self._count = 0
+        self.injector = Injector()
+        self.historian = Historian(api, namespace)
+        self.kubelet = Kubelet(api, namespace, self._lives.get)
+        self._kubeconfig = directory / "kubeconfig"
+        self._posts = Proxy(
+            lambda: self.operators.leader.url,
+            classify_report,
+            self.injector,
+            refusals.operator_status,
+            processes=lambda: self.operators,
+            hold_seconds=AGENT_SECONDS,
+        )
+        self._calls = Proxy(
+            lambda: api.server,
+            classify_api,
+            self.injector,
+            refusals.api_status,
+            processes=lambda: self.operators,
+            hold_seconds=API_SECONDS,
+            tls=api.tls,
+            override=self._override,
+            drop_headers=frozenset({"accept-encoding", "host"}),
+        )
+        self.operators: Operators
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Lane]:
+        """Everything is up while the context lasts."""
+        await self._make_namespace()
+        await self._posts.start()
+        await self._calls.start()
+        write_kubeconfig(self._kubeconfig, self._calls.url)
+        settings = environment(self._kubeconfig, self._namespace, self._posts.url)
+        self.operators = Operators(self._zygote, settings, self._directory, self._steal_lease)
+        watching = [asyncio.ensure_future(self.historian.run()), asyncio.ensure_future(self.kubelet.run())]
+        try:
+            await self.operators.start()
+            yield self
+        finally:
+            await self.operators.stop()
+            for task in watching:
+                task.cancel()
+            await self.kubelet.close()
+            await self._posts.stop()
+            await self._calls.stop()
+
+    async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> Verdict:
+        """Runs the perturbation's experiment to its end, and looks at what became of it."""
+        self._count += 1
+        name = f"c{self._count:04}"
+        scenario = SCENARIOS[perturbation.scenario]
+        armed = self.injector.arm(perturbation, name, seed)
+        life = self._lives[name] = Life(scenario, Truth(), random.Random(seed))
+        history = self.historian.of(name)
+        begun = time.monotonic()
+        path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
+        await self._api.request("POST", path, scenario.manifest(name, STORE if scenario.checkpoint_every else None))
+        deadline = LONG_DEADLINE if perturbation.fault in TIMEOUTS else DEADLINE
+        await until(lambda: history.is_over and not history.alive, deadline)
+        ended = time.monotonic()
+        await asyncio.sleep(SETTLE)
+        problems = broken(Run(scenario, history, life.truth, undisturbed))
+        problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
+        verdict = Verdict(
+            perturbation,
+            seed,
+            struck=armed.struck is not None,
+            seconds=ended - begun,
+            after_strike=ended - armed.struck if armed.struck is not None else 0.0,
+            problems=problems,
+            ending=ending(history),
+            calls=dict(armed.seen),
+        )
+        self.injector.disarm(name)
+        if not problems:
+            await self._api.request("DELETE", f"{path}/{name}")
+        return verdict
+
+    def _override(self, request: Request) -> Answer | None:
+        """The fake nodes have no logs; the played pods have."""
+        if request.call is not Call.POD_LOG:
+            return None
+        found = re.search(r"/pods/([^/]+)/log", request.path)
+        assert found is not None  # or it would be another call
+        return text_answer(self.kubelet.log(found[1], request.query.get("container", "")))
+
+    async def _make_namespace(self) -> None:
+        await self._api.request("POST", "/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/default"
+        for _ in range(100):
+            try:
+                await self._api.request("GET", path)
+                return
+            except ApiFailure as failure:
+                if failure.status != 404:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def _steal_lease(self) -> None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/chaos"
+        await self._api.request("PATCH", path, {"spec": {"holderIdentity": ""}}, content_type=MERGE)

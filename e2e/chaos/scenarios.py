@@ -1,0 +1,138 @@
+"""The experiments that are disturbed: small, quick, and each with an end that follows from its manifest alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class Mishap(StrEnum):
+    """What ends an attempt before its program has ended: a disturbance that belongs to the scenario."""
+
+    CRASH = "crash"
+    OOM = "out of memory"
+    EVICTED = "evicted"
+    TRAPPED = "evicted, and the program ends well on SIGTERM"
+    VANISHED = "gone without a trace"
+
+
+@dataclass(frozen=True)
+class Doom:
+    """A mishap that overtakes an attempt after an iteration."""
+
+    mishap: Mishap
+    step: int
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An experiment.
+
+    Attributes:
+        steps: Iterations of a trial.
+        step_seconds: How long one takes, about.
+        checkpoint_every: A checkpoint is taken every so many iterations; 0 for never.
+        waits: Whether the program waits until each result is acknowledged, so that decisions come in one order.
+        dooms: By index of the trial, what becomes of its attempts, first to last.
+        spec: What the manifest says beside the defaults.
+        same_end: Whether every run of it ends the same, decisions included.
+    """
+
+    name: str
+    steps: int = 3
+    step_seconds: float = 0.15
+    checkpoint_every: int = 0
+    waits: bool = True
+    dooms: Mapping[int, tuple[Doom, ...]] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    same_end: bool = True
+
+    @property
+    def concurrent(self) -> int:
+        """How many trials have a pod at a time, at most."""
+        return int(self.spec.get("maxConcurrentTrials", 2))
+
+    @property
+    def trials(self) -> int:
+        """How many there will be."""
+        return int(self.spec.get("search", {}).get("maxTrials", 3))
+
+    def failures(self, index: int) -> int:
+        """How many failures a trial spends."""
+        return sum(doom.mishap in (Mishap.CRASH, Mishap.OOM) for doom in self.dooms.get(index, ()))
+
+    def manifest(self, name: str, store: Object | None) -> Object:
+        """The Experiment."""
+        spec: Object = {
+            "objective": {"metric": "value", "mode": "max"},
+            "parameters": [{"name": "base", "float": {"min": 0.5, "max": 1.0}}],
+            "search": {"algorithm": "random", "maxTrials": 3, "seed": 7},
+            "maxConcurrentTrials": 2,
+            "failures": {"maxFailures": 3, "backoff": {"initial": "1s", "max": "2s"}},
+            "trialTemplate": TEMPLATE,
+            **self.spec,
+        }
+        if store is not None:
+            spec["checkpoints"] = {"store": store, "keep": {"count": 2}}
+        return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
+
+
+PLAYED = "e2e/played"
+"""Annotation of pods whose kubelet the harness plays; kwok leaves them alone."""
+TEMPLATE: Object = {
+    "metadata": {"annotations": {PLAYED: "true"}},
+    "spec": {
+        "containers": [{"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}],
+        "nodeSelector": {"podtune.dev/role": "fake"},
+        "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
+        "terminationGracePeriodSeconds": 12,
+    },
+}
+
+
+def curve(index: int, step: int) -> float:
+    """The value of a trial after some iterations: pure, bounded, different for every trial."""
+    level = 0.5 + 0.45 * math.sin(12.9898 * (index + 1))
+    return round(level * (1 - math.exp(-step / 4)) + 0.01 * math.sin(7.0 * step + index), 6)
+
+
+ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("plain"),
+        Scenario(
+            "mixed",
+            checkpoint_every=1,
+            dooms={0: (Doom(Mishap.CRASH, 2),), 1: (Doom(Mishap.EVICTED, 1),)},
+        ),
+        Scenario(
+            "asha",
+            steps=4,
+            spec={
+                "scheduler": ASHA,
+                "maxConcurrentTrials": 1,
+                "search": {"algorithm": "random", "maxTrials": 4, "seed": 7},
+            },
+        ),
+        Scenario(
+            "promotion",
+            steps=4,
+            checkpoint_every=1,
+            spec={
+                "scheduler": PROMOTION,
+                "maxConcurrentTrials": 1,
+                "search": {"algorithm": "random", "maxTrials": 3, "seed": 7},
+            },
+        ),
+        Scenario("zombie", checkpoint_every=1, waits=False, dooms={0: (Doom(Mishap.VANISHED, 2),)}),
+        Scenario("trapped", checkpoint_every=1, dooms={0: (Doom(Mishap.TRAPPED, 2),), 2: (Doom(Mishap.OOM, 1),)}),
+        Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
+    )
+}

@@ -1,0 +1,190 @@
+"""An agent without files and processes: the real one's memory and manners, `podtune.agent.attempt`, on the harness's
+event loop, so that hundreds fit onto two processors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import aiohttp
+
+from e2e.chaos.polling import until
+from e2e.chaos.truth import AttemptTruth, Truth
+from podtune.agent.attempt import Attempt
+from podtune.agent.result_line import ResultLine
+from podtune.protocol.messages import (
+    UNACKED_PREFIX,
+    CheckpointCommit,
+    ProtocolError,
+    Reply,
+    Restored,
+    parse_reply,
+    result_json,
+)
+
+UPLOAD_SECONDS = 0.1
+ANSWER_SECONDS = 5.0
+PATIENCE = 2.0
+"""Seconds that an operator that does not answer is waited for once the program has ended."""
+
+
+class SimulatedAgent:
+    """The agent of one attempt."""
+
+    def __init__(
+        self,
+        truth: Truth,
+        attempt: AttemptTruth,
+        *,
+        url: str,
+        token: Callable[[], str],
+        home: str,
+        session: aiohttp.ClientSession,
+        rng: random.Random,
+    ) -> None:
+        """Makes an agent.
+
+        Args:
+            truth: What has happened in the experiment.
+            attempt: The same of this attempt.
+            url: Where reports are posted.
+            token: The pod's token.
+            home: Place of the attempt in the bucket; empty without one.
+            session: For its posts.
+            rng: Draws its jitter.
+        """
+        self._truth = truth
+        self._own = attempt
+        self._url = url
+        self._token = token
+        self._home = home
+        self._session = session
+        self._random = rng
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.attempt = Attempt(attempt.uid, "value", has_store=bool(home))
+        self.attempt.set_restored(Restored(attempt.restored, ""), attempt.restored)
+        self.log: list[str] = []
+
+    def set_restored(self, restored: Restored) -> None:
+        """Learns what it started from."""
+        self.attempt.set_restored(restored, restored.step)
+
+    def start(self) -> None:
+        """Begins to post and to upload."""
+        self._tasks = [asyncio.ensure_future(self._post_all()), asyncio.ensure_future(self._upload_all())]
+
+    def result(self, step: int, value: float, checkpoint: bool) -> None:
+        """The program reports a result."""
+        name = f"step-{step}" if checkpoint else None
+        line = ResultLine({"value": value, "training_iteration": step}, name)
+        self.attempt.add(line, time.time())
+        self._own.values[step] = value
+        self._changed.set()
+
+    async def until_acknowledged(self) -> None:
+        """Waits until the operator has taken in everything, checkpoints included, or has had enough."""
+        attempt = self.attempt
+        await until(
+            lambda: (
+                attempt.fenced
+                or (attempt.outbox.is_acked and attempt.checkpoints.is_stored and not attempt.checkpoints.commits)
+            ),
+            interval=0.02,
+        )
+
+    async def end(self, patience: float = PATIENCE) -> str:
+        """The program has ended: delivers what can be delivered in time, and returns the final commit."""
+        self.attempt.start_draining()
+        self._changed.set()
+        attempt = self.attempt
+        await until(lambda: attempt.checkpoints.is_stored and attempt.is_delivered, patience, interval=0.02)
+        for task in self._tasks:
+            task.cancel()
+        self.log += [f"{UNACKED_PREFIX}{result_json(result)}" for result in self.attempt.outbox.release()]
+        return self.attempt.final_commit().to_json()
+
+    def die(self) -> None:
+        """It is gone without a word."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def haunt(self, seconds: float) -> None:
+        """Goes on to post although its pod is gone: a zombie behind a broken network."""
+        self.attempt.lost_report()
+        self._changed.set()
+        await asyncio.sleep(seconds)
+        self.die()
+
+    async def _post_all(self) -> None:
+        wait = 0.25
+        while not self.attempt.fenced:
+            due = self.attempt.next_report_at() - time.monotonic()
+            if due > 0:
+                self._changed.clear()
+                try:
+                    async with asyncio.timeout(due):
+                        await self._changed.wait()
+                except TimeoutError:
+                    pass
+                continue
+            wait = await self._post(wait)
+
+    async def _post(self, wait: float) -> float:
+        """Posts once; returns how long to wait after a failure the next time."""
+        report = self.attempt.report()
+        try:
+            timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+            headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
+            async with self._session.post(self._url, data=report.to_json(), headers=headers, timeout=timeout) as answer:
+                body = await answer.read()
+                status = answer.status
+            if status == 409:
+                self.attempt.fenced = True
+                return wait
+            reply = parse_reply(body) if status == 200 else None
+        except (aiohttp.ClientError, OSError, TimeoutError, ProtocolError):
+            reply = None
+        if reply is None:
+            self.attempt.lost_report()
+            longest = 0.5 if self.attempt.phase == "Draining" else 8.0
+            await asyncio.sleep(min(wait, longest) * self._random.uniform(0.5, 1.0))
+            return min(2 * wait, 8.0)
+        self._take(report, reply)
+        return 0.25
+
+    def _take(self, report: object, reply: Reply) -> None:
+        self._truth.answered(self._own, report, reply)  # type: ignore[arg-type]
+        self.attempt.take_reply(reply, time.monotonic())
+        self._keep(reply)
+        self._changed.set()
+
+    def _keep(self, reply: Reply) -> None:
+        """Deletes checkpoints that are neither kept nor newer than the newest that is."""
+        if not reply.kept:
+            return
+        prefix = self._home.rpartition("/")[0] + "/"
+        kept_steps = [self._truth.bucket[uri] for uri in reply.kept if uri in self._truth.bucket]
+        newest = max(kept_steps, default=0)
+        for uri, step in list(self._truth.bucket.items()):
+            if uri.startswith(prefix) and uri not in reply.kept and step < newest:
+                del self._truth.bucket[uri]
+                self._truth.deleted.append(uri)
+
+    async def _upload_all(self) -> None:
+        while True:
+            if not self.attempt.checkpoints.has_work:
+                await asyncio.sleep(0.02)
+                continue
+            pending = self.attempt.checkpoints.start()
+            await asyncio.sleep(UPLOAD_SECONDS * self._random.uniform(0.5, 1.5))
+            commit = CheckpointCommit(
+                pending.step, pending.seq, f"{self._home}/{pending.step}", f"sha256:{pending.step:064x}"
+            )
+            self._truth.bucket[commit.uri] = pending.step
+            self._own.committed.append(commit)
+            self.attempt.commit(commit)
+            self._changed.set()
