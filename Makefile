@@ -49,8 +49,16 @@ component: cluster ## Run the tests of single parts against a real API server an
 e2e: cluster ## Run the tests of the whole product on the local cluster
 	@$(CLUSTER) exec -- $(BIN)/pytest e2e/tests
 
+.PHONY: chaos
+chaos: cluster ## Inject every fault, one at a time, and hold each run to the undisturbed one
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --json e2e/chaos/figures.json
+
+.PHONY: chaos-sample
+chaos-sample: cluster ## Inject some of the faults, evenly chosen
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 8
+
 .PHONY: test
-test: lint unit component e2e ## Run everything
+test: lint unit component e2e chaos-sample ## Run everything
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +79,22 @@ class Api:
             found: Object = json.loads(text)
             return found
 
-    async def watch(self, path: str, version: str, selector: str = "") -> AsyncIterator[Object]:
-        """Events from a version on, until the server ends the watch."""
+    async def watch(self, path: str) -> AsyncIterator[Object]:
+        """All that is there, and all that happens to it, for ever; after a gap, all that is there comes once more."""
+        version = "0"
+        while True:
+            try:
+                async with contextlib.aclosing(self._watch_from(path, version)) as events:
+                    async for event in events:
+                        version = "0" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] not in ("ERROR", "BOOKMARK"):
+                            yield event
+            except (aiohttp.ClientError, OSError, TimeoutError):
+                await asyncio.sleep(0.2)
+
+    async def _watch_from(self, path: str, version: str) -> AsyncGenerator[Object]:
         assert self._session is not None  # open
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3600"}
-        if selector:
-            params["labelSelector"] = selector
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(self.server + path, params=params, timeout=timeout) as response:
             rest = b""

@@ -41,7 +41,15 @@ class History:
     def is_over(self) -> bool:
         """Whether the experiment has ended, and every trial."""
         ended = bool(self.experiment.get("status", {}).get("completionTime"))
-        return ended and all(self.last(trial).get("completionTime") for trial in self.trials)
+        return ended and self._bucket_is_tidy and all(self.last(trial).get("completionTime") for trial in self.trials)
+
+    @property
+    def _bucket_is_tidy(self) -> bool:
+        """Whether the work in the bucket is over, which comes after the experiment's end."""
+        if "store" not in self.experiment["spec"].get("checkpoints", {}):
+            return True
+        jobs = self.experiment["status"].get("storage", {}).get("jobs") or ()
+        return bool(jobs) and all(job["state"] in ("Done", "Failed") for job in jobs)
 
     def last(self, trial: str) -> Mapping[str, Any]:
         """The latest status of a trial."""
@@ -78,7 +86,8 @@ class History:
         if body["metadata"]["uid"] not in uids:
             uids.append(body["metadata"]["uid"])
         self.living[name] = body
-        self.most_alive = max(self.most_alive, len(self.alive))
+        training = [pod for pod in self.alive if "podtune.dev/trial" in self.living[pod]["metadata"]["labels"]]
+        self.most_alive = max(self.most_alive, len(training))
 
 
 class Historian:
@@ -98,14 +107,8 @@ class Historian:
         await asyncio.gather(*(self._watch(kind, path) for kind, path in KINDS.items()))
 
     async def _watch(self, kind: str, path: str) -> None:
-        version = "0"
-        while True:
-            async for event in self._api.watch(path.format(namespace=self._namespace), version):
-                if event["type"] == "ERROR":
-                    break
-                metadata = event["object"]["metadata"]
-                version = metadata["resourceVersion"]
-                self.of(experiment_of(metadata["name"])).take(kind, event)
+        async for event in self._api.watch(path.format(namespace=self._namespace)):
+            self.of(experiment_of(event["object"]["metadata"]["name"])).take(kind, event)
 
 
 def _phase(pod: Object) -> str:

@@ -129,7 +129,8 @@ def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
 
 def no_pod_without_a_living_owner(run: Run) -> Iterator[str]:
     """No pod without a living owner, none twice, and no more at a time than asked for."""
-    uids = {versions[-1]["metadata"]["uid"] for versions in run.history.trials.values()}
+    owners = [run.history.experiment, *(versions[-1] for versions in run.history.trials.values())]
+    uids = {owner["metadata"]["uid"] for owner in owners}
     for name, pod in run.history.living.items():
         if not any(owner["uid"] in uids for owner in pod["metadata"].get("ownerReferences") or ()):
             yield f"pod {name} has no living owner"
@@ -170,6 +171,14 @@ def the_end_is_the_undisturbed_one(run: Run) -> Iterator[str]:
                 yield f"trial {name}: {what} is {value!r}, and {wanted[what]!r} in the undisturbed run"
 
 
+def nothing_is_left_in_the_bucket(run: Run) -> Iterator[str]:
+    """Nothing is left in the bucket that policy does not keep."""
+    kept = {c["uri"] for trial in run.history.trials for c in run.history.last(trial).get("checkpoints") or ()}
+    for uri in run.truth.bucket:
+        if uri not in kept:
+            yield f"{uri} is in the bucket, and is not kept"
+
+
 def _counted(status: Status) -> int:
     return int(status.get("failures", 0)) + int(status.get("disruptions", 0))
 
@@ -182,6 +191,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     no_pod_without_a_living_owner,
     every_trial_ends,
     the_end_is_the_undisturbed_one,
+    nothing_is_left_in_the_bucket,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +15,9 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
 from e2e.chaos.scenarios import Mishap, Scenario, curve
 from e2e.chaos.simulated_agent import SimulatedAgent
+from e2e.chaos.simulated_storage import play_storage_pod
 from e2e.chaos.truth import AttemptTruth, Truth
+from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Restored, parse_final_commit
 
@@ -235,17 +237,13 @@ class Kubelet:
         self._life_of = life_of
         self._pods: dict[str, SimulatedPod] = {}
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self._storage_pods: dict[str, asyncio.Task[None]] = {}
         self.problems: list[str] = []
 
     async def run(self) -> None:
         """Works until it is cancelled."""
-        version = "0"
-        while True:
-            async for event in self._api.watch(f"/api/v1/namespaces/{self._namespace}/pods", version):
-                if event["type"] == "ERROR":
-                    break
-                self._see(event)
-                version = event["object"]["metadata"]["resourceVersion"]
+        async for event in self._api.watch(f"/api/v1/namespaces/{self._namespace}/pods"):
+            self._see(event)
 
     async def close(self) -> None:
         """Ends all pods."""
@@ -271,16 +269,25 @@ class Kubelet:
             life = self._life_of(experiment_of(body["metadata"]["name"]))
             if life is None:
                 return
+            if LABEL_STORAGE in body["metadata"]["labels"]:
+                self._play_storage_pod(uid, body, life)
+                return
             pod = self._pods[uid] = SimulatedPod(self._api, body, life, self._session)
-            pod.task = asyncio.ensure_future(self._run(pod))
+            pod.task = asyncio.ensure_future(self._run(pod.name, pod.run()))
         if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
             pod.delete()
 
-    async def _run(self, pod: SimulatedPod) -> None:
+    def _play_storage_pod(self, uid: str, body: Object, life: Life) -> None:
+        if uid not in self._storage_pods:
+            name = body["metadata"]["name"]
+            playing = play_storage_pod(self._api, body, life.truth)
+            self._storage_pods[uid] = asyncio.ensure_future(self._run(name, playing))
+
+    async def _run(self, name: str, life: Awaitable[None]) -> None:
         try:
-            await pod.run()
+            await life
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
-            self.problems.append(f"{pod.name}: {type(error).__name__}: {error}")
+            self.problems.append(f"{name}: {type(error).__name__}: {error}")
 
 
 def _agent_settings(body: Object) -> dict[str, str]:
