@@ -178,6 +178,11 @@ class Attempt:
         return self.fenced or (self.outbox.is_acked and not self._unsaid and not awaits)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the operator has answered anything yet."""
+        return self._replied_at > float("-inf")
+
+    @property
     def is_informed(self) -> bool:
         """Whether the operator has answered, or could not, since the last time that it was asked for decisions."""
         return self.fenced or not (self._asks or self._awaits_reply)

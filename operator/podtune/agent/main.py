@@ -18,6 +18,7 @@ from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.storage_pod import StoragePod, run_storage
+from podtune.agent.store_check import FrugalStore
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
@@ -77,7 +78,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     # Blocked before any thread is there, so that all inherit it; the signal is then waited for, and no handler can
     # come in between anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
-    Sidecar(settings, log, Random(), sys.stdout).run(
+    Sidecar(settings, log, Random(), sys.stdout, FrugalStore).run(
         lambda seconds: signal.sigtimedwait(END_SIGNALS, seconds) is not None
     )
     sys.stdout.flush()

@@ -31,6 +31,8 @@ from podtune.trial import layout
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 15.0
+CHECK_WAIT = 5.0
+"""Seconds that the first report is waited for before the bucket is looked at."""
 LAST_WORD = 1.0
 """Seconds that the operator's answer to the last report is waited for."""
 PERMANENT_WAIT = 30.0
@@ -160,6 +162,11 @@ class Uploader(threading.Thread):
         stored = self._ending and self._attempt.checkpoints.is_stored
         return self._attempt.fenced or stored or self._interruption.is_broken_off
 
+    @property
+    def _is_pressed(self) -> bool:
+        """Whether there is a checkpoint to be stored, which will tell what a check would."""
+        return self._attempt.checkpoints.has_work
+
     def _is_needed(self) -> bool:
         """Whether something else is more urgent than artifacts."""
         with self._changed:
@@ -176,7 +183,11 @@ class Uploader(threading.Thread):
         return self._attempt.last_decision > self._ledger_tried
 
     def _check(self) -> None:
-        """Finds out early whether there will be a place for checkpoints."""
+        """Finds out early whether there will be a place for checkpoints; the first report comes first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._attempt.is_known or self._is_over or self._is_pressed, CHECK_WAIT)
+            if self._is_over or self._is_pressed:
+                return
         try:
             self._store.check()
         except StoreError as error:

@@ -45,6 +45,11 @@ class S3Store:
         self._lock = threading.Lock()
         self._sends_checksums = address.wire_checksums == "whenSupported"
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it has been asked for anything yet."""
+        return self._client is not None
+
     def check(self) -> None:
         """See `ObjectStore.check`."""
         # HEAD would do, but its answer has no body, and so no reason where it is a refusal.
