@@ -20,6 +20,7 @@ from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
 from podtune.api.population import check_population
+from podtune.api.resume import Resume, Resumption
 from podtune.api.scheduler import FifoSettings, Scheduler
 from podtune.api.search import Search
 from podtune.api.search_checks import check_search
@@ -156,6 +157,7 @@ class ExperimentSpec(ApiModel):
             "again. Without checkpoints.store they start afresh then. Time budgets stand still meanwhile."
         ),
     )
+    resume: Resume | None = Field(default=None, description="How it goes on after its end.")
     max_concurrent_trials: int = Field(
         default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
     )
@@ -298,6 +300,10 @@ class ExperimentStatus(StatusModel):
         description="How long it has been suspended before that, since its start: time budgets don't count it.",
     )
     completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
+    ended_by: str = Field(
+        default="", max_length=80, description="Which limits it has ended by: with others it may go on."
+    )
+    resumption: Resumption | None = Field(default=None, description="How it went on after an end, if it did.")
     conditions: list[Condition] = Field(
         default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")
     )

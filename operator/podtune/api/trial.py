@@ -272,6 +272,9 @@ class TrialStatus(StatusModel):
     )
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
+    round: int = Field(
+        default=0, ge=0, description="How often the experiment had gone on after an end when this trial ended."
+    )
     told: int | None = Field(default=None, ge=0, description="Place in the order in which the searcher was told.")
     start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")

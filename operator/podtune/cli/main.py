@@ -14,6 +14,7 @@ import typer
 import yaml
 
 from podtune import __version__
+from podtune.api.resume import RestartPolicy, ResumePolicy
 from podtune.cli import logs as trial_logs
 from podtune.cli import text, wishes
 from podtune.cli.api_client import Api, HttpApi
@@ -178,13 +179,24 @@ def resume(
         list[str] | None,
         typer.Option("--set", metavar="PARAMETER=VALUE", help="Go on with another value; may be given several times."),
     ] = None,
+    unfinished: Annotated[
+        ResumePolicy | None, typer.Option("--unfinished", help="Of an Experiment that has ended: its stopped Trials.")
+    ] = None,
+    errored: Annotated[
+        ResumePolicy | None, typer.Option("--errored", help="Of an Experiment that has ended: its failed Trials.")
+    ] = None,
+    finished: Annotated[
+        RestartPolicy | None, typer.Option("--finished", help="Of an Experiment that has ended: its other Trials.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Have a paused Trial, or a suspended Experiment, go on where it was."""
+    """Have a paused Trial go on where it was, or an Experiment that is suspended or has ended."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    typer.echo(wishes.resume(api, chosen, wishes.find_target(api, chosen, name), values or ()))
+    given = {"unfinished": unfinished, "errored": errored, "finished": finished}
+    policies = {field: str(policy) for field, policy in given.items() if policy is not None}
+    typer.echo(wishes.resume(api, chosen, wishes.find_target(api, chosen, name), values or (), policies))
 
 
 @app.command()

@@ -97,7 +97,9 @@ def pause(api: Api, namespace: str, target: Target) -> str:
     return f"{target.name} is to pause: it stores a checkpoint, gives its pod back and keeps its place"
 
 
-def resume(api: Api, namespace: str, target: Target, values: Sequence[str]) -> str:
+def resume(
+    api: Api, namespace: str, target: Target, values: Sequence[str] = (), policies: Mapping[str, str] | None = None
+) -> str:
     """Has something go on, a Trial with other values of its parameters if some are given.
 
     Args:
@@ -105,6 +107,7 @@ def resume(api: Api, namespace: str, target: Target, values: Sequence[str]) -> s
         namespace: The namespace of both.
         target: What is to go on.
         values: New values, written name=value.
+        policies: Of an Experiment that has ended: what becomes of its trials, by the field of `spec.resume`.
 
     Returns:
         What will happen, in a sentence.
@@ -113,7 +116,9 @@ def resume(api: Api, namespace: str, target: Target, values: Sequence[str]) -> s
         CliError: It can't go on, or not with these values.
     """
     if isinstance(target.view, ExperimentView):
-        return _resume_experiment(api, target, target.view, values)
+        return _resume_experiment(api, target, target.view, values, policies or {})
+    if policies:
+        raise CliError(f"{target.name} is one trial; --{next(iter(policies))} goes with an Experiment")
     if target.has_ended:
         raise CliError(f"{target.name} has ended ({target.view.state}); what has ended can't be resumed alone")
     if not values:
@@ -141,13 +146,28 @@ def stop(api: Api, target: Target) -> str:
     return f"{target.name} is stopped for good; what it has learnt is kept"
 
 
-def _resume_experiment(api: Api, target: Target, view: ExperimentView, values: Sequence[str]) -> str:
+def _resume_experiment(
+    api: Api, target: Target, view: ExperimentView, values: Sequence[str], policies: Mapping[str, str]
+) -> str:
     if values:
         raise CliError(f"{target.name} has many trials; --set goes with one of them")
     if target.has_ended:
-        raise CliError(f"{target.name} has ended ({view.state}); raise search.maxTrials, or make a new one")
+        return _go_on(api, target, policies)
+    if policies:
+        raise CliError(f"{target.name} has not ended; --{next(iter(policies))} is about one that has")
     _change(api, target, {"suspend": False})
     return f"{target.name} goes on: its trials resume from their checkpoints"
+
+
+def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
+    """Has an Experiment go on that has ended: another id than before says so."""
+    known = (target.spec.get("resume") or {}).get("id", "")
+    number = int(known) + 1 if known.isdecimal() else 1
+    change: dict[str, Any] = {"resume": {"id": str(number), **policies}, "suspend": False}
+    if (target.spec.get("stop") or {}).get("now"):
+        change["stop"] = {"now": None}
+    _change(api, target, change)
+    return f"{target.name} goes on after its end, unless its limits say otherwise; `podtune watch` shows it"
 
 
 def _checked_overrides(

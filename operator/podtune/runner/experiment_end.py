@@ -43,6 +43,18 @@ class ExperimentEnd:
             return Ended(ending.reason, ending.message, ending.good)
         return self._natural_end() if self._search.is_over and self._overview.is_settled else None
 
+    def still_holds(self, now: float, *, reopens: bool) -> bool:
+        """Whether an experiment that has ended would end by its present spec, too.
+
+        Args:
+            now: When it had ended.
+            reopens: Whether some of its trials would go on.
+        """
+        self._hear()
+        if self._is_stopped or self._stopper.check(self._progress(now)) is not None:
+            return True
+        return self._search.is_over and not reopens
+
     def deadline(self, now: float) -> float | None:
         """When it has to be looked for again even if nothing happens."""
         progress = self._progress(now)

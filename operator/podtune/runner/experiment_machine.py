@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import replies, reported
+from podtune.runner import replies, reported, resumption
 from podtune.runner.actions import (
     Action,
     CreateStoragePod,
@@ -43,10 +43,12 @@ from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd, Promotions
 from podtune.runner.protection import Protected
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.storage_work import StorageWork
+from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialContext, TrialMachine
 from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
@@ -151,6 +153,7 @@ class ExperimentMachine:
         self._promotions = Promotions(self._judge, self._places, self._search)
         self._introductions = Introductions(self._judge, self._search)
         self._introductions.restore(self._trials.values())
+        self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
         self._bucket_policy = BucketPolicy(self._trials)
 
     # Facts
@@ -163,6 +166,8 @@ class ExperimentMachine:
         self.experiment = experiment
         self._overview.experiment_seen(experiment, changed=changed)
         self._storage.experiment_seen(experiment)
+        if resumption.round_of(experiment.status) != self._context.round:
+            self._outdated = True
         if self._overview.end_to_act_on is not None:
             for name in self._overview.unfinished:
                 self._mark(name)
@@ -194,6 +199,7 @@ class ExperimentMachine:
         if trial is not None:
             self._gone.add(trial.uid)
             self._dispatch.forget(name)
+            self._reopening.forget(name)
             self._outdated = not self._overview.is_recorded
 
     def pod_seen(self, pod: Pod) -> None:
@@ -277,8 +283,10 @@ class ExperimentMachine:
         for name in self._dispatch.alarms.ring(now):
             self._mark(name)
         self._plan_dirty(now)
+        if self._overview.is_recorded:
+            self._go_on_if_asked(now)
         self._overview.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
-        if self._overview.ended is None:
+        if self._is_open:
             self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
             if self._trials or (self._known is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
@@ -287,7 +295,7 @@ class ExperimentMachine:
                 self._mark(name)
             self._plan_dirty(now)
         self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
-        if self._overview.ended is None and not self.experiment.problem and self._may_start:
+        if self._is_open and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
         self._front.take_in(self._search.own_tells)
@@ -295,7 +303,7 @@ class ExperimentMachine:
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
-            asked=self._search.to_record if self._overview.ended is None else None,
+            asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             storage=self._storage.decide(due, now),
             debounce=self.settings.experiment_debounce,
@@ -314,11 +322,30 @@ class ExperimentMachine:
         for name in dirty:
             trial = self._trials.get(name)
             if trial is not None and trial not in self._introductions:
+                self._reopening.open(trial, now)
                 self._planner.plan(trial, self._overview.end_to_act_on, now)
                 self._overview.settle(trial, now)
                 self._protected.settle(trial)
                 self._places.settle(trial, now)
                 self._cleanup.settle(trial, now)
+
+    def _go_on_if_asked(self, now: float) -> None:
+        """Looks whether an experiment that has ended is to go on, by its spec as it is now."""
+        status = self.experiment.status
+        if self.experiment.problem:
+            return
+        following = resumption.following(status, self.spec)
+        if resumption.is_asked(status, self.spec):
+            self._overview.go_on(following, now)
+        elif resumption.has_other_limits(status, self.spec):
+            reopens = any(opens(trial, following) for trial in self._trials.values())
+            if not self._end.still_holds(parse_rfc3339(status.completion_time) or now, reopens=reopens):
+                self._overview.go_on(following, now)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
+        return self._overview.ended is None and not self._overview.is_going_on and not self._reopening.is_pending
 
     @property
     def _may_start(self) -> bool:
@@ -358,6 +385,8 @@ class ExperimentMachine:
                 self._mark(name)
             self._judge.tickets.waiting.clear()
         self._search.saved(trial)
+        if self._reopening.saved(trial):
+            self._outdated = True  # neither scheduler nor searcher is to know of the former ends
 
     def _rebuild(self) -> None:
         """Makes everything anew of the objects as they were last seen.
@@ -409,6 +438,7 @@ class ExperimentMachine:
             spec=self.spec,
             settings=self.settings,
             time_attribute=self._judge.scheduler.time_attribute,
+            round=resumption.round_of(self.experiment.status),
             store_prefix=prefix,
             judge=self._judge.judge,
             limits=self._judge.limits,

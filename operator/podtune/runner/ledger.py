@@ -47,6 +47,8 @@ class Entry(StrEnum):
     UNDO = "UNDO"
     """An exploit could not be carried out, and what was before holds again."""
     RETRY = "RETRY"
+    RESUME = "RESUME"
+    """The experiment goes on after its end, and the trial with it."""
     CONFIGURE = "CONFIGURE"
     """A user has changed its parameters."""
 

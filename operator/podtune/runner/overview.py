@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage, ParetoTrial
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
+from podtune.api.resume import Resumption
 from podtune.api.storage_jobs import StorageStatus
-from podtune.runner import checkpoints, experiment_status, parameters, results
+from podtune.runner import checkpoints, experiment_status, parameters, results, resumption
 from podtune.runner.actions import WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.best import Best
@@ -54,6 +55,8 @@ class Overview:
         self._missing: dict[str, int] = {}
         self._missing_metrics = 0
         self._end_to_act_on = _decided_end(experiment)
+        self._ended_by = resumption.ended_by(spec)
+        self._resumption: Resumption | None = None
         self.suspension = Suspension(experiment.status)
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
@@ -69,14 +72,30 @@ class Overview:
         """
         self._experiment = experiment
         self._end_to_act_on = _decided_end(experiment)
+        if changed and experiment.spec is not None:
+            self._ended_by = resumption.ended_by(experiment.spec)
         if changed:
             self.ended = self._end_to_act_on
+            if self.is_going_on:  # whether it is to is asked again
+                self._resumption, self.suspension = None, Suspension(experiment.status)
 
     def start(self, now: float) -> float:
         """When the experiment started: now, if it had not before."""
         if self._start is None:
             self._start = now
         return self._start
+
+    def go_on(self, following: Resumption, now: float) -> None:
+        """Has the experiment go on after its end, as soon as that stands in its status."""
+        if self._resumption is None:
+            self.suspension.leave_out(parse_rfc3339(self._experiment.status.completion_time) or now, now)
+        self._resumption = following
+        self.ended = None
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it was decided that it goes on, and is not on record yet."""
+        return self._resumption is not None
 
     def follow_suspension(self, now: float, *, asked: bool, taken: int) -> None:
         """Takes in whether the experiment is to be suspended, and how many trials have a pod."""
@@ -154,11 +173,11 @@ class Overview:
         """
         decided = self.ended is not None and self.end_to_act_on is None
         before = self._experiment.status
-        urgent = self.is_over or decided or asked is not None or storage != before.storage
+        urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
         if now < self._next_look and not urgent:
             self._dispatch.alarms.set(EXPERIMENT, self._next_look)
             return
-        recorded = self.is_recorded
+        recorded = self.is_recorded and not self.is_going_on
         status = experiment_status.project(
             before,
             trials=before.trials if recorded else experiment_status.counts(self.by_state, self._stopped_early),
@@ -174,6 +193,8 @@ class Overview:
             update={
                 "start_time": None if self._start is None else rfc3339(self._start),
                 **self.suspension.written(),
+                "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
+                "resumption": self._resumption or before.resumption,
                 "asked": asked or before.asked,
                 "pareto_front": before.pareto_front if recorded else list(front),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,

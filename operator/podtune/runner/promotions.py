@@ -85,9 +85,11 @@ class Promotions:
 def was_removed(status: TrialStatus) -> bool:
     """Whether a trial's end is one that the scheduler hears of by `on_trial_remove`.
 
-    It was completed where the program came to its end, or was stopped while it ran: that was decided on an attempt.
+    It was completed where the program came to its end, or was stopped while it ran: that was decided on an attempt. Of
+    the experiment's own end it hears nothing: if that goes on, so do the trials.
     """
     if status.state is TrialState.ERROR:
         return True
     stopped = status.decision is not None and status.decision.action == "STOP"
-    return status.state is TrialState.TERMINATED and status.reason != TrialReason.COMPLETED and not stopped
+    others = (TrialReason.COMPLETED, TrialReason.STOPPED_BY_EXPERIMENT)
+    return status.state is TrialState.TERMINATED and status.reason not in others and not stopped

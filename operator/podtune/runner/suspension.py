@@ -40,6 +40,10 @@ class Suspension:
             self._seconds += round(max(0.0, now - self._since)) if started else 0
             self._since = None
 
+    def leave_out(self, since: float, now: float) -> None:
+        """Has a time not count in which the experiment had ended."""
+        self._seconds += round(max(0.0, now - since))
+
     @property
     def is_asked(self) -> bool:
         """Whether the experiment is suspended, or is being."""

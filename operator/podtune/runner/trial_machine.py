@@ -50,6 +50,8 @@ class TrialContext:
     spec: ExperimentSpec
     settings: RunnerSettings
     time_attribute: str
+    round: int
+    """How often the experiment has gone on after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
     judge: Callable[[TrialMachine, Result, float], None]
@@ -216,6 +218,11 @@ class TrialMachine:
         return self.status.state is not None and self.status.state.is_finished
 
     @property
+    def is_opening(self) -> bool:
+        """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
+        return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
+
+    @property
     def is_durable(self) -> bool:
         """Whether the API server has all that the status should say of attempts, decisions, exploits and the end."""
         saved, status = self.saved, self.status
@@ -223,6 +230,7 @@ class TrialMachine:
             saved.last_attempt == status.last_attempt
             and saved.decision == status.decision
             and saved.parameters == status.parameters
+            and saved.round == status.round
             and clones.is_same(saved.clone, status.clone)
             and (saved.state == status.state or not self.is_finished)
         )
@@ -367,7 +375,7 @@ class TrialMachine:
     def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
-        self.set(completion_time=rfc3339(now), retry_time=None, clone=None)
+        self.set(completion_time=rfc3339(now), retry_time=None, clone=None, round=self.context.round)
         self.touch(now)
 
     def cover(self) -> None:

@@ -107,13 +107,16 @@ class TrialPlanner:
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
+        tells = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
         if trial.attempt_pods:
             if trial.status.decision is None and not trial.attempt_pods.is_over:
-                self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+                if tells:
+                    self._judge.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
                 trial.decide(_decision(trial, "STOP", reason, message), now=now)
         elif not self._places.creating(trial, now):
-            self._judge.scheduler.on_trial_remove(trial.index)
+            if tells:
+                self._judge.scheduler.on_trial_remove(trial.index)
             trial.note(Entry.STOP, message, {}, now=now)
             trial.finish(TrialState.TERMINATED, reason, message, now)
             self._reserve_tell(trial)
@@ -218,7 +221,8 @@ class TrialPlanner:
         if not self._dispatch.ready(("write-trial", trial.name), now, trial.name):
             return
         trial.cover()
-        self._judge.tickets.refresh(trial)
+        if not trial.is_opening:
+            self._judge.tickets.refresh(trial)
         trial_status.finish_wording(trial, now)
         trial.write_due = NEVER
         if trial.status != trial.saved:

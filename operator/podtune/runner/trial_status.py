@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.api.conditions import Condition, clip, set_condition
+from podtune.api.conditions import Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
@@ -149,6 +149,10 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         good = status.state is TrialState.TERMINATED
         put(ConditionType.COMPLETE, good, status.reason, status.message if good else "")
         put(ConditionType.FAILED, not good, status.reason, "" if good else status.message)
+    else:
+        for type_ in (ConditionType.COMPLETE, ConditionType.FAILED):
+            if find_condition(conditions, type_) is not None:  # it had ended before its experiment went on
+                put(type_, False, status.reason, "")
     if trial.store_problem is not None:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:

@@ -107,3 +107,34 @@ def test_stopping_what_has_ended_is_no_error(api: FakeApi, capsys: pytest.Captur
     api.add_experiment(experiment("digits", **{**RUNNING, "state": "Complete"}))
     assert run(capsys, "stop digits") == "experiment digits has ended already (Complete)\n"
     assert api.patched == []
+
+
+@pytest.mark.parametrize(
+    ("line", "spec", "expected"),
+    [
+        ("resume digits", {}, {"resume": {"id": "1"}, "suspend": False}),
+        (
+            "resume digits --errored Restart --unfinished Skip",
+            {"resume": {"id": "7"}},
+            {"resume": {"id": "8", "unfinished": "Skip", "errored": "Restart"}, "suspend": False},
+        ),
+        (
+            "resume digits --finished Restart",
+            {"stop": {"now": True}},
+            {"resume": {"id": "1", "finished": "Restart"}, "suspend": False, "stop": {"now": None}},
+        ),
+    ],
+)
+def test_an_experiment_that_has_ended_goes_on(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], line: str, spec: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    item = experiment("digits", **{**RUNNING, "state": "Complete"})
+    item["spec"] |= spec
+    api.add_experiment(item)
+    run(capsys, line)
+    assert api.patched == [(EXPERIMENT, {"spec": expected})]
+
+
+def test_policies_are_about_experiments_that_have_ended(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has not ended; --errored is about one that has" in run(capsys, "resume digits --errored Skip", expect=1)
+    assert "is one trial; --errored goes with" in run(capsys, "resume digits-7 --errored Skip", expect=1)

@@ -161,6 +161,9 @@ class ApiServer:
             for counter in ("failures", "disruptions", "infrastructure_failures", "ignored")
         )
         if not ended:
+            was_finished = before.state is not None and before.state.is_finished
+            if was_finished and after.round > before.round:
+                return  # it is opened again, and forgiven
             assert counted == 0, f"{trial.name}: counted without an attempt's end"
             return
         assert after.last_attempt is not None

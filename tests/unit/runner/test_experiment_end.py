@@ -119,11 +119,10 @@ def test_a_number_without_a_trial_is_proposed_again() -> None:
     assert {trial.spec.parameters["units"] for trial in simulation.api.trials.values()} == {"1", "2", "3"}
 
 
-def test_an_end_is_for_good() -> None:
+def test_an_end_is_for_good_whatever_else_is_changed() -> None:
     simulation = Simulation(spec()).run()
     simulation.restart()
-    search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 9})  # type: ignore[union-attr]
-    simulation.edit_spec(search=search)
+    simulation.edit_spec(max_concurrent_trials=9, pod_retention="All")
     simulation.run(100.0)
     assert len(simulation.api.trials) == 4
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
