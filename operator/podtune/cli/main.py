@@ -175,6 +175,7 @@ def pause(name: Wished, namespace: Namespace = None, context: Context = None, ku
 @app.command()
 def resume(
     name: Wished,
+    *,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PARAMETER=VALUE", help="Go on with another value; may be given several times."),

@@ -116,7 +116,7 @@ def resume(
         CliError: It can't go on, or not with these values.
     """
     if isinstance(target.view, ExperimentView):
-        return _resume_experiment(api, target, target.view, values, policies or {})
+        return _resume_experiment(api, target, values, policies or {})
     if policies:
         raise CliError(f"{target.name} is one trial; --{next(iter(policies))} goes with an Experiment")
     if target.has_ended:
@@ -146,9 +146,7 @@ def stop(api: Api, target: Target) -> str:
     return f"{target.name} is stopped for good; what it has learnt is kept"
 
 
-def _resume_experiment(
-    api: Api, target: Target, view: ExperimentView, values: Sequence[str], policies: Mapping[str, str]
-) -> str:
+def _resume_experiment(api: Api, target: Target, values: Sequence[str], policies: Mapping[str, str]) -> str:
     if values:
         raise CliError(f"{target.name} has many trials; --set goes with one of them")
     if target.has_ended:
