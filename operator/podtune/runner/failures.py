@@ -125,8 +125,13 @@ def classify(
     failed = [(pod, outcome) for pod, outcome in ends if outcome.failure_class.is_failure]
     if not failed:
         return ends[0][1]
-    first = min(failed, key=lambda end: end[0].training_until or end[0].ended or float("inf"))[1]
+    first = min(failed, key=lambda end: _order(*end))[1]
     return _by_rules(first, failures, log_tail)
+
+
+def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[float, bool]:
+    """When a pod failed, to the second; of those that failed together, one that says why comes first."""
+    return pod.training_until or pod.ended or float("inf"), outcome.reason == "Error"
 
 
 def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str = "") -> AttemptOutcome:

@@ -1,0 +1,107 @@
+"""Trials of several pods on a real node: they meet, they are placed as a whole, and they fail as one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from e2e.cluster import Cluster
+from e2e.experiments import experiment, program, store
+from e2e.kubernetes import Kubernetes, Object, eventually
+
+ONE = {"algorithm": "random", "maxTrials": 1}
+EPOCHS = 6
+RESOURCES = {"limits": {"memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+
+
+def trial_status(namespace: Kubernetes, name: str) -> Object:
+    status: Object = namespace.get("trials.podtune.dev", name).get("status", {})
+    return status
+
+
+def gang(name: str, replicas: int, environment: dict[str, str], resources: Object = RESOURCES, **fields: Any) -> Object:
+    container = program("gang", environment, resources=resources)
+    made = experiment(name, container, search=ONE, **fields)
+    made["spec"]["trialTemplate"] |= {"replicas": replicas, "placementTimeout": "6s"}
+    return made
+
+
+def files_of(cluster: Cluster, uri: str) -> list[str]:
+    """The files of a checkpoint, as its manifest has them."""
+    key = uri.removeprefix(f"s3://{cluster.s3.bucket}/")
+    return [file["path"] for file in json.loads(cluster.s3_client.get(f"{key}/manifest.json"))["files"]]
+
+
+def assert_resumed_whole(cluster: Cluster, status: Object) -> None:
+    """The second attempt went on from a checkpoint that all ranks had a part of, and all ranks from the same."""
+    last = status["lastResult"]
+    assert status["state"] == "TERMINATED", status
+    assert status["attempt"] == 2
+    assert int(last["training_iteration"]) == EPOCHS
+    assert int(last["start"]) > 0, "the second attempt began afresh"
+    assert last["agreed"] == "1", "the ranks began at different epochs"
+    assert files_of(cluster, status["checkpoint"]["uri"]) == [f"shard-{rank}.json" for rank in range(4)]
+
+
+def test_a_rank_out_of_memory_is_one_failure_of_the_gang(cluster: Cluster, namespace: Kubernetes) -> None:
+    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.6", "OOM_RANK": "2", "OOM_AT": "4"}
+    namespace.apply(gang("memory", 4, environment, checkpoints={"store": store(cluster)}))
+    namespace.wait_for_condition("experiments.podtune.dev", "memory", "Complete", deadline=90)
+    status = trial_status(namespace, "memory-0")
+    assert (status["failures"], status.get("disruptions", 0)) == (1, 0)
+    assert_resumed_whole(cluster, status)
+    warnings = [event for event in namespace.list("events") if event["type"] == "Warning"]
+    reasons = {event["reason"] for event in warnings if event["involvedObject"]["name"] == "memory-0"}
+    assert reasons == {"OOMKilled"}, "the failure is not explained by the rank that ran out of memory"
+
+
+def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace: Kubernetes) -> None:
+    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "1"}
+    namespace.apply(gang("evicted", 4, environment, checkpoints={"store": store(cluster)}))
+    eventually(lambda: trial_status(namespace, "evicted-0").get("checkpoint", {}).get("step", 0) >= 2)
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "evicted-0-1-1", "namespace": namespace.namespace},
+    }
+    path = f"/api/v1/namespaces/{namespace.namespace}/pods/evicted-0-1-1/eviction"
+    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    namespace.wait_for_condition("experiments.podtune.dev", "evicted", "Complete", deadline=90)
+    status = trial_status(namespace, "evicted-0")
+    assert (status.get("failures", 0), status["disruptions"]) == (0, 1)
+    assert_resumed_whole(cluster, status)
+
+
+def test_two_gangs_that_do_not_fit_together_both_finish(namespace: Kubernetes) -> None:
+    """Three GPUs each, of four; of two experiments, so that it is the timeout that keeps them from waiting for ever."""
+    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+    environment = {"EPOCHS": "3", "EPOCH_SECONDS": "1"}
+    namespace.apply(gang("red", 3, environment, resources), gang("blue", 3, environment, resources))
+    for name in ("red", "blue"):
+        namespace.wait_for_condition("experiments.podtune.dev", name, "Complete", deadline=90)
+        status = trial_status(namespace, f"{name}-0")
+        assert status["state"] == "TERMINATED"
+        assert status.get("failures", 0) == status.get("disruptions", 0) == 0
+    usage = trial_status(namespace, "red-0")["usage"]
+    assert usage["gpuSeconds"] >= 3 * usage["trainingSeconds"], "GPUs of other ranks are not counted"
+
+
+def test_gates_of_others_hold_a_gang_back_until_they_are_taken_away(namespace: Kubernetes) -> None:
+    """As those of Kueue do, which is not installed here."""
+    made = gang("gated", 2, {"EPOCHS": "1"})
+    made["spec"]["trialTemplate"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+    made["spec"]["trialTemplate"]["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+    namespace.apply(made)
+    only_theirs = [{"name": "example.com/quota"}]
+    for rank in range(2):
+        pod = eventually(
+            lambda rank=rank: namespace.get("pod", f"gated-0-1-{rank}"),
+            lambda pod: pod["spec"].get("schedulingGates") == only_theirs,
+            deadline=30,
+        )
+        assert pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "gated-0-1"
+        assert pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
+    for rank in range(2):
+        patch = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
+        namespace.kubectl("patch", "pod", f"gated-0-1-{rank}", "--type=json", "-p", patch)
+    namespace.wait_for_condition("experiments.podtune.dev", "gated", "Complete", deadline=60)
