@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TextIO
 
 from podtune import trial
 
@@ -21,7 +22,7 @@ RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 ADDRESS = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
-def meet():
+def meet() -> list[TextIO]:
     """Connections to all others on rank 0, and to rank 0 on the others."""
     if RANK == 0:
         server = socket.create_server(("", ADDRESS[1]))
@@ -34,32 +35,32 @@ def meet():
             time.sleep(0.3)
 
 
-def say(peer, **words):
+def say(peer: TextIO, **words: int) -> None:
     peer.write(json.dumps(words) + "\n")
     peer.flush()
 
 
-def hear(peer):
+def hear(peer: TextIO) -> dict[str, int]:
     line = peer.readline()
     if not line:
         sys.exit("a peer has gone")
-    return json.loads(line)
+    words: dict[str, int] = json.loads(line)
+    return words
 
 
-def step(epoch, seconds):
+def step(epoch: int, seconds: float) -> Path:
     """One epoch of this rank: its shard of the state, in a checkpoint."""
     time.sleep(seconds)
-    if int(os.environ.get("OOM_RANK", "-1")) == RANK and os.environ["PODTUNE_ATTEMPT"] == "1":
-        if epoch >= int(os.environ.get("OOM_AT", "3")):
-            hoard = []
-            while True:
-                hoard.append(bytearray(8 << 20))
+    is_due = epoch >= int(os.environ.get("OOM_AT", "3")) and os.environ["PODTUNE_ATTEMPT"] == "1"
+    hoard = []
+    while is_due and int(os.environ.get("OOM_RANK", "-1")) == RANK:
+        hoard.append(bytearray(8 << 20))
     directory = Path(tempfile.mkdtemp())
     (directory / f"shard-{RANK}.json").write_text(json.dumps({"epoch": epoch}))
     return directory
 
 
-def main():
+def main() -> None:
     # The first process of a container is not ended by a signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seconds, epochs = float(os.environ.get("EPOCH_SECONDS", "0.3")), int(os.environ.get("EPOCHS", "5"))

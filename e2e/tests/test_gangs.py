@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from e2e.cluster import Cluster
@@ -93,12 +94,9 @@ def test_gates_of_others_hold_a_gang_back_until_they_are_taken_away(namespace: K
     made["spec"]["trialTemplate"]["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
     namespace.apply(made)
     only_theirs = [{"name": "example.com/quota"}]
-    for rank in range(2):
-        pod = eventually(
-            lambda rank=rank: namespace.get("pod", f"gated-0-1-{rank}"),
-            lambda pod: pod["spec"].get("schedulingGates") == only_theirs,
-            deadline=30,
-        )
+    for name in ("gated-0-1-0", "gated-0-1-1"):
+        look = partial(namespace.get, "pod", name)
+        pod = eventually(look, lambda pod: pod["spec"].get("schedulingGates") == only_theirs, deadline=30)
         assert pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "gated-0-1"
         assert pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
     for rank in range(2):

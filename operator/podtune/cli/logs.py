@@ -10,7 +10,7 @@ from podtune.cli.errors import CliError, Refused
 from podtune.cli.resources import TrialView
 
 
-def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool) -> Iterator[str]:
+def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool, rank: int = 0) -> Iterator[str]:
     """Reads the log of a trial's current or last attempt, line by line.
 
     Args:
@@ -19,13 +19,15 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
         trial: The trial.
         follow: Whether to go on as lines come, until the program ends.
         agent: The agent's log, not the training program's.
+        rank: Which pod's, where an attempt has several.
 
     Raises:
-        CliError: There is no pod, or no log yet.
+        CliError: There is no pod, or none of this rank, or no log yet.
     """
     if not trial.pod:
         raise CliError(f"{trial.name} has no pod yet: {trial.message or trial.reason or 'it waits for its turn'}")
-    path = f"/api/v1/namespaces/{namespace}/pods/{trial.pod}"
+    pod = _pod_of(trial, rank)
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
     try:
         container = _container(api, path, agent=agent)
         params = {"container": container} | ({"follow": "true"} if follow else {})
@@ -37,8 +39,16 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
             raise
         tail = f"; its last lines were: {' | '.join(trial.log_tail.split(chr(10)))}" if trial.log_tail else ""
         raise CliError(
-            f"the pod {trial.pod} of {trial.name} is gone (spec.podRetention says which are kept){tail}"
+            f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept){tail}"
         ) from error
+
+
+def _pod_of(trial: TrialView, rank: int) -> str:
+    """Name of the pod of a rank; the status names that of rank 0, `<trial>-<attempt>` or `<trial>-<attempt>-0`."""
+    attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-")
+    if rank and not of_gang:
+        raise CliError(f"{trial.name} has one pod, and so none of rank {rank}; leave --rank out")
+    return f"{trial.name}-{attempt}-{rank}" if of_gang else trial.pod
 
 
 def _container(api: Api, pod_path: str, *, agent: bool) -> str:

@@ -118,13 +118,15 @@ def logs(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
     agent: Annotated[bool, typer.Option("--agent", help="The agent's log, not the program's.")] = False,
+    rank: Annotated[int, typer.Option(min=0, help="Of a trial of several pods: which one's.")] = 0,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the log of a Trial's current or last attempt."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    for line in trial_logs.trial_log(api, chosen, get_trial(api, chosen, trial), follow=follow, agent=agent):
+    view = get_trial(api, chosen, trial)
+    for line in trial_logs.trial_log(api, chosen, view, follow=follow, agent=agent, rank=rank):
         typer.echo(line)
 
 

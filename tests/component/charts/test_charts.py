@@ -67,14 +67,16 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
             ("podtune.dev", "trials/finalizers"),
             ("", "pods"),
             ("", "pods/log"),
+            ("", "services"),
             ("", "configmaps"),
             ("events.k8s.io", "events"),
             ("coordination.k8s.io", "leases"),
             ("authentication.k8s.io", "tokenreviews"),
         }
         assert all("*" not in value for rule in rules for value in rule["verbs"])
-        of_config_maps = [rule["verbs"] for rule in rules if "configmaps" in rule["resources"]]
-        assert {verb for verbs in of_config_maps for verb in verbs} == {"create", "get"}
+        for kind in ("configmaps", "services"):
+            verbs = [rule["verbs"] for rule in rules if kind in rule["resources"]]
+            assert {verb for listed in verbs for verb in listed} == {"create", "get"}
 
 
 def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> None:

@@ -194,6 +194,22 @@ def test_logs_are_those_of_the_training_program(api: FakeApi, podtune: Command) 
     assert api.asked[-1] == (f"{pod}/log", {"container": "podtune-agent", "follow": "true"})
 
 
+def test_logs_of_a_gang_are_those_of_rank_0_unless_another_is_asked_for(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, **{**TRAINING, "pod": {"name": "digits-7-2-0", "uid": "u"}}))
+    for rank in (0, 3):
+        pod = f"/api/v1/namespaces/{NAMESPACE}/pods/digits-7-2-{rank}"
+        api.objects[pod] = {"spec": {"containers": [{"name": "trial"}]}}
+        api.logs[f"{pod}/log"] = [f"rank {rank}"]
+    assert podtune("logs digits-7") == ["rank 0"]
+    assert podtune("logs digits-7 --rank 3") == ["rank 3"]
+
+
+def test_a_trial_of_one_pod_has_no_other_ranks(api: FakeApi, podtune: Command) -> None:
+    _add_running_trial(api, ["trial"])
+    podtune("logs digits-7 --rank 1", expect=1)
+    assert podtune.error == "error: digits-7 has one pod, and so none of rank 1; leave --rank out\n"
+
+
 def test_logs_of_a_trial_that_has_not_started_say_why(api: FakeApi, podtune: Command) -> None:
     api.add_trial(trial(7, state="PENDING", message="0/2 nodes are available: 2 Insufficient nvidia.com/gpu"))
     podtune("logs digits-7", expect=1)
