@@ -161,6 +161,15 @@ class ExperimentSpec(ApiModel):
     max_concurrent_trials: int = Field(
         default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
     )
+    max_pending_trials: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description=(
+            "How many trials may have a pod that does not run its program yet; without it, only maxConcurrentTrials "
+            "limits them. In a full cluster it keeps pods of one experiment from crowding the scheduler's queue."
+        ),
+    )
     failures: Failures = Field(default_factory=Failures, description="What is done about failed attempts.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints go.")
     results: Results = Field(default_factory=Results, description="How results are read.")
@@ -233,6 +242,18 @@ class BestTrial(StatusModel):
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
 
 
+MAX_AVOIDED_NODES = 16
+"""So many nodes are avoided at most."""
+
+
+class AvoidedNode(StatusModel):
+    """A node that no trial is started on for a while."""
+
+    name: str = Field(max_length=253, description="Name of the node.")
+    trials: int = Field(ge=0, description="How many trials have failed there.")
+    until: str = Field(max_length=32, description="When it is forgotten (RFC 3339).")
+
+
 MAX_FRONT = 32
 """So many trials of a Pareto front are shown at most."""
 
@@ -278,6 +299,12 @@ class ExperimentStatus(StatusModel):
             "With several objectives: the finished trials that no other one beats in all of them, best by the first "
             f"objective first. Of more than {MAX_FRONT}, those that are furthest apart."
         ),
+    )
+    avoided_nodes: list[AvoidedNode] = Field(
+        default_factory=list,
+        max_length=MAX_AVOIDED_NODES,
+        description="Nodes that have failed too many trials (failures.avoidNodeAfter), the worst first.",
+        json_schema_extra=keyed_by("name"),
     )
     usage: ExperimentUsage | None = Field(default=None, description="What all trials have used, as budgets count it.")
     missing_metrics: int = Field(

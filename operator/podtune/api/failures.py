@@ -102,6 +102,19 @@ class Failures(ApiModel):
             "that it names does. Attempts that were disrupted are matched by reason alone."
         ),
     )
+    avoid_node_after: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description=(
+            "A node on which so many different trials have failed is avoided by all of the experiment's new pods. "
+            "At most half of the nodes that its pods have been on are."
+        ),
+    )
+    avoid_node_for: Duration = Field(
+        default="1h",
+        description="How long a node is avoided; also by a trial that a rule with ExcludeNode keeps off it.",
+    )
     start_deadline: Duration = Field(
         default="5m",
         description=(
@@ -135,7 +148,7 @@ class Failures(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("pending_deadline", "run_deadline", "silence_deadline"):
+        for name in ("avoid_node_for", "pending_deadline", "run_deadline", "silence_deadline"):
             written = getattr(self, name)
             if written is not None and not seconds(written):
                 field = type(self).model_fields[name].alias or name

@@ -326,7 +326,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     TrialRule: (_exactly_one(TrialRule), _some_time("time")),
     ExperimentCriterion: (_exactly_one(ExperimentCriterion), _some_time("time")),
     ExperimentRule: (_exactly_one(ExperimentRule), _some_time("time")),
-    Failures: (_some_time("pendingDeadline"), _some_time("runDeadline"), _some_time("silenceDeadline")),
+    Failures: tuple(map(_some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
     FailureRule: (
         Rule(
             rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",

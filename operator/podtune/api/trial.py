@@ -15,6 +15,8 @@ ShortText = Annotated[str, Field(max_length=256)]
 Remembered = Annotated[str, Field(max_length=2048)]
 
 
+MAX_FAILED_NODES = 8
+"""So many nodes that have failed a trial are remembered."""
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
 
@@ -113,8 +115,8 @@ class Decision(StatusModel):
     action: str = Field(
         max_length=32,
         description=(
-            "STOP, PAUSE, FAIL or RETRY; of a gang also END, when one of its pods has ended and the others go, and "
-            "REQUEUE, when it gives back the places that some of its pods have found."
+            "STOP, PAUSE, FAIL, RETRY or REQUEUE, when pods that found no place are given up to be made anew; of a "
+            "gang also END, when one of its pods has ended and the others go."
         ),
     )
     reason: str = Field(max_length=128, description="Why, in one word.")
@@ -191,6 +193,14 @@ class Usage(Consumption):
     attempt: Consumption | None = Field(default=None, description="The current attempt's part of it.")
 
 
+class NodeFailure(StatusModel):
+    """A node that has failed the trial, where failures.avoidNodeAfter or a rule with ExcludeNode asks for it."""
+
+    node: str = Field(max_length=253, description="Name of the node.")
+    time: str = Field(max_length=32, description="When it has failed the trial last (RFC 3339).")
+    excluded: bool = Field(default=False, description="Whether a rule says not to try again there.")
+
+
 class TrialStatus(StatusModel):
     """What the operator has seen and decided: all that a scheduler must not forget."""
 
@@ -207,6 +217,9 @@ class TrialStatus(StatusModel):
         default=0, ge=0, description="Attempts whose program never ran, out of maxInfrastructureFailures."
     )
     ignored: int = Field(default=0, ge=0, description="Attempts that failures.rules ignore, out of maxIgnored.")
+    failed_nodes: list[NodeFailure] = Field(
+        default_factory=list, max_length=MAX_FAILED_NODES, description="Nodes that have failed it, the latest last."
+    )
     pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
     last_result: dict[str, ShortText] = Field(default_factory=dict, max_length=64, description="The last result.")
     best: dict[str, ShortText] = Field(

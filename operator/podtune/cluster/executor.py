@@ -29,6 +29,7 @@ from podtune.cluster.client import MERGE, METADATA, STRATEGIC_MERGE, ClusterClie
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
+from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
@@ -186,6 +187,7 @@ class Executor:
 
     async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
         body = pod_manifest(experiment, action, self._agent)
+        avoid(body, action.avoid)
         try:
             if action.replicas > 1:
                 return await self._create_gang(experiment, action, body)

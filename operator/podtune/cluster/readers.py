@@ -11,7 +11,15 @@ from pydantic import ValidationError
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.gpus import requested_gpus
-from podtune.api.names import EXPERIMENT_KIND, GANG_GATE, LABEL_ATTEMPT, LABEL_RANK, LABEL_STORAGE, TRIAL_KIND
+from podtune.api.names import (
+    ANNOTATION_AVOIDED_NODES,
+    EXPERIMENT_KIND,
+    GANG_GATE,
+    LABEL_ATTEMPT,
+    LABEL_RANK,
+    LABEL_STORAGE,
+    TRIAL_KIND,
+)
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
@@ -175,6 +183,7 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         disruption=_disruption(status),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
+        avoids=tuple(filter(None, (metadata.get("annotations") or {}).get(ANNOTATION_AVOIDED_NODES, "").split(","))),
         created=_moment(metadata.get("creationTimestamp")),
         started=_moment(status.get("startTime")),
         ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,

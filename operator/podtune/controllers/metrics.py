@@ -19,6 +19,7 @@ RECONCILE_SECONDS = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0),
 )
 RECONCILE_ERRORS = Counter("podtune_reconcile_errors", "Decisions that failed by an error of the operator's own.")
+ATTEMPTS = Counter("podtune_attempts", "Attempts of trials that have ended, by what that counts as.", ["class"])
 LEADING = Gauge("podtune_leading", "1 while this process leads.")
 
 
@@ -38,11 +39,18 @@ class TrialsCollector(Collector):
             "Results that lacked a metric where objective.missing is lenient, by experiment.",
             labels=["namespace", "experiment"],
         )
+        avoided = GaugeMetricFamily(
+            "podtune_avoided_nodes",
+            "Nodes that an experiment avoids since they failed too many of its trials.",
+            labels=["namespace", "experiment"],
+        )
         for entry in self._store.entries():
             experiment = entry.experiment
             counts = experiment.status.trials
             for state in ("pending", "running", "paused", "terminated", "error"):
                 trials.add_metric([experiment.namespace, experiment.name, state], getattr(counts, state))
             passed_over.add_metric([experiment.namespace, experiment.name], experiment.status.missing_metrics)
+            avoided.add_metric([experiment.namespace, experiment.name], len(experiment.status.avoided_nodes))
         yield trials
+        yield avoided
         yield passed_over

@@ -13,7 +13,7 @@ from podtune.controllers import metrics
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import Entry, Store
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.actions import Action, Outcome, Propose, Verdict
+from podtune.runner.actions import Action, Outcome, Propose, Verdict, WriteTrialStatus
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.retry import Backoff
 
@@ -134,11 +134,14 @@ class Reconciler:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
         outcome = Outcome(Verdict.FAILED, "an error of the operator's own; see its log")
         kind = type(action).__name__
+        ended = _ended_attempt(entry, action)
         try:
             outcome = await self._do(entry, action)
         except Exception:
             log.exception("action failed", experiment=entry.experiment.name, action=kind)
         metrics.ACTIONS.labels(kind, outcome.verdict).inc()
+        if ended is not None and outcome.verdict is Verdict.DONE:
+            metrics.ATTEMPTS.labels(ended).inc()
         if outcome.verdict is not Verdict.DONE:
             log.warning(
                 "action not done",
@@ -170,3 +173,12 @@ class Reconciler:
         async with self._slots:
             with metrics.ACTION_SECONDS.labels(type(action).__name__).time():
                 return await self._executor.execute(entry.served, action)
+
+
+def _ended_attempt(entry: Entry, action: Action) -> str | None:
+    """Class of the attempt whose end an action writes down; None where it writes down no end."""
+    if not isinstance(action, WriteTrialStatus) or action.status.last_attempt is None:
+        return None
+    known = entry.trials.get(action.name)
+    before = known.status.last_attempt if known is not None else None
+    return action.status.last_attempt.failure_class if action.status.last_attempt != before else None

@@ -84,6 +84,7 @@ class CreatePod:
         limits: Resource limits of the training container that take the place of the template's, by name; "0" takes one
             away.
         replicas: How many pods there are.
+        avoid: Names of nodes that it is to keep off.
     """
 
     trial: str
@@ -95,6 +96,7 @@ class CreatePod:
     restore_or_fail: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
+    avoid: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

@@ -10,7 +10,7 @@ from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
-from podtune.runner import budgets, clones, gangs, reported, usage
+from podtune.runner import budgets, clones, gangs, nodes, reported, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, RETRY, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
@@ -86,7 +86,7 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 
 
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
-    _record(trial, pod, outcome)
+    _record(trial, pod, outcome, now)
     trial.attempt_over()
     if outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
         trial.context.undo_clone(trial, outcome.message, now)
@@ -94,7 +94,7 @@ def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now
     return _next_state(trial, outcome, now)
 
 
-def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome) -> None:
+def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> None:
     trial.set(
         attempt=trial.attempt,
         pod=pod,
@@ -108,6 +108,7 @@ def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome) ->
             log_tail=trial.logs.program_tail[-MAX_LOG_TAIL:] if trial.logs else "",
         ),
         durable_seq=0,
+        failed_nodes=nodes.noted(trial.status, outcome, trial.context.spec.failures, now),
         **budgets.counted(trial.status, outcome.failure_class),
     )
 
@@ -138,6 +139,10 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
     decision = trial.status.decision
     assert decision is not None  # else the class were another
     match decision.action:
+        case "REQUEUE" if decision.reason == TrialReason.NODE_FORGOTTEN:
+            trial.set(decision=None, retry_time=rfc3339(now))
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
+            return Ending(outcome)
         case "REQUEUE":
             gangs.requeue(trial, outcome.message, now)
             return Ending(outcome)
@@ -152,14 +157,14 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
 
 def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
     """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries."""
-    failures = trial.context.spec.failures
-    budget = budgets.of(trial.status, failures, outcome.failure_class)
+    setting = trial.context.spec.failures
+    budget = budgets.of(trial.status, setting, outcome.failure_class)
     if budget.is_exceeded:
         message = f"{outcome.message}; that was {budget.words}"
         trial.note(Entry.FAIL, message, {str(outcome.failure_class): budget.spent}, now=now)
         trial.finish(TrialState.ERROR, budget.reason, message, now)
         return
-    backoff = Backoff(seconds(failures.backoff.initial), seconds(failures.backoff.max))
+    backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
     start = next(iter(clones.to_restore(trial.status)), None)
     where = f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"

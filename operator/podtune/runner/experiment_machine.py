@@ -38,6 +38,7 @@ from podtune.runner.finalizer import Finalizer
 from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
+from podtune.runner.nodes import Nodes
 from podtune.runner.overview import Overview
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd, Promotions
@@ -135,7 +136,8 @@ class ExperimentMachine:
         )
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
-        self._places = Places(self._dispatch, self._judge)
+        self._nodes = Nodes(self.spec.failures)
+        self._places = Places(self._dispatch, self._judge, self._nodes)
         self._cleanup = Cleanup(self.spec.pod_retention, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -299,6 +301,7 @@ class ExperimentMachine:
             self._start_trials(now)
         self._cleanup.sweep(now)
         self._front.take_in(self._search.own_tells)
+        self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         due = self._bucket_policy.due(self.experiment, self.spec, is_recorded=self._overview.is_recorded)
         self._overview.write(
             now,
@@ -306,6 +309,7 @@ class ExperimentMachine:
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             storage=self._storage.decide(due, now),
+            avoided=[node.shown for node in self._nodes.avoided(now)],
             debounce=self.settings.experiment_debounce,
         )
 
@@ -326,6 +330,7 @@ class ExperimentMachine:
                 self._planner.plan(trial, self._overview.end_to_act_on, now)
                 self._overview.settle(trial, now)
                 self._protected.settle(trial)
+                self._nodes.settle(trial)
                 self._places.settle(trial, now)
                 self._cleanup.settle(trial, now)
 
@@ -360,7 +365,7 @@ class ExperimentMachine:
 
     def _start_trials(self, now: float) -> None:
         limit = self.spec.max_concurrent_trials
-        for trial in self._places.fill(limit, now):
+        for trial in self._places.fill(limit, now, max_pending=self.spec.max_pending_trials):
             self._mark(trial.name)
         self._plan_dirty(now)
         places = self._places.unclaimed(limit)
@@ -413,6 +418,7 @@ class ExperimentMachine:
             else:
                 self._strays[pod.uid] = pod
         machine.miss_pods()
+        self._nodes.settle(machine)
         self._protected.settle(machine)
         self._mark(trial.name)
         return machine
@@ -423,7 +429,9 @@ class ExperimentMachine:
         self._end = ExperimentEnd(spec, self._overview, self._search)
         self._cleanup.retention = spec.pod_retention
         self._context = self._make_context()
+        self._nodes = self._places.nodes = Nodes(spec.failures)
         for trial in self._trials.values():
+            self._nodes.settle(trial)
             trial.context = self._context
             self._judge.restore_stopper(trial)
             self._mark(trial.name)

@@ -6,12 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from podtune.api.experiment import Asked, BestTrial, ExperimentSpec, ExperimentStatus, ExperimentUsage, ParetoTrial
+from podtune.api.experiment import (
+    Asked,
+    AvoidedNode,
+    BestTrial,
+    ExperimentSpec,
+    ExperimentStatus,
+    ExperimentUsage,
+    ParetoTrial,
+)
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.api.resume import Resumption
 from podtune.api.storage_jobs import StorageStatus
 from podtune.runner import checkpoints, experiment_status, parameters, results, resumption
-from podtune.runner.actions import WriteExperimentStatus
+from podtune.runner.actions import EmitEvent, WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
@@ -159,6 +167,7 @@ class Overview:
         asked: Asked | None,
         front: Sequence[ParetoTrial],
         storage: StorageStatus | None,
+        avoided: Sequence[AvoidedNode],
         debounce: float,
     ) -> None:
         """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
@@ -169,6 +178,7 @@ class Overview:
             asked: What the searcher is to be asked for as soon as the status says so.
             front: The Pareto front, with several objectives.
             storage: What is to be said of work in the bucket: it goes on only when that is written.
+            avoided: Nodes that the experiment avoids.
             debounce: Seconds between two looks at it.
         """
         decided = self.ended is not None and self.end_to_act_on is None
@@ -197,14 +207,25 @@ class Overview:
                 "resumption": self._resumption or before.resumption,
                 "asked": asked or before.asked,
                 "pareto_front": before.pareto_front if recorded else list(front),
+                "avoided_nodes": before.avoided_nodes if recorded else list(avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
             }
         )
         status = with_storage(status, storage, now=rfc3339(now))
         if status != before and not recorded:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
-        if status == before or self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
+        if status == before:
             self._next_look = now + debounce
+        elif self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
+            self._next_look = now + debounce
+            self._tell_of_nodes(before.avoided_nodes, status.avoided_nodes, now)
+
+    def _tell_of_nodes(self, before: Sequence[AvoidedNode], avoided: Sequence[AvoidedNode], now: float) -> None:
+        known = {node.name for node in before}
+        for node in avoided:
+            if node.name not in known:
+                message = f"node {node.name} has failed {node.trials} trials, and is avoided until {node.until}"
+                self._dispatch.ask(EmitEvent("", "NodeAvoided", message, warning=True), now)
 
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING

@@ -7,6 +7,7 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.judgement import Judge
+from podtune.runner.nodes import Nodes
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
 
@@ -18,7 +19,8 @@ class Places:
     durable yet, and while it is not known whether the pod was made.
     """
 
-    def __init__(self, dispatch: Dispatch, judge: Judge) -> None:
+    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes) -> None:
+        self.nodes = nodes
         self._dispatch = dispatch
         self._judge = judge
         self._holders: set[str] = set()
@@ -27,6 +29,8 @@ class Places:
         self._begun: set[str] = set()
         """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
         self._turn = PlacementTurn()
+        self._pending: set[str] = set()
+        """Trials that hold a place and whose program does not run yet."""
         self.queue = StartQueue()
         self._none_chosen = False
 
@@ -38,6 +42,10 @@ class Places:
         self._turn.settle(trial, creating=creating)
         holds = trial.occupies_place or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
+        pending = (
+            trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
+        )
+        (self._pending.add if pending else self._pending.discard)(trial.name)
         at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))
         if at <= now and not holds:
             self.queue.add(trial, trial.may_start_at())
@@ -80,8 +88,13 @@ class Places:
         """
         return self._none_chosen and 0 < unfinished == self.queue.paused and not self._holders
 
-    def fill(self, limit: int, now: float) -> list[TrialMachine]:
+    def fill(self, limit: int, now: float, *, max_pending: int | None = None) -> list[TrialMachine]:
         """Gives free places to waiting trials, as the scheduler picks them.
+
+        Args:
+            limit: How many places there are.
+            now: The present time.
+            max_pending: How many trials may hold one whose program does not run yet; None for any number.
 
         Returns:
             The trials whose start has to be written before their pods are made.
@@ -93,7 +106,7 @@ class Places:
             self._launch(trial, now)
         begun: list[TrialMachine] = []
         self._none_chosen = False
-        while self.queue and self.free(limit) > 0:
+        while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
             start = self._judge.scheduler.choose(self.queue)
             if start is None:
                 self._none_chosen = True
@@ -102,6 +115,7 @@ class Places:
                 raise ValueError(f"the scheduler starts trial {start.trial}, which does not wait; that is its error")
             trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
+            self._pending.add(trial.name)
             if self._judge.start(trial, start, now):
                 self._begun.add(trial.name)
                 begun.append(trial)
@@ -129,6 +143,7 @@ class Places:
             restore_or_fail=trial.saved.clone is not None,
             limits=trial.context.limits(trial),
             replicas=trial.context.replicas,
+            avoid=self.nodes.to_avoid(trial, now),
         )
         if self._dispatch.ask(action, now, trial.name):
             self._turn.settle(trial, creating=True)

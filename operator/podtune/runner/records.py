@@ -72,6 +72,7 @@ class Pod:
         disruption: Reason and message of a DisruptionTarget or TerminationTarget condition.
         reason: Reason of the pod as a whole, such as Evicted.
         message: Its message.
+        avoids: Names of the nodes that it was made to keep off.
         created: When it was made; 0 where that is not known.
         started: When the kubelet took it up, in seconds since the epoch; 0 where it has not.
         ended: When its last container ended; 0 while it runs, or where that is not known.
@@ -101,6 +102,7 @@ class Pod:
     disruption: str = ""
     reason: str = ""
     message: str = ""
+    avoids: tuple[str, ...] = ()
     created: float = 0.0
     started: float = 0.0
     ended: float = 0.0

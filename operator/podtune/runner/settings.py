@@ -26,6 +26,7 @@ class RunnerSettings:
         finished_pods: Sooner, if an experiment has more of them than this: the first to end goes first.
         cleanup_batch: Finished trials whose pods are deleted by one call, at most.
         report_wait: An agent finds an operator that was started anew within this.
+        requeue_wait: A pod that avoids nodes is left to the scheduler for this before it is made anew.
         creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         proposal_deadline: A searcher that thinks longer about a request is called slow.
@@ -50,6 +51,7 @@ class RunnerSettings:
     finished_pods: int = 2500
     cleanup_batch: int = 64
     report_wait: float = 60.0
+    requeue_wait: float = 30.0
     creation_doubt: float = 30.0
     proposal_batch: int = 16
     proposal_deadline: float = 120.0

@@ -18,7 +18,7 @@ from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
-from podtune.runner.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial_machine import NEVER, REQUEUE, TrialMachine
 
 
 class TrialPlanner:
@@ -46,6 +46,7 @@ class TrialPlanner:
         elif pod is not None:
             self._check_deadlines(trial, now)
             gangs.keep_together(trial, self._dispatch, now)
+            self._make_anew(trial, pod, now)
             self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
@@ -195,6 +196,20 @@ class TrialPlanner:
             return
         decision = deadline.decision(trial)
         trial.note(Entry.FAIL, decision.message, {}, now=now)
+        trial.decide(decision, now=now)
+
+    def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
+        if trial.status.decision is not None or pod.node or not pod.avoids:
+            return
+        due = max(self._places.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
+        if now < due:
+            self._dispatch.alarms.set(trial.name, due)
+            return
+        message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
+        decision = Decision(
+            action=REQUEUE, reason=TrialReason.NODE_FORGOTTEN, message=clip(message, MAX_MESSAGE), attempt=trial.attempt
+        )
         trial.decide(decision, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:

@@ -18,6 +18,10 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
+    elif taken := next((pod for pod in trial.attempt_pods if pod.disruption and not pod.is_over), None):
+        message = f"{taken.disruption}; waits for the end of pod {taken.name} on node {taken.node}"
+        if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DISRUPTED, clip(message)):
+            trial.touch(now + trial.context.settings.pending_debounce)
     elif trial.attempt_pods.lacks_some:
         return  # why they can't be made is said where that is known
     elif waiting is None:

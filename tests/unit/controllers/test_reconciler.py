@@ -17,6 +17,7 @@ from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
 from podtune.controllers import proposing, reconciler
+from podtune.controllers.metrics import ATTEMPTS
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store import Store
@@ -201,12 +202,14 @@ async def test_failures_are_tried_again_with_backoff_and_not_in_a_loop() -> None
 @in_virtual_time
 async def test_a_refused_pod_is_told_in_the_servers_words() -> None:
     world = World()
+    counted = ATTEMPTS.labels("infrastructure")._value.get()
     async with world.operating():
         world.experiment(failures={"maxInfrastructureFailures": 1, "backoff": {"initial": "1s", "max": "1s"}})
         world.cluster.fail("POST", "pods", refusal(403, "violates PodSecurity"), times=1000)
         await world.until("Failed")
     assert world.states() == {"ERROR": 3}
     assert "violates PodSecurity" in world.cluster.all("trials")[0]["status"]["message"]
+    assert ATTEMPTS.labels("infrastructure")._value.get() - counted == 6, "three trials, two attempts each"
 
 
 @in_virtual_time

@@ -76,6 +76,8 @@ class Program:
         mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
         store_problem: By trial, what its agents report of the store.
         gpus: How many GPUs a pod holds.
+        nodes: The nodes of the cluster; a pod is put on one that it does not avoid.
+        bad_nodes: Those on which every program fails with exit code 42.
     """
 
     steps: int = 4
@@ -89,6 +91,8 @@ class Program:
     mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
     gpus: float = 0.0
+    nodes: tuple[str, ...] = ("n1",)
+    bad_nodes: frozenset[str] = frozenset()
 
 
 class SimulatedPod:
@@ -114,6 +118,12 @@ class SimulatedPod:
         mishaps = program.mishaps.get(self.index, ())
         mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
         self._mishap = mishap if mishap is not None and mishap.rank == rank else None
+        open_to_it = [node for node in program.nodes if node not in action.avoid]
+        self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
+        if not self.node:
+            self._mishap = Mishap(Fate.UNSCHEDULABLE)
+        elif self.node in program.bad_nodes:
+            self._mishap = Mishap(Fate.CRASH, 1, exit_code=42)
         self._results: list[Result] = []
         self._acked = 0
         self.decisions: list[int] = []
@@ -144,7 +154,7 @@ class SimulatedPod:
             self._sim.api.update_pod(self.name, waiting=Waiting("Unschedulable", "0/2 nodes are available"))
         elif self._happens(Fate.STUCK):
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
-            self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node="n1")
+            self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node=self.node)
         else:
             self._sim.api.update_pod(
                 self.name,
@@ -153,7 +163,7 @@ class SimulatedPod:
                 started=moment,
                 training_since=moment,
                 gpus=self._program.gpus,
-                node="n1",
+                node=self.node,
             )
             if not self._program.silent:
                 self._post_soon()

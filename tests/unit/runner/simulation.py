@@ -368,6 +368,7 @@ class Simulation:
             created=self.now,
             rank=rank,
             gated=gated,
+            avoids=action.avoid,
         )
         made = self.api.create_pod(pod)
         simulated = self.pods[name] = SimulatedPod(self, self.program, action, uid, rank=rank)
