@@ -74,6 +74,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get]
+# Volumes that trials keep over their attempts (checkpoints.scratch).
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [create, get, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -15,6 +15,7 @@ from podtune.protocol.messages import MAX_MESSAGE
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.errors import StoreError
+from podtune.storage.local_cache import LocalCache
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.restore import Candidate, Outcome, Restorer
 from podtune.storage.s3_store import S3Store
@@ -70,6 +71,7 @@ def restore(
             sleep=sleep,
             together=settings.replicas > 1,
             timeout=settings.sync.timeout,
+            local=LocalCache(settings.scratch) if settings.scratch else None,
         )
         try:
             outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
@@ -81,7 +83,7 @@ def restore(
     info.write(settings.directory / layout.RESTORE_INFO)
     say = log.warning if info.message else log.info
     say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
-        seconds=round(time.monotonic() - started, 3))  # fmt: skip
+        local_bytes=outcome.local_bytes, seconds=round(time.monotonic() - started, 3))  # fmt: skip
     return info
 
 

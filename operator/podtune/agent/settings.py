@@ -35,6 +35,7 @@ class Settings:
         objective: Name of the objective's metric.
         store: Where the trial's checkpoints go; None where there is no store.
         sync: How checkpoints and artifacts are stored.
+        scratch: Directory of the volume that the trial keeps over its attempts; None where it has none.
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         stdout_pattern: How results look on standard output; None where they are not read from there.
@@ -55,6 +56,7 @@ class Settings:
     objective: str
     store: TrialAddress | None
     sync: SyncSettings
+    scratch: Path | None
     restore_from: str
     restore_or_fail: bool
     stdout_pattern: re.Pattern[str] | None
@@ -102,6 +104,7 @@ class Settings:
             objective=_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
             sync=_sync(environ),
+            scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
             restore_from=environ.get(env.RESTORE_FROM, ""),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             stdout_pattern=_pattern(environ),

@@ -21,6 +21,7 @@ from podtune.storage.catalogue import Catalogue
 from podtune.storage.errors import StoreError
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.interruption import Interruption
+from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
 from podtune.storage.manifest import ManifestFile
 from podtune.storage.object_store import ObjectStore
@@ -89,6 +90,7 @@ class Uploader(threading.Thread):
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._failures = Repeated()
         self._catalogue = Catalogue(address.prefix)
+        self._cache = LocalCache(settings.scratch) if settings.scratch else None
         self._garbage = GarbageCollector(store, address, settings.attempt, self._catalogue)
         self._interruption = Interruption(time.monotonic)
         self._artifacts = make_keeper(settings, store, log, Backoff(FIRST_WAIT, LONGEST_WAIT, rng))
@@ -224,6 +226,7 @@ class Uploader(threading.Thread):
             self._changed.notify_all()
         seconds = round(time.monotonic() - started, 3)
         self._log.info("checkpoint stored", step=pending.step, uri=address.uri, seconds=seconds)
+        self._keep_on_scratch(pending, address)
         self._delete_local(pending)
         if self._artifacts:
             self._artifacts.checkpoint_stored()
@@ -302,6 +305,19 @@ class Uploader(threading.Thread):
             self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_MESSAGE], permanent=False))
             self._changed.notify_all()
         self._delete_local(pending)
+
+    def _keep_on_scratch(self, pending: PendingCheckpoint, address: CheckpointAddress) -> None:
+        """Leaves a copy for the next attempt, where there is a volume that outlives this one."""
+        manifest = self._catalogue.get(address)
+        if self._cache is None or manifest is None:
+            return
+        cache = self._cache
+
+        def keep() -> int:
+            with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
+                return cache.keep(tree, manifest)
+
+        self._try(keep, "keep the checkpoint on the scratch volume")
 
     def _delete_local(self, pending: PendingCheckpoint) -> None:
         try:

@@ -132,6 +132,19 @@ class Artifacts(ApiModel):
     )
 
 
+class Scratch(ApiModel):
+    """A volume that each trial keeps over its attempts."""
+
+    storage_class_name: ObjectName | None = Field(
+        default=None, description="Its storage class; the cluster's default one when it is left out."
+    )
+    size: Annotated[
+        str,
+        Field(max_length=20),
+        Form("[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?", "is not a size; write it like 50Gi"),
+    ] = Field(description="Its size: a checkpoint has to fit on it.")
+
+
 class Checkpoints(ApiModel):
     """Where checkpoints go, how they are stored and how many are kept."""
 
@@ -176,8 +189,18 @@ class Checkpoints(ApiModel):
     sync: Sync = Field(default_factory=Sync, description="How long, and how often, storing is tried.")
     artifacts: Artifacts | None = Field(default=None, description="What else of the shared directory is stored.")
 
+    scratch: Scratch | None = Field(
+        default=None,
+        description=(
+            "Each trial has a PersistentVolumeClaim of its own until its end, with a copy of its last checkpoint: a "
+            "retry takes from there, hashes checked, what need not come from the bucket."
+        ),
+    )
+
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.scratch is not None and self.store is None:
+            raise FieldError("scratch", "is set, and there are no checkpoints without a store; set checkpoints.store")
         if self.artifacts is not None and self.store is None:
             raise FieldError("artifacts", "is set, and there is no store for them; set checkpoints.store, too")
         return self

@@ -196,6 +196,11 @@ class ExperimentSpec(ApiModel):
         store = self.checkpoints.store
         if store is not None and store.credentials_secret is not None:
             check_secret_references(self.trial_template.spec, store.credentials_secret)
+        if self.checkpoints.scratch is not None and self.trial_template.replicas > 1:
+            raise FieldError(
+                "checkpoints.scratch",
+                "is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+            )
         needs_store = self.scheduler.needs_store
         if needs_store and store is None:
             raise FieldError(

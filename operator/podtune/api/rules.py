@@ -353,6 +353,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     CheckpointStore: (_fixed("bucket"), _fixed_optional("prefix"), _fixed_optional("endpoint")),
     Checkpoints: (
         Rule(
+            rule="!has(self.scratch) || has(self.store)",
+            message="is set, and there are no checkpoints without a store; set checkpoints.store",
+            field=".scratch",
+        ),
+        Rule(
             rule="!has(self.artifacts) || has(self.store)",
             message="is set, and there is no store for them; set checkpoints.store, too",
             field=".artifacts",
@@ -372,6 +377,14 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         _fixed_optional("constraints"),
         *_COMBINATIONS,
+        Rule(
+            rule=(
+                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.replicas) || "
+                "self.trialTemplate.replicas == 1"
+            ),
+            message="is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+            field=".checkpoints.scratch",
+        ),
         Rule(
             rule=(
                 "!has(self.search.repeats) || self.search.repeats == 1 || "

@@ -31,6 +31,7 @@ from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
 from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.scratch import delete_claim, ensure_claim
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
 from podtune.runner.actions import (
@@ -189,6 +190,8 @@ class Executor:
         body = pod_manifest(experiment, action, self._agent)
         avoid(body, action.avoid)
         try:
+            if in_the_way := await ensure_claim(self._client, experiment, action):
+                return Outcome(Verdict.FAILED, in_the_way)
             if action.replicas > 1:
                 return await self._create_gang(experiment, action, body)
             return (await self._create_one_pod(experiment, action, body))[1]
@@ -307,6 +310,8 @@ class Executor:
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
         path = f"{paths.trials(experiment.namespace)}/{action.name}"
         status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        if action.status.state is not None and action.status.state.is_finished:
+            await delete_claim(self._client, experiment, action.name)
         try:
             metadata = await self._write_status(path, TRIAL_KIND, action.name, action.version, status)
         except _MovedOn as moved:

@@ -27,6 +27,11 @@ def services(namespace: str) -> str:
     return _collection("/api/v1", namespace, "services")
 
 
+def claims(namespace: str) -> str:
+    """PersistentVolumeClaims of a namespace."""
+    return _collection("/api/v1", namespace, "persistentvolumeclaims")
+
+
 def config_maps(namespace: str) -> str:
     """ConfigMaps of a namespace."""
     return _collection("/api/v1", namespace, "configmaps")

@@ -28,6 +28,7 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.search_space import parse_value
+from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
 from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json, sync_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
@@ -100,6 +101,9 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
     store = _spec(experiment).checkpoints.store
     spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *ca_volumes(store)]
+    if scratch := scratch_of(experiment):
+        let_agent_write(spec, AGENT_UID)
+        spec["volumes"] += scratch_volumes(scratch, action.trial)
     own_containers = spec.get("initContainers") or []
     environment = _program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
@@ -192,12 +196,16 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
     """The agent, and before it, where there is a checkpoint to start from, the container that restores it."""
     environment = _agent_environment(experiment, action, agent, drain)
     store = _spec(experiment).checkpoints.store
+    scratch = scratch_mounts(scratch_of(experiment))
     sidecar = _agent_container(AGENT_CONTAINER, "run", environment, store, agent)
     sidecar["restartPolicy"] = "Always"
     sidecar["volumeMounts"].append({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": True})
+    sidecar["volumeMounts"] += scratch
     if store is None or not action.restore:
         return [sidecar]
-    return [_agent_container(RESTORE_CONTAINER, "restore", environment, store, agent), sidecar]
+    restore = _agent_container(RESTORE_CONTAINER, "restore", environment, store, agent)
+    restore["volumeMounts"] += scratch
+    return [restore, sidecar]
 
 
 def _agent_container(
@@ -232,6 +240,8 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         values[agent_env.STORE] = store_json(spec.checkpoints.store)
         if sync := sync_json(spec.checkpoints):
             values[agent_env.SYNC] = sync
+        if scratch_of(experiment):
+            values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY
         if action.restore:
             candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)

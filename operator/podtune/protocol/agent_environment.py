@@ -33,6 +33,9 @@ SYNC = "PODTUNE_SYNC"
 """JSON object of how checkpoints and artifacts are stored, where that is not the default: `layout`, `reuseUnchanged`,
 `exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds and
 `onCheckpoint`."""
+SCRATCH = "PODTUNE_SCRATCH"
+"""Directory of the volume that the trial keeps over its attempts; unset where it has none."""
+SCRATCH_DIRECTORY = "/podtune-scratch"
 RESTORE_FROM = "PODTUNE_RESTORE_FROM"
 """JSON list of {"uri", "digest", "step"}, the one to try first at the front."""
 RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"

@@ -30,6 +30,10 @@ class Catalogue:
         self._manifests[address] = manifest
         self._by_content = None
 
+    def get(self, address: CheckpointAddress) -> Manifest | None:
+        """The manifest of a checkpoint; None where it is not known."""
+        return self._manifests.get(address)
+
     def forget(self, address: CheckpointAddress) -> None:
         """Learns that a checkpoint was deleted."""
         if self._manifests.pop(address, None) is not None:

@@ -69,6 +69,7 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
             ("", "pods/log"),
             ("", "services"),
             ("", "configmaps"),
+            ("", "persistentvolumeclaims"),
             ("events.k8s.io", "events"),
             ("coordination.k8s.io", "leases"),
             ("authentication.k8s.io", "tokenreviews"),

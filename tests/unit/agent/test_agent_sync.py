@@ -1,12 +1,16 @@
 """How checkpoints and artifacts are stored: the options of `checkpoints`."""
 
+import io
 import json
 import threading
+from random import Random
 
 import pytest
 from stub_operator import dumps, wait_until
 
 from podtune.agent import uploader
+from podtune.agent.event_log import EventLog
+from podtune.agent.restore import restore
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage import file_upload
@@ -173,7 +177,8 @@ class TestArtifacts:
         (agent.directory / "link").symlink_to(tmp_path / "secret")
         (agent.directory / "log").write_bytes(b"1")
         wait_until(lambda: self.artifacts(store) == {"log": b"1"})
-        assert "link is a symbolic link" in agent.log.getvalue()
+        wait_until(lambda: "link is a symbolic link" in agent.log.getvalue())
+        assert b"very secret" not in b"".join(store.objects.values())
 
     def test_a_store_that_is_away_is_tried_again_and_a_checkpoint_is_not_held_up(
         self, start, store, operator, tmp_path
@@ -193,3 +198,33 @@ class TestArtifacts:
         operator.wait_for(lambda: operator.commits)
         store.put = real
         wait_until(lambda: self.artifacts(store) == {"log": b"1"})
+
+
+class TestScratch:
+    def test_what_an_attempt_has_stored_is_there_for_the_next_one(self, start, store, operator, tmp_path, environ):
+        (tmp_path / "scratch").mkdir()
+        scratch = {"PODTUNE_SCRATCH": str(tmp_path / "scratch")}
+        agent = start({}, **scratch)
+        report(agent, {"weights": b"w" * 1000}, tmp_path, accuracy=1)
+        operator.wait_for(lambda: operator.commits)
+        agent.end()
+        (commit,) = operator.commits.values()
+        candidates = [{"uri": commit.uri, "digest": commit.digest, "step": commit.step}]
+        fetched = []
+        real = store.get
+        store.get = lambda key, *rest: fetched.append(key) or real(key, *rest)
+        variables = environ | STORE | scratch | {"PODTUNE_RESTORE_FROM": json.dumps(candidates)}
+        log = io.StringIO()
+        info = restore(
+            Settings.from_environ(variables), EventLog(lambda: 0.0, stream=log), Random(1), make_store=lambda _: store
+        )
+        assert info.step == 1
+        assert fetched == []
+        assert json.loads(log.getvalue())["local_bytes"] == 1000
+        assert (agent.directory / "restored" / "weights").read_bytes() == b"w" * 1000
+
+    def test_a_volume_that_can_not_be_written_to_is_told_and_does_no_harm(self, start, operator, tmp_path):
+        agent = start({}, PODTUNE_SCRATCH=str(tmp_path / "nothing" / "here"))
+        report(agent, {"weights": b"w"}, tmp_path, accuracy=1)
+        operator.wait_for(lambda: operator.commits)
+        wait_until(lambda: "can't keep the checkpoint on the scratch volume" in agent.log.getvalue())

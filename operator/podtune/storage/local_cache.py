@@ -1,0 +1,99 @@
+"""Files on a volume that outlives the attempt, by their content: what a retry need not fetch from the bucket.
+
+Nothing on it is believed: a file is hashed while it is copied, and one that is not what its name says is deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from podtune.storage.content import PIECE
+from podtune.storage.local_tree import LocalTree
+from podtune.storage.manifest import Manifest, ManifestFile, digest_of_parts
+from podtune.storage.parallel import run_all
+
+FOLDER = "by-content"
+
+
+class LocalCache:
+    """A directory of files that are named by their content."""
+
+    def __init__(self, directory: Path) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            directory: The volume.
+        """
+        self._directory = directory / FOLDER
+
+    def fetch(self, file: ManifestFile, target: Path) -> bool:
+        """See `LocalSource.fetch`."""
+        held = self._directory / _name(file)
+        try:
+            with held.open("rb") as source, target.open("r+b") as copy:
+                is_right = _copy(source.fileno(), copy.fileno(), file)
+        except OSError:
+            return False  # it is not there, or can't be read: the bucket has it
+        if not is_right:
+            held.unlink(missing_ok=True)
+        return is_right
+
+    def keep(self, tree: LocalTree, manifest: Manifest) -> int:
+        """Takes a checkpoint's files in, and lets go of all that belongs to other checkpoints; returns bytes copied.
+
+        Args:
+            tree: The checkpoint's directory.
+            manifest: The same, as it was stored.
+
+        Raises:
+            UnusableTree: The directory is not what it was.
+            OSError: The volume is full, or broken.
+        """
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._delete_all_but({_name(file) for file in manifest.files})  # first: there may be room for one only
+        missing = {_name(file): file for file in manifest.files if not (self._directory / _name(file)).exists()}
+        run_all((lambda file=file: self._take(tree, file)) for file in missing.values())  # type: ignore[misc]
+        return sum(file.size for file in missing.values())
+
+    def _take(self, tree: LocalTree, file: ManifestFile) -> None:
+        unfinished = self._directory / f".{_name(file)}"
+        with tree.open(file.path) as source, unfinished.open("w+b") as copy:
+            is_right = _copy(source.fileno(), copy.fileno(), file)
+        if is_right:
+            unfinished.rename(self._directory / _name(file))
+        else:
+            unfinished.unlink()
+
+    def _delete_all_but(self, names: Collection[str]) -> None:
+        for entry in list(self._directory.iterdir()):
+            if entry.name not in names:
+                entry.unlink()
+
+
+def _name(file: ManifestFile) -> str:
+    """Files that were hashed in parts have a SHA-256 of their own kind."""
+    return f"{file.sha256}-{file.size}-{file.part_size}"
+
+
+def _copy(source: int, target: int, file: ManifestFile) -> bool:
+    """Copies a file, and returns whether it is what the manifest says."""
+    part_size = file.part_size or max(1, file.size)
+    digests: list[str] = []
+    buffer = memoryview(bytearray(PIECE))
+    position = 0
+    while position < file.size:
+        end = min(file.size, position + part_size)
+        digest = hashlib.sha256()
+        while position < end:
+            size = os.preadv(source, [buffer[: end - position]], position)
+            if not size:
+                return False
+            digest.update(buffer[:size])
+            os.pwrite(target, buffer[:size], position)
+            position += size
+        digests.append(digest.hexdigest())
+    whole = digest_of_parts(digests) if file.parts else (digests or [hashlib.sha256().hexdigest()])[0]
+    return whole == file.sha256

@@ -1,0 +1,111 @@
+"""What a volume that outlives the attempt saves."""
+
+from random import Random
+
+import pytest
+
+from podtune.storage import file_upload
+from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.backoff import Backoff
+from podtune.storage.catalogue import Catalogue
+from podtune.storage.local_cache import LocalCache
+from podtune.storage.local_tree import open_tree
+from podtune.storage.memory_store import MemoryStore
+from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.syncer import Options, Taken, upload_checkpoint
+
+TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
+
+
+class Counting(MemoryStore):
+    fetched = 0
+
+    def get(self, key, start=0, size=None):
+        for piece in super().get(key, start, size):
+            self.fetched += len(piece)
+            yield piece
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "packed"])
+def world(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_upload, "PART", 100)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
+    for name, content in {"large": b"w" * 950, "empty": b"", "sub/small": b"small"}.items():
+        (tmp_path / "shared" / "c1" / name).write_bytes(content)
+    return World(tmp_path, packs=request.param)
+
+
+class World:
+    def __init__(self, directory, packs):
+        self.directory = directory
+        self.source = directory / "shared" / "c1"
+        self.store = Counting()
+        self.cache = LocalCache(directory / "scratch")
+        self.packs = packs
+
+    def save(self, step=1):
+        address, catalogue = TRIAL.checkpoint("pod-1", str(step)), Catalogue(TRIAL.prefix)
+        with open_tree(self.directory / "shared", ("c1",)) as tree:
+            taken = Taken("pod-1", step, step, "")
+            options = Options(packs=self.packs)
+            digest = upload_checkpoint(self.store, tree, address, taken, catalogue=catalogue, options=options)
+            self.cache.keep(tree, catalogue.get(address))
+        return Candidate(address.uri, digest, step)
+
+    def restore(self, candidate):
+        self.store.fetched = 0
+        restorer = Restorer(
+            self.store, "models", backoff=Backoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
+            sleep=lambda _: None, local=self.cache,
+        )  # fmt: skip
+        outcome = restorer.restore([candidate], self.directory / "restored")
+        assert outcome.candidate == candidate, outcome.message
+        for path in self.source.rglob("*"):
+            if path.is_file():
+                assert (self.directory / "restored" / path.relative_to(self.source)).read_bytes() == path.read_bytes()
+        return outcome
+
+    @property
+    def held(self):
+        return list((self.directory / "scratch" / "by-content").iterdir())
+
+
+def test_nothing_is_fetched_that_is_on_the_volume(world):
+    outcome = world.restore(world.save())
+    assert world.store.fetched == 0
+    assert outcome.local_bytes == 955
+
+
+def test_what_was_damaged_on_the_volume_comes_from_the_bucket(world):
+    candidate = world.save()
+    (large,) = [path for path in world.held if path.stat().st_size == 950]
+    large.write_bytes(b"w" * 500 + b"?" + b"w" * 449)
+    assert world.restore(candidate).local_bytes == 5
+    assert world.store.fetched == 950
+    assert not large.exists()
+
+
+def test_what_is_cut_off_or_gone_comes_from_the_bucket_too(world):
+    candidate = world.save()
+    for path in world.held:
+        path.unlink() if path.stat().st_size == 5 else path.write_bytes(path.read_bytes()[:100])
+    assert world.restore(candidate).local_bytes == 0
+
+
+def test_only_the_last_checkpoint_takes_up_space_and_what_has_not_changed_is_not_copied_again(world):
+    world.save(1)
+    (kept,) = [path for path in world.held if path.stat().st_size == 5]
+    before = kept.stat().st_ino
+    (world.source / "large").write_bytes(b"v" * 950)
+    candidate = world.save(2)
+    assert len(world.held) == 3
+    assert kept.stat().st_ino == before
+    assert world.restore(candidate).local_bytes == 955
+
+
+def test_a_volume_that_is_not_there_costs_nothing_but_time(world):
+    candidate = world.save()
+    world.cache = LocalCache(world.directory / "gone")
+    world.restore(candidate)
+    assert world.store.fetched == 955
