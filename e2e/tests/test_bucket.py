@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -85,3 +88,27 @@ def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> 
     namespace.apply(slow(cluster, "held"))
     started(namespace, "held")
     namespace.kubectl("delete", "namespace", namespace.namespace, "--timeout=100s")
+
+
+def test_the_best_checkpoint_is_exported_with_a_model_card_before_the_experiment_is_complete(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    place = f"s3://{cluster.s3.bucket}/models/{namespace.namespace}"
+    checkpoints = {"store": store(cluster), "export": {"to": place}, "deletionPolicy": "Delete"}
+    namespace.apply(experiment("model", counter(), checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "model", "Complete")
+    status = namespace.get(EXPERIMENTS, "model")["status"]
+    best = status["best"]
+    assert best["exported"] == f"{place}/best"
+    root = key_of(cluster, best["exported"])
+    card = json.loads(cluster.s3_client.get(f"{root}/model-card.json"))
+    assert card["experiment"]["name"] == "model"
+    assert card["trial"] == best["trial"]
+    assert card["parameters"] == best["parameters"]
+    assert card["checkpoint"]["uri"] == best["checkpoint"]
+    manifest = cluster.s3_client.get(f"{root}/manifest.json")
+    assert card["manifest"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    state = cluster.s3_client.get(f"{root}/data/state.json")
+    assert hashlib.sha256(state).hexdigest() == json.loads(manifest)["files"][0]["sha256"]
+    namespace.kubectl("delete", EXPERIMENTS, "model", "--timeout=90s")
+    assert cluster.s3_client.get(f"{root}/data/state.json") == state, "an export outlives its experiment"

@@ -15,22 +15,15 @@ from random import Random
 from podtune.agent.event_log import EventLog
 from podtune.agent.last_words import write_reason
 from podtune.agent.settings import SettingsError
+from podtune.agent.storage_jobs import JOBS, Stores
 from podtune.protocol import agent_environment as env
 from podtune.protocol.messages import ProtocolError
-from podtune.protocol.storage_job import (
-    StoragePurpose,
-    StorageReport,
-    StorageTask,
-    StoredTrial,
-    parse_task,
-    read_chunk,
-)
-from podtune.storage.address import CheckpointAddress, StoreAddress
+from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
+from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff
-from podtune.storage.empty import empty
+from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import StoreError, StoreSettingsError
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.tidy import tidy
 
 PATIENCE = 300.0
 """Seconds that a store which does not answer is asked again, before the job is left to the next pod."""
@@ -68,11 +61,6 @@ class StoragePod:
             ) from error
         return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
 
-    @property
-    def prefix(self) -> str:
-        """What all keys of the experiment start with."""
-        return self.address.experiment_prefix(self.task.experiment_uid)
-
     def trials(self) -> Iterator[StoredTrial]:
         """What is to be known of the trials.
 
@@ -103,11 +91,11 @@ def run_storage(
         clock: Monotonic time in seconds.
         sleep: Waits.
     """
-    store = make_store(pod.address)
+    stores = Stores(pod.address, make_store)
     backoff = Backoff(1.0, 30.0, rng)
     give_up_at = clock() + PATIENCE
     while True:
-        report = _try(pod, store, log)
+        report = _try(pod, stores, log)
         wait = backoff.next()
         if not isinstance(report, Later) or clock() + wait > give_up_at:
             break
@@ -124,46 +112,16 @@ class Later:
     report: StorageReport
 
 
-def _try(pod: StoragePod, store: ObjectStore, log: EventLog) -> StorageReport | Later:
+def _try(pod: StoragePod, stores: Stores, log: EventLog) -> StorageReport | Later:
     purpose = pod.task.purpose
     try:
-        report = _JOBS[purpose](pod, store)
+        report = JOBS[purpose](pod.task, pod.trials(), stores)
     except StoreError as error:
         log.warning("storage job failed", reason=error.reason, message=str(error))
         failed = StorageReport(purpose, ok=False, message=str(error))
         return failed if error.permanent else Later(failed)
-    except (ProtocolError, OSError, ValueError) as error:
+    except (ProtocolError, CorruptCheckpoint, OSError, ValueError) as error:
         log.error("storage job failed", message=str(error))
         return StorageReport(purpose, ok=False, message=str(error))
     log.info("storage job done", message=report.message)
     return report
-
-
-def _tidy(pod: StoragePod, store: ObjectStore) -> StorageReport:
-    kept = {trial.trial: frozenset(_roots(pod, trial)) for trial in pod.trials()}
-    found = tidy(store, pod.prefix, kept)
-    message = f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
-    if found.uploads is None:
-        message += "; the store does not show unfinished uploads"
-    elif found.uploads:
-        message += f"; {found.uploads} unfinished uploads were aborted"
-    return StorageReport(pod.task.purpose, ok=True, message=message, deleted=found.objects)
-
-
-def _empty(pod: StoragePod, store: ObjectStore) -> StorageReport:
-    deleted = empty(store, pod.prefix)
-    message = f"{deleted} objects below {pod.prefix} were deleted"
-    return StorageReport(pod.task.purpose, ok=True, message=message, deleted=deleted)
-
-
-def _roots(pod: StoragePod, trial: StoredTrial) -> Iterator[str]:
-    for uri in trial.kept:
-        address = CheckpointAddress.from_uri(uri)
-        if address.bucket == pod.address.bucket:
-            yield address.root
-
-
-_JOBS: Mapping[StoragePurpose, Callable[[StoragePod, ObjectStore], StorageReport]] = {
-    StoragePurpose.TIDY: _tidy,
-    StoragePurpose.EMPTY: _empty,
-}

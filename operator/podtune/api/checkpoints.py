@@ -145,6 +145,32 @@ class Scratch(ApiModel):
     ] = Field(description="Its size: a checkpoint has to fit on it.")
 
 
+class Export(ApiModel):
+    """What is copied to a place of its own when the experiment ends."""
+
+    trials: Literal["Best", "All"] = Field(
+        default="Best", description="Whose checkpoints: that of the best trial, or the best one of each trial."
+    )
+    to: (
+        Annotated[
+            str,
+            Form(
+                "s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)+",
+                "is no place in a bucket; write it like s3://bucket/path, without a slash at the end",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        max_length=512,
+        description=(
+            "The place below which they are copied, on the same server and with the same credentials; "
+            "<prefix>/exports/<experiment> of the store's bucket when it is left out. The best trial's is at best, or "
+            "with All each at its trial's name."
+        ),
+    )
+
+
 class Checkpoints(ApiModel):
     """Where checkpoints go, how they are stored and how many are kept."""
 
@@ -159,6 +185,10 @@ class Checkpoints(ApiModel):
         default=None, description="The bucket. Without one nothing is stored, and a retry starts afresh."
     )
     keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial are kept.")
+    export: Export | None = Field(
+        default=None,
+        description="Copy checkpoints with a model card to a stable place, before the experiment is called complete.",
+    )
     deletion_policy: Literal["Retain", "Delete"] = Field(
         default="Retain",
         description=(

@@ -201,6 +201,8 @@ class ExperimentSpec(ApiModel):
                 "checkpoints.scratch",
                 "is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
             )
+        if self.checkpoints.export is not None and store is None:
+            raise FieldError("checkpoints.store", "is missing, and checkpoints.export copies from it; give a store")
         needs_store = self.scheduler.needs_store
         if needs_store and store is None:
             raise FieldError(
@@ -245,6 +247,9 @@ class BestTrial(StatusModel):
         default_factory=dict, max_length=64, description="Its configuration."
     )
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
+    exported: str = Field(
+        default="", max_length=1024, description="URI that it was copied to, with a model card (checkpoints.export)."
+    )
 
 
 MAX_AVOIDED_NODES = 16

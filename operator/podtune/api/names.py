@@ -92,6 +92,7 @@ class ConditionType(StrEnum):
     PROPOSALS_MADE = "ProposalsMade"
     OVERRIDES_ACCEPTED = "OverridesAccepted"
     SUSPENDED = "Suspended"
+    EXPORTED = "Exported"
     BUCKET_TIDY = "BucketTidy"
     BUCKET_EMPTY = "BucketEmpty"
 

@@ -363,6 +363,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".artifacts",
         ),
         Rule(
+            rule="!has(self.export) || has(self.store)",
+            message="export copies from checkpoints.store, which is missing; give a store",
+            field=".export",
+        ),
+        Rule(
             rule="!has(oldSelf.store) || has(self.store)",
             message="store can't be taken away once the experiment exists: its checkpoints are there; put it back",
         ),

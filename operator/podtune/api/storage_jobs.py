@@ -41,6 +41,7 @@ class StorageJob(StatusModel):
     start_time: str = Field(max_length=32, description="When the present try began (RFC 3339).")
     retry_time: str | None = Field(default=None, max_length=32, description="When the next try begins.")
     completion_time: str | None = Field(default=None, max_length=32, description="When it was done or given up.")
+    uri: str = Field(default="", max_length=1024, description="Of an Export: where the best checkpoint is now.")
     message: str = Field(default="", max_length=1024, description="What came of it, or why the last try failed.")
 
 

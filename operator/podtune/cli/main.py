@@ -21,6 +21,7 @@ from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.errors import CliError
 from podtune.cli.kubeconfig import connect
 from podtune.cli.plan import plan
+from podtune.cli.release import release as let_go
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.simulate import simulate
 from podtune.cli.why import why_facts, why_lines
@@ -207,6 +208,15 @@ def stop(name: Wished, namespace: Namespace = None, context: Context = None, kub
     """End a Trial, or an Experiment and all its Trials, for good."""
     api, chosen = open_api(kubeconfig, context, namespace)
     typer.echo(wishes.stop(api, wishes.find_target(api, chosen, name)))
+
+
+@app.command()
+def release(
+    experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    typer.echo(let_go(api, chosen, experiment))
 
 
 @app.command()

@@ -54,6 +54,7 @@ class Best:
     parameters: Mapping[str, str]
     checkpoint: str
     spread: str = ""
+    exported: str = ""
     repeats: int = 0
 
     @property
@@ -203,6 +204,7 @@ def read_experiment(item: Object) -> ExperimentView:
             value=best.get("value", ""),
             parameters=best.get("parameters") or {},
             checkpoint=best.get("checkpoint") or "",
+            exported=best.get("exported") or "",
             spread=best.get("spread") or "",
             repeats=best.get("repeats") or 0,
         ),

@@ -106,6 +106,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         "value": _number(view.best.value),
         "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
         "checkpoint": view.best.checkpoint or None,
+        **({"exported": view.best.exported} if view.best.exported else {}),
     }
     if view.best.repeats:
         facts |= {"spread": _number(view.best.spread), "repeats": view.best.repeats}
@@ -126,6 +127,8 @@ def best_lines(facts: Mapping[str, Any]) -> list[str]:
     width = max((len(name) for name in facts["parameters"]), default=0)
     lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
     lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
+    if facts.get("exported"):
+        lines.append(f"exported:   {facts['exported']}")
     return lines if "paretoFront" not in facts else [*_front_lines(facts["paretoFront"]), "", *lines]
 
 

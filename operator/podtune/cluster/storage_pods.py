@@ -27,6 +27,7 @@ from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
 from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
+from podtune.runner import exports
 from podtune.runner.actions import CreateStoragePod, storage_pod_name
 from podtune.runner.records import Experiment
 
@@ -49,7 +50,14 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
     assert experiment.spec is not None  # its machine asks
     assert experiment.spec.checkpoints.store is not None  # without one there is nothing to be done
     store = experiment.spec.checkpoints.store
-    task = StorageTask(action.purpose, experiment.namespace, experiment.name, experiment.uid, chunks)
+    task = StorageTask(
+        purpose=action.purpose,
+        namespace=experiment.namespace,
+        experiment=experiment.name,
+        experiment_uid=experiment.uid,
+        chunks=chunks,
+        export_to=exports.place(experiment, experiment.spec),
+    )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: store_json(store)}
     name = storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.spec

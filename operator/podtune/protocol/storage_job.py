@@ -28,6 +28,9 @@ MAX_PROBLEM = 1024
 class StoragePurpose(StrEnum):
     """What a storage pod is there for."""
 
+    EXPORT = "Export"
+    """Copy checkpoints to a place of their own, with a model card."""
+
     TIDY = "Tidy"
     """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
     EMPTY = "Empty"
@@ -44,6 +47,7 @@ class StorageTask:
         experiment: Its name.
         experiment_uid: Its UID, below which everything of it lies in the bucket.
         chunks: How many files with trials there are.
+        export_to: URI below which exports go.
     """
 
     purpose: StoragePurpose
@@ -51,10 +55,30 @@ class StorageTask:
     experiment: str
     experiment_uid: str
     chunks: int = 0
+    export_to: str = ""
 
     def to_json(self) -> str:
         """The job as the variable holds it."""
         return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedCheckpoint:
+    """A checkpoint that is to be exported.
+
+    Attributes:
+        uri: Where it is.
+        digest: Of its manifest.
+        folder: Where it goes, below the job's `export_to`.
+        is_best: Whether it is the experiment's best.
+        card: What its model card says, as JSON.
+    """
+
+    uri: str
+    digest: str
+    folder: str
+    is_best: bool
+    card: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +88,12 @@ class StoredTrial:
     Attributes:
         trial: Its name.
         kept: URIs of the checkpoints that stay.
+        export: The checkpoint that is to be exported.
     """
 
     trial: str
     kept: tuple[str, ...] = ()
+    export: ExportedCheckpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +105,14 @@ class StorageReport:
         ok: Whether all of it is done.
         deleted: How many objects were deleted.
         message: What was done, or why not, in a sentence.
+        uri: Where the best checkpoint was exported to.
     """
 
     purpose: StoragePurpose
     ok: bool
     message: str
     deleted: int = 0
+    uri: str = ""
 
     def to_json(self) -> str:
         """The report in ASCII, short enough for a termination message."""
@@ -107,6 +135,7 @@ def parse_task(text: str) -> StorageTask:
         experiment=_text(body, "experiment"),
         experiment_uid=_part_of_key(body, "experiment_uid"),
         chunks=_count(body, "chunks"),
+        export_to=_text(body, "export_to") if "export_to" in body else "",
     )
 
 
@@ -122,6 +151,7 @@ def parse_report(text: str) -> StorageReport:
         ok=body.get("ok") is True,
         message=_text(body, "message"),
         deleted=_count(body, "deleted"),
+        uri=_text(body, "uri") if "uri" in body else "",
     )
 
 
@@ -162,7 +192,16 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
         kept = body.get("kept")
         if not isinstance(kept, list) or not all(isinstance(uri, str) for uri in kept):
             raise ProtocolError("kept is not a list of texts")
-        yield StoredTrial(_text(body, "trial"), tuple(kept))
+        yield StoredTrial(_text(body, "trial"), tuple(kept), _export(body.get("export")))
+
+
+def _export(body: Any) -> ExportedCheckpoint | None:
+    if body is None:
+        return None
+    if not isinstance(body, dict):
+        raise ProtocolError("export is not a JSON object")
+    texts = {name: _text(body, name) for name in ("uri", "digest", "card")}
+    return ExportedCheckpoint(**texts, folder=_part_of_key(body, "folder"), is_best=body.get("is_best") is True)
 
 
 def _object(text: str, what: str) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from podtune.api.conditions import find_condition
 from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import ConditionType
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
+from podtune.runner import exports
 from podtune.runner.records import Experiment
 from podtune.runner.storage_work import Due
 from podtune.runner.trial_machine import TrialMachine
@@ -14,34 +17,51 @@ from podtune.runner.trial_machine import TrialMachine
 class BucketPolicy:
     """Finds the jobs that are due, in the order in which they are to be done."""
 
-    def __init__(self, trials: Mapping[str, TrialMachine]) -> None:
+    def __init__(self, trials: Mapping[str, TrialMachine], best: Callable[[], TrialMachine | None]) -> None:
         """Makes the policy of an experiment.
 
         Args:
             trials: Its trials, as they are now.
+            best: Which one is the best.
         """
         self._trials = trials
+        self._best = best
 
-    def due(self, experiment: Experiment, spec: ExperimentSpec, *, is_recorded: bool) -> list[Due]:
+    def due(self, experiment: Experiment, spec: ExperimentSpec, *, is_over: bool, is_recorded: bool) -> list[Due]:
         """The jobs that are due, those included that are done already.
 
         Args:
             experiment: The Experiment.
             spec: The spec that it is served by.
-            is_recorded: Whether its end stands in its status.
+            is_over: Whether it has come to its end, and nothing of it goes on.
+            is_recorded: Whether that stands in its status, as Complete or Failed.
         """
-        if spec.checkpoints.store is None or not self._trials:
+        if spec.checkpoints.store is None or not self._trials or not is_over:
             return []
+        due: list[Due] = []
+        if exports.is_any(spec, self._trials.values(), self._best()):
+            occasion = f"{_end(experiment)} {exports.settings_tag(experiment, spec)}"
+            due.append(Due(StoragePurpose.EXPORT, occasion, lambda: self._exported(experiment, spec)))
         if is_recorded:
-            return [Due(StoragePurpose.TIDY, experiment.status.completion_time or "", self._kept)]
-        return []
+            due.append(Due(StoragePurpose.TIDY, _end(experiment), self._kept))
+        return due
 
-    def _kept(self) -> Iterable[StoredTrial]:
+    def _exported(self, experiment: Experiment, spec: ExperimentSpec) -> list[StoredTrial]:
+        return exports.wanted(experiment, spec, self._trials.values(), self._best())
+
+    def _kept(self) -> list[StoredTrial]:
         """Which checkpoints stay: those that the Trials record."""
         return _sorted(
             StoredTrial(trial.name, tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints))
             for trial in self._trials.values()
         )
+
+
+def _end(experiment: Experiment) -> str:
+    """When the experiment's end was decided: it may come to another one, if it goes on."""
+    ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+    found = (find_condition(experiment.status.conditions, type_) for type_ in ends)
+    return next((end.last_transition_time for end in found if end is not None and end.status == "True"), "")
 
 
 def _sorted(trials: Iterator[StoredTrial]) -> list[StoredTrial]:

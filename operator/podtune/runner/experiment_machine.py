@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
+from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.runner import replies, reported, resumption
+from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import (
     Action,
     CreateStoragePod,
@@ -156,7 +158,7 @@ class ExperimentMachine:
         self._introductions = Introductions(self._judge, self._search)
         self._introductions.restore(self._trials.values())
         self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
-        self._bucket_policy = BucketPolicy(self._trials)
+        self._bucket_policy = BucketPolicy(self._trials, lambda: self._overview.best)
 
     # Facts
 
@@ -302,16 +304,26 @@ class ExperimentMachine:
         self._cleanup.sweep(now)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
-        due = self._bucket_policy.due(self.experiment, self.spec, is_recorded=self._overview.is_recorded)
+        storage = self._work_in_bucket(now)
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
-            storage=self._storage.decide(due, now),
             avoided=[node.shown for node in self._nodes.avoided(now)],
+            storage=storage,
             debounce=self.settings.experiment_debounce,
         )
+
+    def _work_in_bucket(self, now: float) -> StorageStatus | None:
+        """Has done what is due without a running trial; an end is called one when its exports are over."""
+        overview = self._overview
+        due = self._bucket_policy.due(
+            self.experiment, self.spec, is_over=overview.is_over, is_recorded=overview.is_recorded
+        )
+        exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
+        overview.is_held = exporting and not overview.is_recorded
+        return self._storage.decide(due if overview.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._dispatch.alarms.ring(now)}

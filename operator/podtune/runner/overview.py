@@ -66,6 +66,8 @@ class Overview:
         self._ended_by = resumption.ended_by(spec)
         self._resumption: Resumption | None = None
         self.suspension = Suspension(experiment.status)
+        self.is_held = False
+        """Whether something is to be done before the end is called one."""
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
         self.usage = Totals()
@@ -155,6 +157,11 @@ class Overview:
         return Leader(best.value, best.trial.name, result)
 
     @property
+    def best(self) -> TrialMachine | None:
+        """The trial with the best result."""
+        return self._best.result.trial if self._best.result is not None else None
+
+    @property
     def is_recorded(self) -> bool:
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
         return _recorded_end(self._experiment.status) is not None
@@ -193,7 +200,7 @@ class Overview:
             trials=before.trials if recorded else experiment_status.counts(self.by_state, self._stopped_early),
             best=before.best if recorded else self._best_trial(),
             ended=self.ended,
-            over=self.is_over,
+            over=self.is_over and not self.is_held,
             problem=self._experiment.problem,
             hindrance=hindrance,
             suspended=self.suspension.view,

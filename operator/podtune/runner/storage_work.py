@@ -9,9 +9,9 @@ on with the same step. A job is tried a few times, with a backoff, and then give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from podtune.api.conditions import clip, set_condition
+from podtune.api.conditions import Condition, clip, set_condition
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.storage_jobs import StorageJob, StorageJobState, StorageStatus
@@ -25,6 +25,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 CONDITIONS = {
+    StoragePurpose.EXPORT: ConditionType.EXPORTED,
     StoragePurpose.TIDY: ConditionType.BUCKET_TIDY,
     StoragePurpose.EMPTY: ConditionType.BUCKET_EMPTY,
 }
@@ -154,8 +155,9 @@ class StorageWork:
         """Looks after a job that is on record as running."""
         pod = self._pods.get(self._name(job))
         if pod is not None and pod.is_over:
-            ok, message = _result(pod, job.purpose)
-            return storage.with_job(self._ended(job, ok, message, now))
+            report = _report(pod, job.purpose)
+            told = job.model_copy(update={"uri": report.uri})
+            return storage.with_job(self._ended(told, report.ok, report.message, now))
         if job.pod in self._refused:
             return storage.with_job(self._ended(job, False, self._refused[job.pod], now))
         if pod is None or not pod.started:
@@ -228,7 +230,15 @@ def with_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now
             holds, reason = _TRUTHS.get(job.state, (None, ExperimentReason.STORAGE_WORK_PENDING))
             type_, generation = CONDITIONS[job.purpose], status.observed_generation
             conditions = set_condition(conditions, type_, holds, reason, job.message, now=now, generation=generation)
+        if job.purpose is StoragePurpose.EXPORT and _has_end(conditions) and status.best is not None:
+            status = status.model_copy(update={"best": status.best.model_copy(update={"exported": job.uri})})
     return status.model_copy(update={"storage": storage, "conditions": list(conditions)})
+
+
+def _has_end(conditions: Iterable[Condition]) -> bool:
+    """Whether the experiment has come to an end: otherwise what was exported at an earlier one may not be the best."""
+    ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+    return any(condition.type in ends and condition.status == "True" for condition in conditions)
 
 
 def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
@@ -251,16 +261,15 @@ def _begun(due: Due, pod: int, tries: int, now: float) -> StorageJob:
     )
 
 
-def _result(pod: StoragePod, purpose: StoragePurpose) -> tuple[bool, str]:
-    """Whether a pod that is over has done its job, and what it says of it."""
+def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
+    """What a pod that is over says of its job, or what is to be said where it says nothing."""
     try:
-        report: StorageReport | None = parse_report(pod.message)
+        report = parse_report(pod.message)
+        if report.purpose is purpose and pod.phase.is_finished:
+            return replace(report, ok=report.ok and pod.phase is PodPhase.SUCCEEDED)
     except ProtocolError:
-        report = None
-    if report is not None and report.purpose is purpose:
-        return report.ok and pod.phase is PodPhase.SUCCEEDED, report.message
-    if pod.phase is PodPhase.SUCCEEDED:
-        return True, "done; its pod left no report"
+        pass  # it was ended before it could say anything
     if not pod.phase.is_finished:
-        return False, "the storage pod was deleted before it had ended"
-    return False, f"the storage pod has failed: {pod.message or pod.reason or 'no reason is known'}"
+        return StorageReport(purpose, ok=False, message="the storage pod was deleted before it had ended")
+    why = pod.message or pod.reason or "no reason is known"
+    return StorageReport(purpose, ok=False, message=f"the storage pod has ended without a report: {why}")

@@ -124,3 +124,8 @@ class MemoryStore:
             for key in keys:
                 self.objects.pop(key, None)
                 self.operations.append(f"delete {key}")
+
+    def copy(self, source: str, key: str) -> None:
+        """See `ObjectStore.copy`."""
+        self.put_bytes(key, self.get_bytes(source, limit=1 << 62))
+        self.operations[-1] = f"copy {source} {key}"

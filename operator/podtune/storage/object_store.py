@@ -112,3 +112,11 @@ class ObjectStore(Protocol):
 
     def delete(self, keys: Iterable[str]) -> None:
         """Deletes objects; keys without one are passed over."""
+
+    def copy(self, source: str, key: str) -> None:
+        """Has the store copy an object by itself, in the place of one that may be there; at most 5 GiB.
+
+        Raises:
+            NotFound: There is no such object.
+            RequestRejected: The store can't copy.
+        """

@@ -185,6 +185,13 @@ class S3Store:
                 for item in page.get("Contents", []):
                     yield item["Key"]
 
+    def copy(self, source: str, key: str) -> None:
+        """See `ObjectStore.copy`."""
+        with self._asked(f"copying {source}") as client:
+            client.copy_object(
+                Bucket=self._bucket, Key=key, CopySource={"Bucket": self._bucket, "Key": source}, **self._encryption
+            )
+
     def delete(self, keys: Iterable[str]) -> None:
         """See `ObjectStore.delete`."""
         rest = iter(keys)

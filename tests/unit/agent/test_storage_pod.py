@@ -106,3 +106,31 @@ def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
 def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
     with pytest.raises(SettingsError, match=env.STORAGE_JOB):
         StoragePod.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)
+
+
+def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path):
+    from podtune.protocol.storage_job import ExportedCheckpoint
+    from podtune.storage.manifest import Manifest, digest_of
+
+    store = MemoryStore()
+    manifest = Manifest("a", 1, 1, "0.5", "2026-01-01T00:00:00+00:00", ()).to_bytes()
+    store.objects["demo/uid/digits-1/a/1/manifest.json"] = manifest
+    card = json.dumps({"experiment": {"namespace": "team", "name": "digits"}})
+    trials = [
+        StoredTrial(
+            f"digits-{i}",
+            export=ExportedCheckpoint(
+                f"s3://b/demo/uid/digits-{i}/a/1", digest_of(manifest), f"digits-{i}", i == 1, card
+            ),
+        )
+        for i in range(2)
+    ]
+    chunks = list(chunked(trials))
+    (tmp_path / "0.gz").write_bytes(chunks[0])
+    task = StorageTask(StoragePurpose.EXPORT, "team", "digits", "uid", 1, "s3://b/models")
+    environ = {env.STORAGE_JOB: task.to_json(), env.STORE: STORE, env.TERMINATION_LOG: str(tmp_path / "log")}
+    code, report = run(StoragePod.from_environ(environ, tmp_path), store)
+    assert (code, report.ok, report.uri) == (1, False, "s3://b/models/digits-1")
+    assert "1 checkpoints, 0 bytes, were exported" in report.message
+    assert "1 could not be: the manifest of s3://b/demo/uid/digits-0/a/1 is missing" in report.message
+    assert "models/digits-1/manifest.json" in store.objects

@@ -65,7 +65,9 @@ class StoragePods:
         problem = self.fates.get(action.number) or ""
         if not problem:
             self._do(action)
-        report = StorageReport(action.purpose, ok=not problem, message=problem or "done")
+        uris = [trial.export.folder for trial in action.trials if trial.export is not None and trial.export.is_best]
+        uri = f"s3://exports/{uris[0]}" if uris and not problem else ""
+        report = StorageReport(action.purpose, ok=not problem, message=problem or "done", uri=uri)
         phase = PodPhase.FAILED if problem else PodPhase.SUCCEEDED
         self._put(replace(self.pods[name], phase=phase, started=True, message=report.to_json()))
 

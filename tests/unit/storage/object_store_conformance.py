@@ -122,6 +122,15 @@ class ObjectStoreConformance:
             assert list(pool.map(work, range(12))) == [str(number).encode() for number in range(12)]
         assert len(list(store.list("t/"))) == 12
 
+    def test_a_copy_is_what_it_was_made_of(self, store):
+        key = "dir/ä ö+&=%?#~(1)'!.txt"
+        store.put_bytes(key, b"content")
+        store.copy(key, "copies/ü+1")
+        store.put_bytes(key, b"another")
+        assert store.get_bytes("copies/ü+1", 100) == b"content"
+        with pytest.raises(NotFound):
+            store.copy("missing", "copies/none")
+
 
 class OnceReadable:
     """A source without seek, tell or length."""

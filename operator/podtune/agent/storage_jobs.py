@@ -1,0 +1,107 @@
+"""The jobs that a storage pod does, one function each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from podtune.protocol.storage_job import ExportedCheckpoint, StoragePurpose, StorageReport, StorageTask, StoredTrial
+from podtune.storage.address import CheckpointAddress, StoreAddress
+from podtune.storage.download import CorruptCheckpoint
+from podtune.storage.empty import empty
+from podtune.storage.errors import StoreSettingsError
+from podtune.storage.export import Exporter
+from podtune.storage.manifest import ManifestError
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.tidy import tidy
+
+
+class Stores:
+    """The experiment's bucket, and others that the same credentials open.
+
+    Attributes:
+        address: The experiment's bucket.
+    """
+
+    def __init__(self, address: StoreAddress, make_store: Callable[[StoreAddress], ObjectStore]) -> None:
+        self.address = address
+        self._make_store = make_store
+        self._made: dict[str, ObjectStore] = {}
+
+    def bucket(self, name: str) -> ObjectStore:
+        """A bucket of the same server."""
+        if name not in self._made:
+            self._made[name] = self._make_store(replace(self.address, bucket=name))
+        return self._made[name]
+
+    @property
+    def own(self) -> ObjectStore:
+        """The experiment's bucket."""
+        return self.bucket(self.address.bucket)
+
+
+Job = Callable[[StorageTask, Iterable[StoredTrial], Stores], StorageReport]
+
+
+def tidy_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
+    """Leaves what is kept, and nothing else; see `podtune.storage.tidy`."""
+    bucket = stores.address.bucket
+    kept = {trial.trial: frozenset(_roots(trial.kept, bucket)) for trial in trials}
+    found = tidy(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
+    message = f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
+    if found.uploads is None:
+        message += "; the store does not show unfinished uploads"
+    elif found.uploads:
+        message += f"; {found.uploads} unfinished uploads were aborted"
+    return StorageReport(task.purpose, ok=True, message=message, deleted=found.objects)
+
+
+def empty_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:  # noqa: ARG001
+    """Leaves nothing of the experiment; see `podtune.storage.empty`."""
+    prefix = stores.address.experiment_prefix(task.experiment_uid)
+    deleted = empty(stores.own, prefix)
+    message = f"{deleted} objects below {prefix} were deleted"
+    return StorageReport(task.purpose, ok=True, message=message, deleted=deleted)
+
+
+def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
+    """Copies what is to be exported, the damaged ones left out; see `podtune.storage.export`."""
+    bucket, _, root = task.export_to.removeprefix("s3://").partition("/")
+    if not bucket or not root:
+        raise StoreSettingsError(f"{task.export_to!r} is no place for exports; it looks like s3://bucket/path")
+    same = bucket == stores.address.bucket
+    exporter = Exporter(stores.own, stores.bucket(bucket), same_bucket=same)
+    count, size, uri, problems = 0, 0, "", []
+    for wanted in (trial.export for trial in trials if trial.export is not None):
+        try:
+            place = CheckpointAddress(bucket, f"{root}/{wanted.folder}")
+            done = exporter.export(_source(wanted, stores), wanted.digest, place, json.loads(wanted.card))
+        except (CorruptCheckpoint, ManifestError) as error:
+            problems.append(str(error))
+            continue
+        count, size = count + 1, size + done.size
+        uri = done.uri if wanted.is_best else uri
+    message = f"{count} checkpoints, {size} bytes, were exported to {task.export_to}"
+    if problems:
+        message += f"; {len(problems)} could not be: {problems[0]}"
+    return StorageReport(task.purpose, ok=not problems, message=message, uri=uri)
+
+
+def _source(wanted: ExportedCheckpoint, stores: Stores) -> CheckpointAddress:
+    address = CheckpointAddress.from_uri(wanted.uri)
+    if address.bucket != stores.address.bucket:
+        raise StoreSettingsError(f"{wanted.uri} is not in the store's bucket, {stores.address.bucket!r}")
+    return address
+
+
+def _roots(uris: Iterable[str], bucket: str) -> Iterable[str]:
+    addresses = map(CheckpointAddress.from_uri, uris)
+    return [address.root for address in addresses if address.bucket == bucket]
+
+
+JOBS: Mapping[StoragePurpose, Job] = {
+    StoragePurpose.EXPORT: export_checkpoints,
+    StoragePurpose.TIDY: tidy_bucket,
+    StoragePurpose.EMPTY: empty_bucket,
+}

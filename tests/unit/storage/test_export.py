@@ -1,0 +1,137 @@
+"""Copies of checkpoints in a place of their own."""
+
+import json
+from random import Random
+
+import pytest
+
+from podtune.storage.address import CheckpointAddress
+from podtune.storage.backoff import Backoff
+from podtune.storage.download import CorruptCheckpoint
+from podtune.storage.errors import RequestRejected
+from podtune.storage.export import Exporter, NotOurs
+from podtune.storage.local_tree import open_tree
+from podtune.storage.memory_store import MemoryStore
+from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.syncer import Taken, upload_checkpoint
+
+ROOT = "demo/uid/e-3"
+PLACE = CheckpointAddress("models", "demo/exports/e/best")
+CARD = {"version": 1, "experiment": {"namespace": "team", "name": "e", "uid": "uid"}, "trial": "e-3"}
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def files(tmp_path):
+    directory = tmp_path / "shared" / "c1"
+    (directory / "many").mkdir(parents=True)
+    (directory / "weights").write_bytes(Random(1).randbytes(21 << 20))
+    (directory / "empty").write_bytes(b"")
+    for number in range(20):
+        (directory / "many" / f"{number}").write_text(str(number))
+    return directory
+
+
+def upload(store, directory, step=7):
+    address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
+    with open_tree(directory.parent, (directory.name,)) as tree:
+        return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"))
+
+
+def contents(directory):
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def restored(store, exported, tmp_path):
+    clock = iter(range(1000))
+    restorer = Restorer(
+        store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=10.0,
+        clock=lambda: float(next(clock)), sleep=lambda _: None,
+    )  # fmt: skip
+    outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], tmp_path / "restored")
+    assert outcome.candidate is not None, outcome.message
+    return contents(tmp_path / "restored")
+
+
+@pytest.mark.parametrize("same_bucket", [True, False])
+def test_an_export_is_whole_when_nothing_else_is_left(store, files, tmp_path, same_bucket):
+    address, digest = upload(store, files)
+    target = store if same_bucket else MemoryStore()
+    exported = Exporter(store, target, same_bucket=same_bucket).export(address, digest, PLACE, CARD)
+    assert any(operation.startswith("copy") for operation in target.operations) is same_bucket
+    for key in [key for key in store.objects if key.startswith(ROOT)]:
+        del store.objects[key]
+    assert exported.uri == "s3://models/demo/exports/e/best"
+    assert restored(target, exported, tmp_path) == contents(files)
+
+
+def test_the_manifest_comes_last_and_the_card_says_what_it_is(store, files):
+    address, digest = upload(store, files)
+    exported = Exporter(store, store, same_bucket=True).export(address, digest, PLACE, CARD)
+    assert store.operations[-1] == f"put {PLACE.manifest}"
+    card = json.loads(store.objects[f"{PLACE.root}/model-card.json"])
+    assert card["checkpoint"]["uri"] == address.uri
+    assert card["checkpoint"]["digest"] == digest
+    assert (card["manifest"], card["files"], card["trial"]) == (exported.digest, 22, "e-3")
+    assert card["bytes"] == sum(map(len, contents(files).values()))
+
+
+def test_exporting_the_same_again_copies_nothing(store, files):
+    address, digest = upload(store, files)
+    exporter = Exporter(store, store, same_bucket=True)
+    first = exporter.export(address, digest, PLACE, CARD)
+    store.operations.clear()
+    assert exporter.export(address, digest, PLACE, CARD) == first
+    assert store.operations == []
+
+
+def test_a_later_export_takes_the_place_of_the_earlier_one(store, files, tmp_path):
+    exporter = Exporter(store, store, same_bucket=True)
+    exporter.export(*upload(store, files), PLACE, CARD)
+    (files / "empty").unlink()
+    address, digest = upload(store, files, step=8)
+    later = exporter.export(address, digest, PLACE, {**CARD, "experiment": {**CARD["experiment"], "uid": "uid-2"}})
+    assert restored(store, later, tmp_path) == contents(files)
+    assert f"{PLACE.root}/data/empty" not in store.objects
+
+
+def test_what_another_experiment_has_exported_is_left_alone(store, files):
+    address, digest = upload(store, files)
+    exporter = Exporter(store, store, same_bucket=True)
+    exporter.export(address, digest, PLACE, {**CARD, "experiment": {"namespace": "other", "name": "e"}})
+    with pytest.raises(NotOurs, match=r"of namespace 'other'; name another place in checkpoints\.export\.to"):
+        exporter.export(address, digest, PLACE, CARD)
+
+
+@pytest.mark.parametrize("same_bucket", [True, False])
+@pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
+def test_a_damaged_checkpoint_is_never_exported(store, files, same_bucket, damage):
+    address, digest = upload(store, files)
+    key = address.data("weights")
+    data = store.objects.pop(key)
+    if damage != "lose":
+        store.objects[key] = data[:-1] if damage == "cut" else bytes([data[0] ^ 1]) + data[1:]
+    target = store if same_bucket else MemoryStore()
+    with pytest.raises((CorruptCheckpoint, Exception), match=r"damaged|missing|no object"):
+        Exporter(store, target, same_bucket=same_bucket).export(address, digest, PLACE, CARD)
+    assert PLACE.manifest not in target.objects
+
+
+def test_another_manifest_than_was_committed_is_refused(store, files):
+    address, _ = upload(store, files)
+    with pytest.raises(CorruptCheckpoint, match="not the one that was committed"):
+        Exporter(store, store, same_bucket=True).export(address, "sha256:" + "0" * 64, PLACE, CARD)
+
+
+def test_a_store_that_can_not_copy_is_read_from_and_written_to(files, tmp_path):
+    class Plain(MemoryStore):
+        def copy(self, source, key):
+            raise RequestRejected("not implemented")
+
+    store = Plain()
+    exported = Exporter(store, store, same_bucket=True).export(*upload(store, files), PLACE, CARD)
+    assert restored(store, exported, tmp_path) == contents(files)
