@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import replies, reported, resumption
 from podtune.protocol.storage_job import StoragePurpose
+from podtune.runner import replies, reported, resumption
 from podtune.runner.actions import (
     Action,
     CreateStoragePod,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.conditions import find_condition
 from podtune.api.checkpoints import Export
+from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.retry import Backoff
