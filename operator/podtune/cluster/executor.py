@@ -25,13 +25,13 @@ from podtune.api.names import (
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
 from podtune.cluster import paths, readers
+from podtune.cluster.claims import delete_claim, ensure_claim
 from podtune.cluster.client import MERGE, METADATA, STRATEGIC_MERGE, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
 from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.scratch import delete_claim, ensure_claim
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
 from podtune.runner.actions import (
