@@ -5,8 +5,6 @@ Results of a gang come from rank 0; what another rank reports is counted, and pa
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from podtune.agent.attempt import Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.result_line import ResultLine
@@ -24,8 +22,8 @@ class FollowerAttempt(Attempt):
         super().__init__(attempt_id, objective, has_store)
         self.ignored = 0
 
-    @override
-    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
+    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:  # noqa: ARG002 - results are passed over
+        """See `Attempt.add`: only what is to be stored is taken in."""
         self.done = self.done or line.done
         if not line.is_result:
             return None
@@ -36,17 +34,17 @@ class FollowerAttempt(Attempt):
         pending = PendingCheckpoint(self.ignored, step, line.checkpoint)
         return self.checkpoints.add(pending) if self._has_store else pending
 
-    @override
     def commit(self, commit: CheckpointCommit) -> None:
+        """See `Attempt.commit`."""
         super().commit(commit)
         self.checkpoints.acknowledge([commit.uri])  # it is rank 0 that commits it, and reports it
 
     @property
-    @override
     def is_delivered(self) -> bool:
+        """Whether nothing is left to say: always."""
         return True
 
     @property
-    @override
     def is_informed(self) -> bool:
+        """Whether no answer is waited for: always."""
         return True

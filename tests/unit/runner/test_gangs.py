@@ -127,6 +127,16 @@ def test_a_preempted_rank_explains_the_failure_of_another() -> None:
     assert (simulation.status().failures, simulation.status().disruptions) == (0, 1)
 
 
+def test_a_preemption_that_shows_after_another_rank_has_failed_still_explains_it() -> None:
+    simulation = Simulation(gangs(), Program(steps=100))
+    simulation.run(5.0)
+    simulation.pods["e-0-1-1"]._overtaken(Mishap(Fate.CRASH))
+    simulation.run(until=lambda: simulation.status().decision is not None)
+    simulation.api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted")
+    simulation.run(until=lambda: simulation.status().last_attempt is not None)
+    assert (simulation.status().failures, simulation.status().disruptions) == (0, 1)
+
+
 def test_pods_that_an_operator_lost_sight_of_end_the_attempt() -> None:
     simulation = Simulation(gangs(), Program(steps=20, checkpoint_every=1))
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().state is TrialState.RUNNING)
