@@ -30,15 +30,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of the commands; returns the exit code."""
     parser = argparse.ArgumentParser(prog="podtune-agent", description="The agent beside a trial's training program.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
-    commands.add_parser("restore", help="put the checkpoint in place that the program goes on from (init container)")
+    run = commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
+    before = commands.add_parser("restore", help="put the checkpoint in place that the program goes on from")
+    for of_a_trial in (run, before):
+        of_a_trial.add_argument("variables", nargs="?", default="{}", help="JSON object, adds to the environment")
     commands.add_parser("storage", help="do one job in the bucket, without a trial (pod of its own)")
-    command = parser.parse_args(arguments).command
+    given = parser.parse_args(arguments)
+    command = given.command
     log = EventLog(time.time)
     try:
         if command == "storage":
             return run_storage(StoragePod.from_environ(os.environ), log, Random(), S3Store)
-        settings = Settings.from_environ(os.environ)
+        settings = Settings.from_environ(os.environ, given.variables)
     except SettingsError as error:
         log.error("settings are wrong", message=str(error))
         return 2

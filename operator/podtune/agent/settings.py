@@ -1,9 +1,10 @@
-"""What the agent is told by its environment."""
+"""What the agent is told by its argument, its environment and its token."""
 
 from __future__ import annotations
 
 import json
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,22 +83,27 @@ class Settings:
         return None if self.follows and self.stores_alone else self.store
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+    def from_environ(cls, environ: Mapping[str, str], argument: str = "{}") -> Settings:
         """Reads the variables of `podtune.protocol.agent_environment` and `podtune.trial.layout`.
+
+        Args:
+            environ: The environment.
+            argument: JSON object of variables that the environment does not have.
 
         Raises:
             SettingsError: One is missing or wrong.
         """
-        environ = {**_bundle(environ), **environ}
+        environ = {**_variables(argument), **environ}
         trial = _required(environ, layout.ENV_TRIAL)
+        token_file = Path(_required(environ, env.TOKEN_FILE))
         return cls(
             directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
             results_url=_url(environ, env.RESULTS_URL),
-            token_file=Path(_required(environ, env.TOKEN_FILE)),
+            token_file=token_file,
             namespace=_required(environ, env.NAMESPACE),
             experiment=_required(environ, layout.ENV_EXPERIMENT),
             trial=trial,
-            attempt=environ.get(env.ATTEMPT) or _required(environ, env.POD_UID),
+            attempt=environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _pod_of(token_file),
             rank=_count(environ, env.RANK, default=0),
             replicas=_count(environ, env.REPLICAS, default=1),
             stores_alone=environ.get(env.ALONE) == "true",
@@ -113,16 +119,28 @@ class Settings:
         )
 
 
-def _bundle(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that came as one."""
-    text = environ.get(env.SETTINGS, "{}")
+def _variables(argument: str) -> dict[str, str]:
+    """The variables that came as one argument."""
     try:
-        bundle = json.loads(text)
+        variables = json.loads(argument)
     except ValueError:
-        bundle = None
-    if not isinstance(bundle, dict) or not all(isinstance(value, str) for value in bundle.values()):
-        raise SettingsError(f"{env.SETTINGS} is {text!r}, not a JSON object of texts; the operator sets it")
-    return bundle
+        variables = None
+    if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
+        raise SettingsError(f"the argument is {argument!r}, not a JSON object of texts; the operator sets it")
+    return variables
+
+
+def _pod_of(token_file: Path) -> str:
+    """UID of the pod that a token is bound to, by the token's own claims; only who takes the token has to verify it."""
+    try:
+        claims = token_file.read_text(encoding="ascii").split(".")[1]
+        uid = json.loads(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["kubernetes.io"]["pod"]["uid"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise SettingsError(
+            f"{env.POD_UID} is not set, and the token in {token_file} names no pod ({type(error).__name__}: {error}); "
+            "the operator mounts one that is bound to the pod"
+        ) from error
+    return str(uid)
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

@@ -17,7 +17,7 @@ from podtune.api.names import (
     TRIAL_KIND,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
-from podtune.cluster.pods import TOKEN_VOLUME
+from podtune.cluster.pods import INPUTS_VOLUME
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
@@ -128,7 +128,7 @@ def _program_environment(action: CreatePod, rank: int) -> dict[str, str]:
 
 def _take_token(spec: Manifest) -> None:
     """The agent of a rank above 0 says nothing to the operator, and so gets no token for it."""
-    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != TOKEN_VOLUME]
-    for container in spec["initContainers"]:
-        mounts = container.get("volumeMounts") or ()
-        container["volumeMounts"] = [mount for mount in mounts if mount["name"] != TOKEN_VOLUME]
+    (inputs,) = [volume["projected"] for volume in spec["volumes"] if volume["name"] == INPUTS_VOLUME]
+    inputs["sources"] = [source for source in inputs["sources"] if "serviceAccountToken" not in source]
+    (agent,) = [container for container in spec["initContainers"] if container["name"] == AGENT_CONTAINER]
+    agent["volumeMounts"] = [mount for mount in agent["volumeMounts"] if mount["name"] != INPUTS_VOLUME]

@@ -38,9 +38,10 @@ from podtune.trial import layout
 AGENT_UID = 60532
 """Of its own: 65532, which many images use, would let a program touch the agent's files."""
 SHARED_VOLUME = "podtune-shared"
-PARAMETERS_VOLUME = "podtune-parameters"
-TOKEN_VOLUME = "podtune-token"
-TOKEN_DIRECTORY = "/var/run/secrets/podtune.dev"
+INPUTS_VOLUME = "podtune-inputs"
+"""Holds the parameters and the agent's token. The agent mounts all of it, the program the parameters alone."""
+INPUTS_DIRECTORY = "/var/run/secrets/podtune.dev"
+TOKEN = "token"
 TOKEN_SECONDS = 3600
 GRACE_SECONDS = 30
 """Termination grace period where the template names none."""
@@ -194,35 +195,42 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
 
 def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
     """The agent, and before it, where there is a checkpoint to start from, the container that restores it."""
-    environment = _agent_environment(experiment, action, agent, drain)
+    variables = _agent_variables(experiment, action, agent, drain)
     store = _spec(experiment).checkpoints.store
     scratch = scratch_mounts(scratch_of(experiment))
-    sidecar = _agent_container(AGENT_CONTAINER, "run", environment, store, agent)
+    sidecar = _agent_container(AGENT_CONTAINER, "run", variables, store, agent)
     sidecar["restartPolicy"] = "Always"
-    sidecar["volumeMounts"].append({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": True})
+    sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
     if store is None or not action.restore:
         return [sidecar]
-    restore = _agent_container(RESTORE_CONTAINER, "restore", environment, store, agent)
+    restore = _agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
     restore["volumeMounts"] += scratch
+    restore["env"].append(_own_uid())
     return [restore, sidecar]
 
 
+def _own_uid() -> Manifest:
+    """The variable by which an agent knows its pod's UID that has no token to learn it from."""
+    return {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+
+
 def _agent_container(
-    name: str, command: str, environment: list[Manifest], store: CheckpointStore | None, agent: AgentSettings
+    name: str, command: str, variables: Mapping[str, str], store: CheckpointStore | None, agent: AgentSettings
 ) -> Manifest:
     return {
         "name": name,
         "image": agent.image,
         "imagePullPolicy": agent.pull_policy,
-        "args": [command],
-        "env": [*environment, *credentials(store)],
+        "args": [command, literal(json.dumps(variables))],
+        "env": credentials(store),
         "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *ca_mounts(store)],
         **AGENT_CONFINES,
     }
 
 
-def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
+def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> Mapping[str, str]:
+    """What the agent is told; see `podtune.protocol.agent_environment`."""
     spec = _spec(experiment)
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
@@ -230,7 +238,7 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
         layout.ENV_TRIAL: action.trial,
         layout.ENV_ATTEMPT: str(action.attempt),
         agent_env.RESULTS_URL: agent.results_url,
-        agent_env.TOKEN_FILE: f"{TOKEN_DIRECTORY}/token",
+        agent_env.TOKEN_FILE: f"{INPUTS_DIRECTORY}/{TOKEN}",
         agent_env.NAMESPACE: experiment.namespace,
         agent_env.EXPERIMENT_UID: experiment.uid,
         agent_env.OBJECTIVE_METRIC: spec.objective.metric,
@@ -249,38 +257,20 @@ def _agent_environment(experiment: Experiment, action: CreatePod, agent: AgentSe
                 values[agent_env.RESTORE_OR_FAIL] = "true"
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
-    uid = {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-    return [*_env({agent_env.SETTINGS: json.dumps(values)}), uid]
+    return values
 
 
 def _volumes() -> list[Manifest]:
+    """One projected volume instead of two of a kind each: the API server pays for each field on every write."""
+    parameters = {
+        "path": layout.PARAMETERS,
+        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_PARAMETERS}']"},
+    }
+    token = {"audience": TOKEN_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}
+    sources = [{"downwardAPI": {"items": [parameters]}}, {"serviceAccountToken": token}]
     return [
         {"name": SHARED_VOLUME, "emptyDir": {}},
-        {
-            "name": PARAMETERS_VOLUME,
-            "downwardAPI": {
-                "items": [
-                    {
-                        "path": layout.PARAMETERS,
-                        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_PARAMETERS}']"},
-                    }
-                ]
-            },
-        },
-        {
-            "name": TOKEN_VOLUME,
-            "projected": {
-                "sources": [
-                    {
-                        "serviceAccountToken": {
-                            "audience": TOKEN_AUDIENCE,
-                            "expirationSeconds": TOKEN_SECONDS,
-                            "path": "token",
-                        }
-                    }
-                ]
-            },
-        },
+        {"name": INPUTS_VOLUME, "projected": {"sources": sources}},
     ]
 
 
@@ -288,7 +278,7 @@ def _program_mounts() -> list[Manifest]:
     parameters = f"{layout.DIRECTORY}/{layout.PARAMETERS}"
     return [
         {"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY},
-        {"name": PARAMETERS_VOLUME, "mountPath": parameters, "subPath": layout.PARAMETERS, "readOnly": True},
+        {"name": INPUTS_VOLUME, "mountPath": parameters, "subPath": layout.PARAMETERS, "readOnly": True},
     ]
 
 

@@ -1,21 +1,20 @@
-"""The environment by which the operator tells an agent what it is there for.
+"""The variables by which the operator tells an agent what it is there for.
 
-The operator writes these variables into the agent's containers (the sidecar, and the restore container of an
-attempt that has something to restore); the agent reads them. Credentials come as the AWS SDK's own variables.
+The operator gives them to the agent's containers (the sidecar, and the restore container of an attempt that has
+something to restore) as a JSON object, the one argument after the command: the list of arguments is one field of a
+pod, a variable is three, and every write to a pod, watch event and list pays for its fields. A variable of the
+environment counts more than an entry of that object. Credentials come as the AWS SDK's own variables.
 """
 
 from __future__ import annotations
 
-SETTINGS = "PODTUNE_AGENT"
-"""JSON object of all the variables below but POD_UID: one variable makes for a smaller pod than a dozen, and every
-write to a pod, watch event and list pays for its size. A variable of its own counts more than its entry here."""
 RESULTS_URL = "PODTUNE_RESULTS_URL"
 """Base URL of the operator's results server, such as http://podtune-results.podtune-system.svc:8080."""
 TOKEN_FILE = "PODTUNE_TOKEN_FILE"
 """The projected token; read again for every request, the kubelet renews it."""
 NAMESPACE = "PODTUNE_NAMESPACE"
 POD_UID = "PODTUNE_POD_UID"
-"""The attempt's id, of a pod that is alone."""
+"""The attempt's id, of a pod that is alone; when unset, the token says for which pod it was made."""
 ATTEMPT = "PODTUNE_ATTEMPT_ID"
 """The attempt's id where that is not POD_UID: in a gang it is the UID of the pod of rank 0."""
 RANK = "PODTUNE_RANK"

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -266,6 +268,40 @@ def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(o
 def test_a_wrong_variable_is_named(environ, name, value):
     with pytest.raises(SettingsError, match=name):
         Settings.from_environ(environ | {name: value})
+
+
+def test_variables_come_as_an_argument_too_and_the_environment_counts_more(environ):
+    trial = {name: environ.pop(name) for name in ("PODTUNE_TRIAL", "PODTUNE_EXPERIMENT")}
+    environ["PODTUNE_EXPERIMENT"] = "digits-again"
+    settings = Settings.from_environ(environ, json.dumps(trial))
+    assert (settings.trial, settings.experiment) == ("digits-7", "digits-again")
+
+
+@pytest.mark.parametrize("argument", ["", "[]", '{"PODTUNE_TRIAL": 7}', "{"])
+def test_an_argument_that_is_no_object_of_texts_is_shown(environ, argument):
+    with pytest.raises(SettingsError, match=f"the argument is {re.escape(repr(argument))}"):
+        Settings.from_environ(environ, argument)
+
+
+def bound_token(claims):
+    """A token as the API server makes it: three parts, the second of them the claims, without padding."""
+    return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in (b"{}", json.dumps(claims).encode(), b"s"))
+
+
+def test_the_attempt_is_the_pod_that_the_token_is_bound_to(environ):
+    del environ["PODTUNE_POD_UID"]
+    for uid in ("pod-1", "pod-12", "pod-123"):  # every length of padding
+        claims = {"aud": ["podtune.dev/results"], "kubernetes.io": {"pod": {"name": "digits-7-1", "uid": uid}}}
+        Path(environ["PODTUNE_TOKEN_FILE"]).write_text(bound_token(claims) + "\n")
+        assert Settings.from_environ(environ).attempt == uid
+
+
+@pytest.mark.parametrize("token", ["", "secret", "a.b.c", "a.!!.c", bound_token({"kubernetes.io": {"pod": None}})])
+def test_a_token_that_names_no_pod_is_a_mistake_in_the_settings(environ, token):
+    del environ["PODTUNE_POD_UID"]
+    Path(environ["PODTUNE_TOKEN_FILE"]).write_text(token)
+    with pytest.raises(SettingsError, match=r"PODTUNE_POD_UID is not set, and the token in .* names no pod"):
+        Settings.from_environ(environ)
 
 
 def test_the_control_file_replaces_a_link_and_does_not_follow_it(tmp_path):

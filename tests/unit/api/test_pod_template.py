@@ -80,7 +80,7 @@ def test_a_full_training_pod_is_allowed() -> None:
         (_pod(volumes=[{"name": "v", "hostPath": {"path": "/"}}]), "volumes[0].hostPath"),
         (_pod(volumes=[{"name": "v", "csi": {"driver": "d"}}]), "volumes[0].csi"),
         (_pod(volumes=[{"name": "v", "nfs": {"server": "s"}}]), "volumes[0].nfs"),
-        (_pod(volumes=[{"name": "podtune-token", "emptyDir": {}}]), "volumes[0].name"),
+        (_pod(volumes=[{"name": "podtune-inputs", "emptyDir": {}}]), "volumes[0].name"),
         (
             _pod(volumes=[{"name": "v", "projected": {"sources": [{"serviceAccountToken": {}}]}}]),
             "volumes[0].projected.sources[0].serviceAccountToken",

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import Checkpoint, TrialSpec
+from podtune.cluster.gangs import rank_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
@@ -39,12 +40,13 @@ def container(pod: Manifest, name: str) -> Manifest:
 
 
 def env(of: Manifest) -> dict[str, str]:
-    """The variables as the kubelet sets them: each may refer to those before it."""
+    """The variables as the kubelet sets them, each may refer to those before it; of an agent, those given to it too."""
     values: dict[str, str] = {}
     for variable in of["env"]:
         if "value" in variable:
             values[variable["name"]] = expand(variable["value"], values)
-    return {**json.loads(values.get("PODTUNE_AGENT", "{}")), **values}
+    given = of.get("args", [])[1:] if of["name"].startswith("podtune-") else ["{}"]
+    return {**json.loads(expand(given[0], values)), **values}
 
 
 def expand(text: str, values: dict[str, str]) -> str:
@@ -86,7 +88,11 @@ def test_the_program_runs_once_and_without_credentials() -> None:
     assert pod["spec"]["restartPolicy"] == "Never"
     assert pod["spec"]["automountServiceAccountToken"] is False
     main = container(pod, "main")
-    assert {mount["name"] for mount in main["volumeMounts"]} == {"podtune-shared", "podtune-parameters"}
+    mounts = {mount["mountPath"]: (mount["name"], mount.get("subPath")) for mount in main["volumeMounts"]}
+    assert mounts == {
+        "/podtune": ("podtune-shared", None),
+        "/podtune/parameters.json": ("podtune-inputs", "parameters.json"),
+    }
     assert not any("valueFrom" in variable for variable in main["env"])
 
 
@@ -202,7 +208,37 @@ def test_the_buckets_credentials_and_the_token_are_the_agents_alone() -> None:
 
 
 def _has_token(of: Manifest) -> bool:
-    return any(mount["name"] == "podtune-token" for mount in of["volumeMounts"])
+    """Whether it sees the volume that the token is in, but for the parameters alone."""
+    inputs = [mount for mount in of["volumeMounts"] if mount["name"] == "podtune-inputs"]
+    return any(mount.get("subPath") != "parameters.json" for mount in inputs)
+
+
+def test_the_token_is_where_the_agent_looks_for_it() -> None:
+    pod = manifest()
+    agent = container(pod, "podtune-agent")
+    (mount,) = [mount for mount in agent["volumeMounts"] if mount["name"] == "podtune-inputs"]
+    (volume,) = [volume for volume in pod["spec"]["volumes"] if volume["name"] == "podtune-inputs"]
+    (token,) = [s["serviceAccountToken"] for s in volume["projected"]["sources"] if "serviceAccountToken" in s]
+    assert token["audience"] == "podtune.dev/results"
+    assert env(agent)["PODTUNE_TOKEN_FILE"] == f"{mount['mountPath']}/{token['path']}"
+
+
+def test_only_who_has_no_token_is_told_the_pods_uid() -> None:
+    pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
+    told = {c["name"] for c in pod["spec"]["initContainers"] if any(v["name"] == "PODTUNE_POD_UID" for v in c["env"])}
+    assert told == {"podtune-restore"}
+
+
+def test_a_rank_above_zero_has_its_parameters_and_the_attempts_id_but_no_token() -> None:
+    own = {"initContainers": [{"name": "fetch", "image": "i"}]}
+    create = replace(action(), replicas=2)
+    pod = rank_manifest(manifest(own, create), experiment_record(), create, 1, "rank-0")
+    assert "serviceAccountToken" not in json.dumps(pod)
+    agent = container(pod, "podtune-agent")
+    assert [mount["name"] for mount in agent["volumeMounts"]] == ["podtune-shared"]
+    assert env(agent)["PODTUNE_ATTEMPT_ID"] == "rank-0"
+    for name in ("main", "fetch"):
+        assert "/podtune/parameters.json" in {mount["mountPath"] for mount in container(pod, name)["volumeMounts"]}
 
 
 @pytest.mark.parametrize(
