@@ -292,8 +292,8 @@ class Kubelet:
 
 def _agent_settings(body: Object) -> dict[str, str]:
     agent = next(c for c in body["spec"]["initContainers"] if c["name"] == AGENT)
-    variable = next(e for e in agent["env"] if e["name"] == agent_env.SETTINGS)
-    settings: dict[str, str] = json.loads(variable["value"].replace("$$", "$"))
+    _command, variables = agent["args"]
+    settings: dict[str, str] = json.loads(variables.replace("$$", "$"))
     return settings
 
 

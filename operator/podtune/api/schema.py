@@ -22,7 +22,8 @@ _KEPT = frozenset(
     {
         *("default", "description", "enum", "format", "required", "type"),
         *("maximum", "minimum", "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"),
-        *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-validations"),
+        *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type"),
+        "x-kubernetes-validations",
         INT_OR_STRING,
     }
 )

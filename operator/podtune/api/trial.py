@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from podtune.api.conditions import Condition
-from podtune.api.model import ApiModel, StatusModel, keyed_by
+from podtune.api.model import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
 
 ShortText = Annotated[str, Field(max_length=256)]
@@ -63,7 +63,7 @@ class TrialSpec(ApiModel):
     experiment: str = Field(min_length=1, max_length=63, description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        max_length=64, description="The configuration: values by parameter name."
+        max_length=64, description="The configuration: values by parameter name.", json_schema_extra=ATOMIC
     )
     seed: int | None = Field(
         default=None,
@@ -84,7 +84,9 @@ class TrialSpec(ApiModel):
             "space."
         ),
     )
-    proposal: Proposal | None = Field(default=None, description="What the configuration was proposed from.")
+    proposal: Proposal | None = Field(
+        default=None, description="What the configuration was proposed from.", json_schema_extra=ATOMIC
+    )
 
 
 class PodRef(StatusModel):

@@ -177,7 +177,7 @@ class Executor:
                     }
                 ],
             },
-            "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
         path = paths.trials(experiment.namespace)
         made = await self._create(path, body, experiment.uid, EXPERIMENT_KIND, readers.read_trial)

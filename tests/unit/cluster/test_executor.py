@@ -98,7 +98,6 @@ async def test_a_trial_belongs_to_its_experiment(bench: Bench) -> None:
         "experiment": "digits",
         "index": 0,
         "parameters": {"lr": "0.01", "units": "32"},
-        "desiredState": "Running",
     }
     assert bench.seen.names == ["digits-0"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,13 +66,16 @@ async def test_the_ranks_know_each_other_and_their_attempt(bench: Bench) -> None
         assert (record.rank, record.gated, record.attempt) == (rank, True, 1)
 
 
-async def test_only_rank_0_has_a_token_for_the_operator(bench: Bench) -> None:
+async def test_only_rank_0_has_a_token_for_the_operator_and_all_have_their_parameters(bench: Bench) -> None:
     await bench.create()
-    volumes = [{volume["name"] for volume in bench.pod(rank)["spec"]["volumes"]} for rank in range(3)]
-    assert ["podtune-token" in names for names in volumes] == [True, False, False]
-    for rank in (1, 2):
-        mounts = container(bench.pod(rank), "podtune-agent")["volumeMounts"]
-        assert {mount["name"] for mount in mounts} <= volumes[rank]
+    assert ["serviceAccountToken" in json.dumps(bench.pod(rank)) for rank in range(3)] == [True, False, False]
+    for rank in range(3):
+        pod = bench.pod(rank)
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
+        agent, program = container(pod, "podtune-agent")["volumeMounts"], container(pod, "main")["volumeMounts"]
+        assert {mount["name"] for mount in [*agent, *program]} <= volumes
+        assert ("podtune-inputs" in {mount["name"] for mount in agent}) == (rank == 0)
+        assert "/podtune/parameters.json" in {mount["mountPath"] for mount in program}
 
 
 async def test_the_service_names_pods_that_are_not_ready_and_goes_with_the_trial(bench: Bench) -> None:

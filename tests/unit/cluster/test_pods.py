@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import Checkpoint, TrialSpec
-from podtune.cluster.gangs import rank_manifest
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
@@ -227,18 +226,6 @@ def test_only_who_has_no_token_is_told_the_pods_uid() -> None:
     pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
     told = {c["name"] for c in pod["spec"]["initContainers"] if any(v["name"] == "PODTUNE_POD_UID" for v in c["env"])}
     assert told == {"podtune-restore"}
-
-
-def test_a_rank_above_zero_has_its_parameters_and_the_attempts_id_but_no_token() -> None:
-    own = {"initContainers": [{"name": "fetch", "image": "i"}]}
-    create = replace(action(), replicas=2)
-    pod = rank_manifest(manifest(own, create), experiment_record(), create, 1, "rank-0")
-    assert "serviceAccountToken" not in json.dumps(pod)
-    agent = container(pod, "podtune-agent")
-    assert [mount["name"] for mount in agent["volumeMounts"]] == ["podtune-shared"]
-    assert env(agent)["PODTUNE_ATTEMPT_ID"] == "rank-0"
-    for name in ("main", "fetch"):
-        assert "/podtune/parameters.json" in {mount["mountPath"] for mount in container(pod, name)["volumeMounts"]}
 
 
 @pytest.mark.parametrize(
