@@ -26,6 +26,8 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "podtune"
 ANNOTATION_AVOIDED_NODES = f"{GROUP}/avoided-nodes"
 ANNOTATION_PARAMETERS = f"{GROUP}/parameters"
+ANNOTATION_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""Which container trains: kubectl shows its log, and `readers` tells it from containers that admission has added."""
 
 FINALIZER = f"{GROUP}/checkpoints"
 """On an Experiment whose checkpoints are deleted with it, until they are."""

@@ -16,6 +16,7 @@ from typing import Any
 from podtune.api.checkpoints import CheckpointStore
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
+    ANNOTATION_CONTAINER,
     ANNOTATION_PARAMETERS,
     API_VERSION,
     LABEL_ATTEMPT,
@@ -48,8 +49,6 @@ GRACE_SECONDS = 30
 DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
 LONGEST_DRAIN = 20
-ANNOTATION_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""Which container trains: kubectl shows its log, and `readers` tells it from containers that admission has added."""
 
 Manifest = dict[str, Any]
 

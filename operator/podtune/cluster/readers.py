@@ -13,6 +13,7 @@ from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.gpus import requested_gpus
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
+    ANNOTATION_CONTAINER,
     EXPERIMENT_KIND,
     GANG_GATE,
     LABEL_ATTEMPT,
@@ -23,7 +24,6 @@ from podtune.api.names import (
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
-from podtune.cluster.pods import ANNOTATION_CONTAINER
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem
 
