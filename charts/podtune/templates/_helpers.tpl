@@ -49,7 +49,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "podtune.rules" -}}
 - apiGroups: [podtune.dev]
   resources: [experiments]
-  verbs: [get, list, watch, patch, update]
+  # To delete one is for ttlSecondsAfterFinished.
+  verbs: [get, list, watch, patch, update, delete]
 - apiGroups: [podtune.dev]
   resources: [trials]
   verbs: [create, get, list, watch, patch, update, delete, deletecollection]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from podtune.protocol.storage_job import ExportedCheckpoint, StoragePurpose, StorageReport, StorageTask, StoredTrial
-from podtune.storage.address import CheckpointAddress, StoreAddress
+from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.empty import empty
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.export import Exporter
+from podtune.storage.late_ledger import store_late
 from podtune.storage.manifest import ManifestError
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.tidy import tidy
@@ -45,9 +46,13 @@ Job = Callable[[StorageTask, Iterable[StoredTrial], Stores], StorageReport]
 
 
 def tidy_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
-    """Leaves what is kept, and nothing else; see `podtune.storage.tidy`."""
+    """Leaves what is kept, and nothing else, and stores what no agent has; see `podtune.storage.tidy`."""
     bucket = stores.address.bucket
-    kept = {trial.trial: frozenset(_roots(trial.kept, bucket)) for trial in trials}
+    kept: dict[str, frozenset[str]] = {}
+    for trial in trials:
+        kept[trial.trial] = frozenset(_roots(trial.kept, bucket))
+        place = TrialAddress(stores.address, task.experiment_uid, trial.trial)
+        store_late(stores.own, place.late_ledger, trial.ledger)
     found = tidy(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
     message = f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
     if found.uploads is None:

@@ -180,6 +180,15 @@ class ExperimentSpec(ApiModel):
             "each trial, or all. The others are deleted ten minutes after their end, or when there are too many."
         ),
     )
+    ttl_seconds_after_finished: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**31 - 1,
+        description=(
+            "How long after its end the experiment is deleted, with its trials; never when it is left out. What is to "
+            "be exported or tidied in the bucket is done before."
+        ),
+    )
     trial_template: TrialTemplate = Field(description="The pod that a trial runs in.")
 
     @model_validator(mode="after")

@@ -39,6 +39,7 @@ from podtune.runner.actions import (
     CreatePod,
     CreateStoragePod,
     CreateTrial,
+    DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
     EmitEvent,
@@ -66,6 +67,7 @@ ClusterAction = (
     | WriteTrialStatus
     | WriteExperimentStatus
     | WriteMetadata
+    | DeleteExperiment
     | EmitEvent
 )
 
@@ -146,8 +148,8 @@ class Executor:
                 return await self._write_trial(experiment, action)
             case WriteExperimentStatus():
                 return await self._write_experiment(experiment, action)
-            case WriteMetadata():
-                return await self._write_metadata(experiment, action)
+            case WriteMetadata() | DeleteExperiment():
+                return await self._change_experiment(experiment, action)
             case OpenGates():
                 return await self._open_gates(experiment, action)
             case DeletePod():
@@ -331,6 +333,23 @@ class Executor:
             return Outcome(Verdict.FAILED, str(moved))
         if metadata is not None:
             self._observer.experiment_status(metadata, action.status)
+        return DONE
+
+    async def _change_experiment(self, experiment: Experiment, action: WriteMetadata | DeleteExperiment) -> Outcome:
+        if isinstance(action, DeleteExperiment):
+            return await self._delete_experiment(experiment, action)
+        return await self._write_metadata(experiment, action)
+
+    async def _delete_experiment(self, experiment: Experiment, action: DeleteExperiment) -> Outcome:
+        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
+        known = {"uid": experiment.uid, "resourceVersion": str(action.version)}
+        try:
+            await self._client.request("DELETE", path, body={"preconditions": known, "propagationPolicy": "Background"})
+        except ApiRefusal as refusal:
+            if refusal.is_conflict:
+                return Outcome(Verdict.FAILED, refusal.message)  # it may not be as old any more
+            if not refusal.is_not_found:
+                raise
         return DONE
 
     async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> Outcome:

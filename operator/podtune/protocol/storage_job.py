@@ -89,11 +89,13 @@ class StoredTrial:
         trial: Its name.
         kept: URIs of the checkpoints that stay.
         export: The checkpoint that is to be exported.
+        ledger: Decisions on the trial that no agent has stored, as JSON, oldest first.
     """
 
     trial: str
     kept: tuple[str, ...] = ()
     export: ExportedCheckpoint | None = None
+    ledger: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +191,9 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
         raise ProtocolError(f"the trials are not compressed by gzip: {error}") from error
     for line in lines:
         body = _object(line.decode(errors="replace"), "a trial")
-        kept = body.get("kept")
-        if not isinstance(kept, list) or not all(isinstance(uri, str) for uri in kept):
-            raise ProtocolError("kept is not a list of texts")
-        yield StoredTrial(_text(body, "trial"), tuple(kept), _export(body.get("export")))
+        yield StoredTrial(
+            _part_of_key(body, "trial"), _texts(body, "kept"), _export(body.get("export")), _texts(body, "ledger")
+        )
 
 
 def _export(body: Any) -> ExportedCheckpoint | None:
@@ -212,6 +213,13 @@ def _object(text: str, what: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ProtocolError(f"{what} is not a JSON object")
     return body
+
+
+def _texts(body: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = body.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ProtocolError(f"{name} is not a list of texts")
+    return tuple(values)
 
 
 def _purpose(body: dict[str, Any]) -> StoragePurpose:

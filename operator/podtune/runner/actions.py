@@ -240,6 +240,18 @@ class WriteMetadata:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteExperiment:
+    """Delete the Experiment and all that belongs to it, if it still has this resource version."""
+
+    version: int
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("delete-experiment", "")
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Tell people of something, as a Kubernetes Event. Its loss does no harm.
 
@@ -271,6 +283,7 @@ Action = (
     | WriteTrialStatus
     | WriteExperimentStatus
     | WriteMetadata
+    | DeleteExperiment
     | EmitEvent
 )
 

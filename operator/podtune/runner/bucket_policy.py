@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 
 from podtune.api.conditions import find_condition
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
-from podtune.runner import exports
+from podtune.runner import exports, ledger
 from podtune.runner.records import Experiment
 from podtune.runner.storage_work import Due
 from podtune.runner.trial_machine import TrialMachine
@@ -50,9 +52,13 @@ class BucketPolicy:
         return exports.wanted(experiment, spec, self._trials.values(), self._best())
 
     def _kept(self) -> list[StoredTrial]:
-        """Which checkpoints stay: those that the Trials record."""
+        """Which checkpoints stay: those that the Trials record; and which decisions are still to be stored."""
         return _sorted(
-            StoredTrial(trial.name, tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints))
+            StoredTrial(
+                trial.name,
+                kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),
+                ledger=tuple(json.dumps(asdict(entry)) for entry in ledger.not_exported(trial.saved)),
+            )
             for trial in self._trials.values()
         )
 

@@ -35,6 +35,7 @@ from podtune.runner.cleanup import Cleanup
 from podtune.runner.deletion import Deletion
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
+from podtune.runner.expiry import Expiry
 from podtune.runner.exploits import Exploits
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.front import Front
@@ -112,6 +113,7 @@ class ExperimentMachine:
         self._finalizer = Finalizer(self._dispatch)
         self._finalizer_settled = False
         self._deletion = Deletion(self._dispatch, self._storage)
+        self._expiry = Expiry(self._dispatch)
         self._build(trials, pods, {})
 
     def _build(self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen]) -> None:
@@ -323,6 +325,8 @@ class ExperimentMachine:
         )
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
         overview.is_held = exporting and not overview.is_recorded
+        if overview.is_recorded and overview.is_over and all(map(self._storage.is_over, due)):
+            self._expiry.check(self.experiment, self.spec, now)
         return self._storage.decide(due if overview.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:

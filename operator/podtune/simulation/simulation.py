@@ -22,6 +22,7 @@ from podtune.runner.actions import (
     CreatePod,
     CreateStoragePod,
     CreateTrial,
+    DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
     EmitEvent,
@@ -232,7 +233,7 @@ class Simulation:
                 return actions.Outcome(Verdict.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | CreateStoragePod() | OpenGates():
+            case EmitEvent() | LearnFrom() | CreateStoragePod() | OpenGates() | DeleteExperiment():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)

@@ -23,6 +23,7 @@ from podtune.runner.actions import (
     CreatePod,
     CreateStoragePod,
     CreateTrial,
+    DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
     EmitEvent,
@@ -310,6 +311,8 @@ class Simulation:
                 return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 return self._write(action, seen)
+            case DeleteExperiment():
+                self.api.edit_experiment(deleting=True)
             case EmitEvent():
                 self.events.append(action)
         return DONE
