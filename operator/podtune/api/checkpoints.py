@@ -69,7 +69,7 @@ class CheckpointStore(ApiModel):
         ),
     )
     ca_bundle: CertificateBundle | None = Field(
-        default=None, description="Authorities that are believed besides the system's when the endpoint is https."
+        default=None, description="Authorities that are believed instead of the system's when the endpoint is https."
     )
     kms_key_id: str | None = Field(
         default=None,
