@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +343,12 @@ def test_a_trial_of_somebody_elses_making_is_named() -> None:
     body["spec"] = {"lr": 0.1}
     with pytest.raises(Unreadable, match="Trial team/digits-0"):
         read_trial(body)
+
+
+def test_when_a_pod_was_made_and_what_it_avoids() -> None:
+    pod = read_pod(
+        pod_body(creationTimestamp="2026-01-01T00:00:10Z", annotations={"podtune.dev/avoided-nodes": "gpu-1,gpu-2"})
+    )
+    assert pod.avoids == ("gpu-1", "gpu-2")
+    assert pod.created == datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC).timestamp()
+    assert read_pod(pod_body()).avoids == ()

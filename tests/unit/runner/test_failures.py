@@ -316,3 +316,21 @@ def test_the_logs_of_a_pod_that_goes_away_meanwhile_are_not_taken_for_the_next_o
     simulation.run()
     assert len(simulation.actions(FetchLogs)) == 2
     assert simulation.status().failures == 2
+
+
+def test_a_trial_whose_node_is_lost_says_what_it_waits_for() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=100))
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration >= 2)
+    simulation.frozen = True
+    simulation.api.update_pod(
+        "e-0-1", disruption="DeletionByTaintManager: deleting due to NoExecute taint", deleting=True, interrupted=True
+    )
+    simulation.run(1000.0)
+    status = simulation.status()
+    assert (status.state, status.reason, status.attempt) == (TrialState.RUNNING, TrialReason.DISRUPTED, 1)
+    waits = "waits for the end of pod e-0-1 on node n1"
+    assert status.message == f"DeletionByTaintManager: deleting due to NoExecute taint; {waits}"
+    simulation.frozen = False
+    simulation.api.remove_pod("e-0-1")
+    simulation.run(until=lambda: simulation.status().attempt == 2)
+    assert simulation.status().disruptions == 1
