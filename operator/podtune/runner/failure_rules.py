@@ -9,7 +9,7 @@ from podtune.api.patterns import compiled
 
 
 def first_match(
-    rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str
+    rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str | None
 ) -> tuple[int, FailureRule] | None:
     """The first rule all of whose conditions hold, and its position; None where there is none.
 
@@ -17,14 +17,14 @@ def first_match(
         rules: The rules, in the user's order.
         reason: The end in one word.
         exit_code: The exit code, where the program ended by itself.
-        log_tail: The last lines of its log; empty where they say nothing of the end.
+        log_tail: The last lines of its log; None where they say nothing of the end.
     """
     for position, rule in enumerate(rules):
         if rule.reason is not None and rule.reason != reason:
             continue
         if rule.exit_codes is not None and exit_code not in rule.exit_codes:
             continue
-        if rule.log_regex is not None and compiled(rule.log_regex).search(log_tail) is None:
+        if rule.log_regex is not None and (log_tail is None or not compiled(rule.log_regex).search(log_tail)):
             continue
         return position, rule
     return None

@@ -134,7 +134,7 @@ def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[float, bool]:
     return pod.training_until or pod.ended or float("inf"), outcome.reason == "Error"
 
 
-def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
     """What the user's rules make of a failed attempt; what they don't speak of stays as it is."""
     found = first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
     if found is None:
