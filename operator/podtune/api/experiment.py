@@ -218,6 +218,12 @@ class ExperimentSpec(ApiModel):
                 "checkpoints.store",
                 f"is missing, and scheduler {needs_store} resumes trials from checkpoints; give a store, or use asha",
             )
+        origins = [place for place, entry in enumerate(self.search.initial) if entry.restore_from is not None]
+        if origins and store is None:
+            raise FieldError(
+                "checkpoints.store",
+                f"is missing, and search.initial[{origins[0]}].restoreFrom is read from it; give one",
+            )
         if self.scheduler.population is not None:
             check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from podtune.api.model import ApiModel, FieldError, Form
 from podtune.api.objective import MetricName
+from podtune.api.restore_from import RestoreFrom
 from podtune.api.search_space import Scalar, problem_of_scalar
 
 
@@ -24,6 +25,10 @@ class InitialConfiguration(ApiModel):
             "What came of it, where that is known: a value of each of the objective's metrics. It is not run then, "
             "and the searcher is told of it before all else."
         ),
+    )
+
+    restore_from: RestoreFrom | None = Field(
+        default=None, description="Another trial's checkpoint that its trial starts from; it needs checkpoints.store."
     )
 
     @field_validator("parameters", mode="before")

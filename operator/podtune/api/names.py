@@ -160,6 +160,8 @@ class TrialReason(StrEnum):
     PAUSED_BY_SCHEDULER = "PausedByScheduler"
     PAUSED_BY_USER = "PausedByUser"
     INVALID_OVERRIDES = "InvalidOverrides"
+    WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
+    CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable"
     SUSPENDED = "Suspended"
     MAX_FAILURES_EXCEEDED = "MaxFailuresExceeded"
     MAX_DISRUPTIONS_EXCEEDED = "MaxDisruptionsExceeded"

@@ -430,6 +430,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             "seed", "has(self.seed) == has(oldSelf.seed) && (!has(self.seed) || self.seed == oldSelf.seed)"
         ),
         _fixed_of_trial(
+            "restoreFrom",
+            "has(self.restoreFrom) == has(oldSelf.restoreFrom) && "
+            "(!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",
+        ),
+        _fixed_of_trial(
             "proposal",
             "has(self.proposal) == has(oldSelf.proposal) && (!has(self.proposal) || self.proposal == oldSelf.proposal)",
         ),

@@ -52,6 +52,10 @@ def _check_initial(search: Search, rules: ConfigurationRules, objective: Objecti
             raise FieldError(f"{path}.parameters.{error.path}", error.problem) from error
         except Refused as refused:
             raise FieldError(f"{path}.parameters", f"{refused}; change a value") from refused
+        if entry.is_known and entry.restore_from is not None:
+            raise FieldError(
+                f"{path}.restoreFrom", "is of a trial that is not run, for its results are known; drop one"
+            )
         missing = [criterion.metric for criterion in objective.criteria if criterion.metric not in entry.results]
         if entry.is_known and missing:
             raise FieldError(

@@ -10,6 +10,7 @@ from pydantic import Field
 from podtune.api.conditions import Condition
 from podtune.api.model import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
+from podtune.api.restore_from import RestoreFrom
 
 ShortText = Annotated[str, Field(max_length=256)]
 Remembered = Annotated[str, Field(max_length=2048)]
@@ -84,6 +85,10 @@ class TrialSpec(ApiModel):
             "space."
         ),
     )
+    restore_from: RestoreFrom | None = Field(
+        default=None,
+        description="Another trial's checkpoint that it starts from; it goes on with that one's iterations.",
+    )
     proposal: Proposal | None = Field(
         default=None, description="What the configuration was proposed from.", json_schema_extra=ATOMIC
     )
@@ -143,6 +148,13 @@ class Clone(StatusModel):
         max_length=64,
         description="The parameters that hold again if it can't be restored; empty for those of the spec.",
     )
+
+
+class Origin(StatusModel):
+    """What spec.restoreFrom came to."""
+
+    uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
+    step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
 
 
 class RungTell(StatusModel):
@@ -274,6 +286,7 @@ class TrialStatus(StatusModel):
         default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."
     )
     clone: Clone | None = Field(default=None, description="Another trial's checkpoint that it goes on from.")
+    origin: Origin | None = Field(default=None, description="What spec.restoreFrom came to; it is looked up once.")
     rung_tells: list[RungTell] = Field(
         default_factory=list, max_length=32, description="Values at rungs that the searcher was told of."
     )

@@ -95,6 +95,7 @@ def simulate(
     if spec.search.warm_start is not None:
         typer.echo("note: what the earlier experiment knows is left out: it is in the cluster", err=True)
         spec = spec.model_copy(update={"search": spec.search.model_copy(update={"warm_start": None})})
+    spec = _undisturbed(spec)
     model = ClusterModel(
         gpus=gpus,
         pod_start=parse_duration(pod_start, "--pod-start"),
@@ -114,6 +115,14 @@ def simulate(
         typer.echo(json.dumps(simulation_text.facts(outcome), indent=2))
     else:
         simulation_text.print_picture(simulation_text.picture(name, spec, outcome, gpus))
+
+
+def _undisturbed(spec: ExperimentSpec) -> ExperimentSpec:
+    """The same, not suspended or stopped by a user, and without what only the cluster has: others' checkpoints."""
+    initial = [entry.model_copy(update={"restore_from": None}) for entry in spec.search.initial]
+    search = spec.search.model_copy(update={"initial": initial})
+    stop = spec.stop.model_copy(update={"now": None})
+    return spec.model_copy(update={"suspend": False, "search": search, "stop": stop})
 
 
 def _curves(

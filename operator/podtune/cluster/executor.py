@@ -31,6 +31,7 @@ from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
 from podtune.cluster.node_avoidance import avoid
+from podtune.cluster.origins import find_checkpoint
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
@@ -44,6 +45,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    FindCheckpoint,
     LearnFrom,
     Logs,
     OpenGates,
@@ -57,6 +59,7 @@ from podtune.runner.records import Experiment
 
 ClusterAction = (
     LearnFrom
+    | FindCheckpoint
     | CreateTrial
     | CreatePod
     | CreateStoragePod
@@ -136,8 +139,8 @@ class Executor:
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
         match action:
-            case LearnFrom():
-                return await learn_from(self._client, experiment, action.experiment)
+            case LearnFrom() | FindCheckpoint():
+                return await self._look_up(experiment, action)
             case CreateTrial():
                 return await self._create_trial(experiment, action)
             case CreatePod():
@@ -160,6 +163,12 @@ class Executor:
                 return await self._fetch_logs(experiment, action)
             case EmitEvent():
                 return await self._emit(experiment, action)
+
+    async def _look_up(self, experiment: Experiment, action: LearnFrom | FindCheckpoint) -> Outcome:
+        """Looks at what other experiments have come to."""
+        if isinstance(action, LearnFrom):
+            return await learn_from(self._client, experiment, action.experiment)
+        return await find_checkpoint(self._client, experiment.namespace, action.wanted)
 
     async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> Outcome:
         body: Manifest = {

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ExperimentReason
+from podtune.api.restore_from import RestoreFrom
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.attempt_pods import pod_name
@@ -57,6 +58,19 @@ class LearnFrom:
     def key(self) -> Key:
         """Identity among the actions in flight."""
         return ("learn-from", "")
+
+
+@dataclass(frozen=True, slots=True)
+class FindCheckpoint:
+    """Look up the checkpoint of another experiment's trial that a trial is to start from."""
+
+    trial: str
+    wanted: RestoreFrom
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("find-checkpoint", self.trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +287,7 @@ class EmitEvent:
 Action = (
     Propose
     | LearnFrom
+    | FindCheckpoint
     | CreateTrial
     | CreatePod
     | CreateStoragePod
@@ -316,6 +331,7 @@ class Outcome:
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
         known: Of a LearnFrom: what was found.
+        checkpoint: Of a FindCheckpoint: what was found.
     """
 
     verdict: Verdict
@@ -324,6 +340,7 @@ class Outcome:
     proposals: tuple[Proposed, ...] = ()
     logs: Logs | None = None
     known: tuple[Tell, ...] = ()
+    checkpoint: Checkpoint | None = None
 
 
 DONE = Outcome(Verdict.DONE)

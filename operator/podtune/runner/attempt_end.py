@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
+from podtune.api.restore_from import IfUnavailable
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner import budgets, clones, gangs, nodes, reported, usage
@@ -86,12 +87,25 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 
 
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
+    outcome = _without_origin(trial, outcome)
     _record(trial, pod, outcome, now)
     trial.attempt_over()
     if outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
         trial.context.undo_clone(trial, outcome.message, now)
     trial.touch(now)
     return _next_state(trial, outcome, now)
+
+
+def _without_origin(trial: TrialMachine, outcome: AttemptOutcome) -> AttemptOutcome:
+    """The same, final where what can't be restored is what a user has the trial start from, or not at all."""
+    wanted, clone, origin = trial.spec.restore_from, trial.status.clone, trial.status.origin
+    if outcome.reason != RESTORE_FAILED or wanted is None or clone is None or origin is None:
+        return outcome
+    if clone.checkpoint.uri != origin.uri or wanted.if_unavailable is not IfUnavailable.FAIL:
+        return outcome
+    message = f"spec.restoreFrom: {outcome.message}; name another one, or set ifUnavailable: StartAfresh"
+    reason = TrialReason.CHECKPOINT_UNAVAILABLE
+    return AttemptOutcome(FailureClass.FINAL, reason, message, outcome.exit_code)
 
 
 def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> None:

@@ -42,6 +42,7 @@ from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
 from podtune.runner.nodes import Nodes
+from podtune.runner.origins import Origins
 from podtune.runner.overview import Overview
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd, Promotions
@@ -154,7 +155,8 @@ class ExperimentMachine:
         )
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
-        self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search)
+        self._origins = Origins(self.experiment.name, self._trials, self._dispatch, self._protected, self._search)
+        self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search, self._origins)
         self._outcomes = TrialOutcomes(self._trials, self._planner)
         self._promotions = Promotions(self._judge, self._places, self._search)
         self._introductions = Introductions(self._judge, self._search)
@@ -286,7 +288,7 @@ class ExperimentMachine:
             self._rebuild()
         for trial in self._introductions.admit(now):
             self._mark(trial.name)
-        for name in self._dispatch.alarms.ring(now):
+        for name in (*self._dispatch.alarms.ring(now), *self._origins.orphans()):
             self._mark(name)
         self._plan_dirty(now)
         if self._overview.is_recorded:
@@ -338,17 +340,23 @@ class ExperimentMachine:
         )
 
     def _plan_dirty(self, now: float) -> None:
-        dirty, self._dirty = self._dirty, {}
-        for name in dirty:
-            trial = self._trials.get(name)
-            if trial is not None and trial not in self._introductions:
-                self._reopening.open(trial, now)
-                self._planner.plan(trial, self._overview.end_to_act_on, now)
-                self._overview.settle(trial, now)
-                self._protected.settle(trial)
-                self._nodes.settle(trial)
-                self._places.settle(trial, now)
-                self._cleanup.settle(trial, now)
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for name in dirty:
+                trial = self._trials.get(name)
+                if trial is not None and trial not in self._introductions:
+                    self._plan(trial, now)
+
+    def _plan(self, trial: TrialMachine, now: float) -> None:
+        self._reopening.open(trial, now)
+        self._planner.plan(trial, self._overview.end_to_act_on, now)
+        self._overview.settle(trial, now)
+        self._protected.settle(trial)
+        self._nodes.settle(trial)
+        self._places.settle(trial, now)
+        self._cleanup.settle(trial, now)
+        for name in self._origins.waiting_for(trial):
+            self._mark(name)
 
     def _go_on_if_asked(self, now: float) -> None:
         """Looks whether an experiment that has ended is to go on, by its spec as it is now."""

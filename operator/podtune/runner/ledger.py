@@ -47,6 +47,8 @@ class Entry(StrEnum):
     UNDO = "UNDO"
     """An exploit could not be carried out, and what was before holds again."""
     RETRY = "RETRY"
+    RESTORE = "RESTORE"
+    """It starts from another trial's checkpoint, since its user says so."""
     RESUME = "RESUME"
     """The experiment goes on after its end, and the trial with it."""
     CONFIGURE = "CONFIGURE"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from podtune.api.experiment import Asked
+from podtune.api.restore_from import RestoreFrom
 from podtune.api.search_space import format_value
 from podtune.api.trial import Proposal, TrialSpec, format_indexes
 from podtune.runner.actions import Propose
@@ -23,7 +24,14 @@ class Proposals:
     it was made.
     """
 
-    def __init__(self, experiment: str, repeats: int, seed: int, existing: Iterable[TrialSpec] = ()) -> None:
+    def __init__(
+        self,
+        experiment: str,
+        repeats: int,
+        seed: int,
+        existing: Iterable[TrialSpec] = (),
+        origins: Sequence[RestoreFrom | None] = (),
+    ) -> None:
         """Starts with the Trials that are there.
 
         Args:
@@ -31,10 +39,12 @@ class Proposals:
             repeats: How many Trials each configuration becomes.
             seed: The experiment's seed.
             existing: All Trials.
+            origins: What the first configurations start from, by number.
         """
         self._experiment = experiment
         self._repeats = repeats
         self._seed = seed
+        self._origins = tuple(origins)
         self._present: set[int] = set()
         self._answered: set[int] = set()
         self._missing: list[int] = []
@@ -118,6 +128,7 @@ class Proposals:
                     index=index,
                     parameters=parameters,
                     seed=trial_seed(self._seed, repeat),
+                    restore_from=self._origins[number] if number < len(self._origins) else None,
                     proposal=basis,
                 )
 

@@ -69,7 +69,11 @@ class Search:
         self._settings = settings
         self._repeats = spec.search.repeats
         self._proposals = Proposals(
-            experiment, self._repeats, spec.search.seed, (trial.spec for trial in trials.values())
+            experiment,
+            self._repeats,
+            spec.search.seed,
+            (trial.spec for trial in trials.values()),
+            [entry.restore_from for entry in spec.search.initial if not entry.is_known],
         )
         self._under_way = UnderWay()
         self._ended: defaultdict[int, dict[int, Tell]] = defaultdict(dict)

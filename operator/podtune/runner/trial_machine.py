@@ -218,6 +218,11 @@ class TrialMachine:
         return self.status.state is not None and self.status.state.is_finished
 
     @property
+    def awaits_origin(self) -> bool:
+        """Whether the checkpoint that its user has it start from is still to be found."""
+        return self.spec.restore_from is not None and self.status.origin is None
+
+    @property
     def is_opening(self) -> bool:
         """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
         return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
@@ -231,6 +236,7 @@ class TrialMachine:
             and saved.decision == status.decision
             and saved.parameters == status.parameters
             and saved.round == status.round
+            and saved.origin == status.origin
             and clones.is_same(saved.clone, status.clone)
             and (saved.state == status.state or not self.is_finished)
         )
@@ -274,7 +280,12 @@ class TrialMachine:
 
         For a trial that the scheduler has paused, it is the time from which that may pick it.
         """
-        if self.refusal or not self.is_durable or not (self.is_to_run or self.is_paused_by_scheduler):
+        if (
+            self.refusal
+            or self.awaits_origin
+            or not self.is_durable
+            or not (self.is_to_run or self.is_paused_by_scheduler)
+        ):
             return NEVER
         if not self.attempt_pods.lacks_some or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
             return NEVER

@@ -10,6 +10,7 @@ from podtune.runner.actions import (
     DeleteFinishedPods,
     DeletePod,
     FetchLogs,
+    FindCheckpoint,
     OpenGates,
     Outcome,
     Verdict,
@@ -29,7 +30,13 @@ class TrialOutcomes:
     def landed(self, action: Action, outcome: Outcome, now: float) -> tuple[str, ...]:
         """Hears how an action went; returns the names of the trials that have to be looked at."""
         match action:
-            case CreatePod(trial=name) | OpenGates(trial=name) | DeletePod(trial=name) | FetchLogs(trial=name):
+            case (
+                FindCheckpoint(trial=name)
+                | CreatePod(trial=name)
+                | OpenGates(trial=name)
+                | DeletePod(trial=name)
+                | FetchLogs(trial=name)
+            ):
                 names: tuple[str, ...] = (name,)
             case WriteTrialStatus(name=name):
                 names = (name,)
@@ -54,6 +61,8 @@ class TrialOutcomes:
             case WriteTrialStatus():
                 if outcome.verdict is not Verdict.DONE and trial.status != trial.saved:
                     trial.touch(now)
+            case FindCheckpoint():
+                self._planner.checkpoint_found(trial, outcome, now)
             case FetchLogs():
                 self._planner.logs_fetched(trial, action, outcome)
             case _:

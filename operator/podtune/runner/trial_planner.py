@@ -12,6 +12,7 @@ from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
 from podtune.runner.judgement import MAX_MESSAGE, Judge
 from podtune.runner.ledger import Entry
+from podtune.runner.origins import Origins
 from podtune.runner.overrides import Overrides
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd
@@ -24,12 +25,13 @@ from podtune.runner.trial_machine import NEVER, REQUEUE, TrialMachine
 class TrialPlanner:
     """Decides what is done about a trial that something happened to."""
 
-    def __init__(self, dispatch: Dispatch, judge: Judge, places: Places, search: Search) -> None:
+    def __init__(self, dispatch: Dispatch, judge: Judge, places: Places, search: Search, origins: Origins) -> None:
         self._dispatch = dispatch
         self._judge = judge
         self._places = places
         self._search = search
         self._overrides = Overrides(judge, search)
+        self._origins = origins
 
     def plan(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
         """Brings a trial's status up to date and asks for the actions that are due.
@@ -54,8 +56,22 @@ class TrialPlanner:
             trial_status.explain_queue(trial, now)
             if not trial.attempt_pods and not self._places.creating(trial, now):
                 self._overrides.take_in(trial, now)
+                self._fail_without_origin(trial, self._origins.settle(trial, now), now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
+
+    def checkpoint_found(self, trial: TrialMachine, outcome: Outcome, now: float) -> None:
+        """Hears of the checkpoint of another experiment that a trial is to start from."""
+        if not trial.is_finished:
+            self._fail_without_origin(trial, self._origins.landed(trial, outcome, now), now)
+
+    def _fail_without_origin(self, trial: TrialMachine, problem: str, now: float) -> None:
+        """Ends a trial whose checkpoint to start from can't be had."""
+        if problem:
+            trial.note(Entry.FAIL, problem, {}, now=now)
+            trial.finish(TrialState.ERROR, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
+            self._judge.scheduler.on_trial_remove(trial.index)
+            self._reserve_tell(trial)
 
     def end_paused(self, end: PausedEnd, now: float) -> None:
         """Ends a trial that the scheduler has paused and that will never run again."""

@@ -27,6 +27,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    FindCheckpoint,
     LearnFrom,
     Logs,
     OpenGates,
@@ -229,6 +230,8 @@ class Simulation:
             case DeleteFinishedPods():
                 for pod in [pod for pod in objects.pods.values() if pod.record.trial in action.trials]:
                     pod.delete()
+            case FindCheckpoint():
+                return actions.Outcome(Verdict.REFUSED, "a simulation knows nothing of other experiments")
             case FetchLogs():
                 return actions.Outcome(Verdict.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():

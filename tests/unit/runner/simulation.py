@@ -28,6 +28,7 @@ from podtune.runner.actions import (
     DeletePod,
     EmitEvent,
     FetchLogs,
+    FindCheckpoint,
     LearnFrom,
     OpenGates,
     Outcome,
@@ -154,6 +155,8 @@ class Simulation:
         """What the API server answers instead of carrying an action out."""
         self.earlier = DONE
         """What an earlier experiment has found."""
+        self.elsewhere = Outcome(Verdict.FAILED, "there is no such trial yet")
+        """What is found of a checkpoint in another experiment."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
@@ -293,6 +296,8 @@ class Simulation:
                 return Outcome(Verdict.DONE, proposals=self._propose(action))
             case LearnFrom():
                 return self.earlier
+            case FindCheckpoint():
+                return self.elsewhere
             case CreateTrial():
                 try:
                     seen.append(self.api.create_trial(action.name, action.spec))

@@ -1,0 +1,138 @@
+"""Pausing, suspending, stopping and going on, as users ask for it: GPUs really given back, training really gone on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from e2e.cluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import Kubernetes, Object, eventually
+
+TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
+ONE = {"algorithm": "random", "maxTrials": 1}
+SLOW = {"EPOCHS": "60", "EPOCH_SECONDS": "0.4"}
+
+
+def podtune(namespace: Kubernetes, *words: str) -> str:
+    """Runs the command line as a user would."""
+    command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", namespace.namespace]
+    environment = {**os.environ, "KUBECONFIG": str(namespace.cluster.kubeconfig)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def status_of(namespace: Kubernetes, name: str, kind: str = TRIALS) -> Object:
+    status: Object = namespace.get(kind, name).get("status", {})
+    return status
+
+
+def pods_of(namespace: Kubernetes, experiment: str) -> list[Object]:
+    return [
+        pod
+        for pod in namespace.list("pods", f"podtune.dev/experiment={experiment},podtune.dev/trial")
+        if pod["status"].get("phase") not in ("Succeeded", "Failed")
+    ]
+
+
+def has_checkpoint(namespace: Kubernetes, trial: str, step: int = 2) -> bool:
+    return int(status_of(namespace, trial).get("checkpoint", {}).get("step", 0)) >= step
+
+
+def condition(namespace: Kubernetes, experiment: str, type_: str) -> dict[str, Any]:
+    conditions = status_of(namespace, experiment, EXPERIMENTS).get("conditions", [])
+    return next((known for known in conditions if known["type"] == type_), {})
+
+
+def test_a_paused_trial_gives_its_gpu_back_and_goes_on_with_new_values(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(
+        experiment("pause", counter(SLOW), search=ONE, checkpoints={"store": store(cluster), "keep": {"count": 2}})
+    )
+    eventually(lambda: has_checkpoint(namespace, "pause-0"))
+    assert "is to pause" in podtune(namespace, "pause", "pause-0")
+    paused = eventually(lambda: status_of(namespace, "pause-0"), lambda status: status.get("state") == "PAUSED")
+    assert paused["reason"] == "PausedByUser"
+    eventually(lambda: not pods_of(namespace, "pause"), what="the GPU is free")
+    assert paused["checkpoint"]["step"] == paused["iteration"], "nothing that was learnt is lost"
+    podtune(namespace, "resume", "pause-0", "--set", "base=0.75")
+    again = eventually(
+        lambda: status_of(namespace, "pause-0"),
+        lambda status: status.get("attempt") == 2 and status.get("iteration", 0) > paused["iteration"],
+    )
+    assert again["parameters"] == {"base": "0.75"}
+    namespace.wait_for_condition(EXPERIMENTS, "pause", "Complete")
+    done = status_of(namespace, "pause-0")
+    assert (done["state"], done["attempt"], done["iteration"]) == ("TERMINATED", 2, 60)
+    assert float(done["lastResult"]["value"]) == 0.75 * (1 - 1 / 61)
+    assert done["lastResult"]["start"] == str(paused["iteration"])
+    assert "CONFIGURE" in [entry["action"] for entry in done["ledger"]]
+
+
+def test_a_suspended_experiment_holds_no_gpu_and_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes) -> None:
+    search = {"algorithm": "random", "maxTrials": 3}
+    namespace.apply(experiment("suspend", counter(SLOW), search=search, checkpoints={"store": store(cluster)}))
+    eventually(lambda: all(has_checkpoint(namespace, f"suspend-{index}") for index in (0, 1)))
+    podtune(namespace, "pause", "suspend")
+    namespace.wait_for_condition(EXPERIMENTS, "suspend", "Suspended")
+    assert pods_of(namespace, "suspend") == []
+    assert status_of(namespace, "suspend", EXPERIMENTS)["state"] == "Suspended"
+    before = [status_of(namespace, f"suspend-{index}") for index in (0, 1)]
+    assert [(status["state"], status["reason"]) for status in before] == [("PAUSED", "Suspended")] * 2
+    podtune(namespace, "resume", "suspend")
+    namespace.wait_for_condition(EXPERIMENTS, "suspend", "Complete", deadline=240)
+    for index, earlier in enumerate(before):
+        status = status_of(namespace, f"suspend-{index}")
+        assert (status["iteration"], status.get("failures", 0)) == (60, 0)
+        assert status["lastResult"]["start"] == str(earlier["iteration"])
+
+
+def test_an_experiment_is_stopped_and_goes_on_after_its_end(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(experiment("stop", counter(SLOW), search=ONE, checkpoints={"store": store(cluster)}))
+    eventually(lambda: has_checkpoint(namespace, "stop-0"))
+    podtune(namespace, "stop", "stop")
+    namespace.wait_for_condition(EXPERIMENTS, "stop", "Complete")
+    assert condition(namespace, "stop", "Complete")["reason"] == "StoppedByUser"
+    stopped = status_of(namespace, "stop-0")
+    assert (stopped["state"], stopped["reason"]) == ("TERMINATED", "StoppedByExperiment")
+    assert stopped["checkpoint"]["step"] >= stopped["iteration"] - 1, "the last checkpoint was stored"
+    podtune(namespace, "resume", "stop")
+    eventually(lambda: condition(namespace, "stop", "Complete").get("status") == "False")
+    namespace.wait_for_condition(EXPERIMENTS, "stop", "Complete")
+    assert condition(namespace, "stop", "Complete")["reason"] == "TrialsComplete"
+    done = status_of(namespace, "stop-0")
+    assert (done["attempt"], done["iteration"]) == (2, 60)
+    assert done["lastResult"]["start"] == str(stopped["checkpoint"]["step"])
+
+
+def test_more_trials_continue_a_complete_experiment(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(experiment("more", counter(), search=ONE, checkpoints={"store": store(cluster)}))
+    namespace.wait_for_condition(EXPERIMENTS, "more", "Complete")
+    first = status_of(namespace, "more-0")
+    patch = '{"spec": {"search": {"maxTrials": 2}}}'
+    namespace.kubectl("patch", f"{EXPERIMENTS}/more", "--type=merge", "-p", patch)
+    done = eventually(
+        lambda: status_of(namespace, "more", EXPERIMENTS), lambda status: status["trials"].get("terminated") == 2
+    )
+    assert done["resumption"]["round"] == 1
+    namespace.wait_for_condition(EXPERIMENTS, "more", "Complete")
+    assert status_of(namespace, "more-0") == first, "what was done is done"
+
+
+def test_a_trial_is_stopped_while_it_waits_and_while_it_runs(cluster: Cluster, namespace: Kubernetes) -> None:
+    search = {"algorithm": "random", "maxTrials": 2}
+    namespace.apply(
+        experiment("halt", counter(SLOW), search=search, maxConcurrentTrials=1, checkpoints={"store": store(cluster)})
+    )
+    eventually(lambda: has_checkpoint(namespace, "halt-0"))
+    podtune(namespace, "pause", "halt-0")
+    eventually(lambda: status_of(namespace, "halt-0").get("state") == "PAUSED")
+    podtune(namespace, "stop", "trial/halt-0")
+    assert eventually(lambda: status_of(namespace, "halt-0").get("reason")) in ("StoppedByUser", "PausedByUser")
+    eventually(lambda: status_of(namespace, "halt-0").get("reason") == "StoppedByUser")
+    eventually(lambda: status_of(namespace, "halt-1").get("state") == "RUNNING")
+    podtune(namespace, "stop", "halt-1")
+    namespace.wait_for_condition(EXPERIMENTS, "halt", "Complete")
+    assert status_of(namespace, "halt-1")["reason"] == "StoppedByUser"

@@ -1,0 +1,152 @@
+"""Trials that start from another trial's checkpoint because a user says so (`spec.restoreFrom`).
+
+The checkpoint is looked up when the trial is first to start, and recorded whole before its pod is made: as a clone, so
+that it is restored, and kept from deletion, as what a scheduler has a trial clone (see `clones`). The trial's own
+checkpoints take its place as soon as there is one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from podtune.api.conditions import clip
+from podtune.api.names import TrialReason, TrialState
+from podtune.api.restore_from import IfUnavailable, RestoreFrom
+from podtune.api.trial import Checkpoint, Origin
+from podtune.runner import clones, parameters
+from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
+from podtune.runner.dispatch import Dispatch
+from podtune.runner.ledger import Entry
+from podtune.runner.protection import Protected
+from podtune.runner.search import Search
+from podtune.runner.trial_machine import TrialMachine
+
+
+class Origins:
+    """Finds the checkpoints that trials are to start from."""
+
+    def __init__(
+        self,
+        experiment: str,
+        trials: Mapping[str, TrialMachine],
+        dispatch: Dispatch,
+        protected: Protected,
+        search: Search,
+    ) -> None:
+        """Makes it.
+
+        Args:
+            experiment: Name of the experiment.
+            trials: All its trials.
+            dispatch: Where the checkpoints of other experiments' trials are asked for.
+            protected: Is told of every checkpoint that is found, before any agent can hear of what is not kept.
+            search: Knows whether there will be more trials.
+        """
+        self._experiment = experiment
+        self._trials = trials
+        self._dispatch = dispatch
+        self._protected = protected
+        self._search = search
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
+        """By donor of this experiment: trials that wait for a checkpoint of it."""
+
+    def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
+        """The trials that have to be looked at when something has become of a donor."""
+        if donor.name not in self._waiting or donor.awaits_origin:
+            return ()
+        return tuple(sorted(self._waiting[donor.name]))
+
+    def orphans(self) -> list[str]:
+        """The trials that wait for one that will never be made."""
+        if not self._waiting or not self._search.is_over:
+            return []
+        return [name for donor in self._waiting.keys() - self._trials.keys() for name in self._waiting[donor]]
+
+    def settle(self, trial: TrialMachine, now: float) -> str:
+        """Looks for the checkpoint that a trial without a pod waits for, if it does.
+
+        Returns:
+            Why there is none and will be none; empty where that is not so.
+        """
+        wanted = trial.spec.restore_from
+        if wanted is None or not trial.awaits_origin:
+            return ""
+        if wanted.experiment not in ("", self._experiment):
+            self._dispatch.ask(FindCheckpoint(trial.name, wanted), now, trial.name)
+            return ""
+        self._stop_waiting(trial, wanted)
+        donor = self._trials.get(wanted.trial)
+        if donor is trial or (donor is None and self._search.is_over):
+            return self._unavailable(trial, f"there is no other trial {wanted.trial}", now)
+        found = None if donor is None else pick(donor.status.checkpoints, wanted.step)
+        if found is not None:
+            self._record(trial, found, now)
+        elif donor is not None and donor.is_finished:
+            return self._unavailable(trial, missing(wanted, donor.status.checkpoints), now)
+        else:
+            self._waiting[wanted.trial].add(trial.name)
+            self._wait(trial, f"waits for a checkpoint of {wanted.trial} to start from", now)
+        return ""
+
+    def landed(self, trial: TrialMachine, outcome: Outcome, now: float) -> str:
+        """Hears what was found in another experiment.
+
+        Returns:
+            Why there is no such checkpoint and will be none; empty where that is not so.
+        """
+        if not trial.awaits_origin:
+            return ""
+        if outcome.verdict is Verdict.REFUSED:
+            return self._unavailable(trial, outcome.message, now)
+        if outcome.checkpoint is not None:
+            self._record(trial, outcome.checkpoint, now)
+        else:
+            self._wait(trial, f"waits for a checkpoint to start from: {outcome.message}", now)
+        return ""
+
+    def _stop_waiting(self, trial: TrialMachine, wanted: RestoreFrom) -> None:
+        self._waiting[wanted.trial].discard(trial.name)
+        if not self._waiting[wanted.trial]:
+            del self._waiting[wanted.trial]
+
+    def _record(self, trial: TrialMachine, checkpoint: Checkpoint, now: float) -> None:
+        wanted = trial.spec.restore_from
+        assert wanted is not None  # the caller has looked
+        present = parameters.effective(trial.spec, trial.status)
+        trial.status = clones.give_up_for(trial.status, trial.spec, wanted.trial, checkpoint, present)
+        trial.set(origin=Origin(uri=checkpoint.uri, step=checkpoint.step))
+        self._protected.settle(trial)
+        message = f"starts from iteration {checkpoint.step} of {wanted.trial}, as spec.restoreFrom asks"
+        trial.note(Entry.RESTORE, message, {"donor": wanted.trial, "checkpoint": checkpoint.step}, now=now)
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, message)
+        trial.touch(now)
+
+    def _unavailable(self, trial: TrialMachine, problem: str, now: float) -> str:
+        wanted = trial.spec.restore_from
+        assert wanted is not None  # the caller has looked
+        if wanted.if_unavailable is IfUnavailable.FAIL:
+            return f"spec.restoreFrom: {problem}; name another one, or set ifUnavailable: StartAfresh"
+        trial.set(origin=Origin())
+        trial.note(Entry.RESTORE, f"starts afresh: {problem}", {}, now=now)
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"starts afresh: {problem}")
+        trial.touch(now)
+        return ""
+
+    def _wait(self, trial: TrialMachine, message: str, now: float) -> None:
+        is_to_run = trial.status.state in (None, TrialState.PENDING)
+        if is_to_run and trial.explain(TrialState.PENDING, TrialReason.WAITING_FOR_CHECKPOINT, clip(message)):
+            trial.touch(now + trial.context.settings.pending_debounce)
+
+
+def pick(checkpoints: Sequence[Checkpoint], step: int | None) -> Checkpoint | None:
+    """The checkpoint of a step, the newest of these; without a step, the latest of all."""
+    return next((known for known in reversed(checkpoints) if step is None or known.step == step), None)
+
+
+def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint]) -> str:
+    """Says of a trial that has ended that it lacks a checkpoint."""
+    if not checkpoints:
+        return f"{wanted.trial} has ended without a checkpoint"
+    kept = ", ".join(str(known.step) for known in checkpoints)
+    return f"{wanted.trial} has no checkpoint of iteration {wanted.step} any more (there is {kept})"
