@@ -294,10 +294,8 @@ class Simulation:
         match action:
             case Propose():
                 return Outcome(Verdict.DONE, proposals=self._propose(action))
-            case LearnFrom():
-                return self.earlier
-            case FindCheckpoint():
-                return self.elsewhere
+            case LearnFrom() | FindCheckpoint():
+                return self.earlier if isinstance(action, LearnFrom) else self.elsewhere
             case CreateTrial():
                 try:
                     seen.append(self.api.create_trial(action.name, action.spec))
