@@ -136,3 +136,33 @@ def test_a_trial_is_stopped_while_it_waits_and_while_it_runs(cluster: Cluster, n
     podtune(namespace, "stop", "halt-1")
     namespace.wait_for_condition(EXPERIMENTS, "halt", "Complete")
     assert status_of(namespace, "halt-1")["reason"] == "StoppedByUser"
+
+
+def test_a_trial_starts_from_another_experiments_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:
+    checkpoints = {"store": store(cluster)}
+    initial = [{"parameters": {"base": 0.6}, "restoreFrom": {"experiment": "donor", "trial": "donor-0"}}]
+    heir = experiment("heir", counter({"EPOCHS": "6"}), search={**ONE, "initial": initial}, checkpoints=checkpoints)
+    namespace.apply(heir)
+    eventually(lambda: status_of(namespace, "heir-0").get("reason") == "WaitingForCheckpoint")
+    namespace.apply(experiment("donor", counter(), search=ONE, checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "heir", "Complete")
+    status = status_of(namespace, "heir-0")
+    donated = int(status["origin"]["step"])
+    assert donated >= 1
+    assert (status["state"], status["iteration"]) == ("TERMINATED", 6)
+    assert status["lastResult"]["start"] == str(donated)
+    assert "/donor-0/" in status["origin"]["uri"]
+    assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / 7)
+
+
+def test_a_checkpoint_that_is_gone_is_told_of(cluster: Cluster, namespace: Kubernetes) -> None:
+    checkpoints = {"store": store(cluster)}
+    namespace.apply(experiment("giver", counter(), search=ONE, checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "giver", "Complete")
+    wanted = {"experiment": "giver", "trial": "giver-0", "step": 77}
+    initial = [{"parameters": {"base": 0.6}, "restoreFrom": wanted}]
+    namespace.apply(experiment("taker", counter(), search={**ONE, "initial": initial}, checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "taker", "Failed")
+    status = status_of(namespace, "taker-0")
+    assert (status["state"], status["reason"]) == ("ERROR", "CheckpointUnavailable")
+    assert "giver-0 has no checkpoint of iteration 77 any more" in status["message"]

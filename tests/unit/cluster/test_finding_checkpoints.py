@@ -1,0 +1,68 @@
+"""Looking up the checkpoint of another experiment's trial."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podtune.api.restore_from import RestoreFrom
+from podtune.cluster.errors import ApiRefusal
+from podtune.cluster.origins import find_checkpoint
+from podtune.runner.actions import Outcome, Verdict
+
+CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]
+
+
+class OneTrial:
+    """An API server with one Trial, or none."""
+
+    def __init__(self, trial: dict[str, Any] | None) -> None:
+        self.trial = trial
+        self.asked: list[tuple[str, str]] = []
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        self.asked.append((method, path))
+        if self.trial is None:
+            raise ApiRefusal(404, "NotFound", "not found")
+        return self.trial
+
+
+def trial(state: str = "RUNNING", experiment: str = "other", checkpoints: Any = CHECKPOINTS) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "other-3", "namespace": "ns", "uid": "u3", "resourceVersion": "7", "generation": 1},
+        "spec": {"experiment": experiment, "index": 3, "parameters": {}},
+        "status": {"state": state, "checkpoints": checkpoints},
+    }
+
+
+def find(found: dict[str, Any] | None, step: int | None = None) -> Outcome:
+    client = OneTrial(found)
+    wanted = RestoreFrom(experiment="other", trial="other-3", step=step)
+    outcome = asyncio.run(find_checkpoint(client, "ns", wanted))  # type: ignore[arg-type]
+    assert client.asked == [("GET", "/apis/podtune.dev/v1alpha1/namespaces/ns/trials/other-3")]
+    return outcome
+
+
+@pytest.mark.parametrize(("step", "expected"), [(None, 8), (4, 4)])
+def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int) -> None:
+    outcome = find(trial(), step)
+    assert outcome.verdict is Verdict.DONE
+    assert outcome.checkpoint is not None
+    assert outcome.checkpoint.step == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "step", "verdict", "said"),
+    [
+        (None, None, Verdict.FAILED, "there is no trial other-3 yet"),
+        (trial(checkpoints=[]), None, Verdict.FAILED, "other-3 has no such checkpoint yet"),
+        (trial(), 12, Verdict.FAILED, "other-3 has no such checkpoint yet"),
+        (trial("TERMINATED", checkpoints=[]), None, Verdict.REFUSED, "other-3 has ended without a checkpoint"),
+        (trial("ERROR"), 5, Verdict.REFUSED, "other-3 has no checkpoint of iteration 5 any more (there is 4, 8)"),
+        (trial(experiment="x"), None, Verdict.REFUSED, "trial other-3 is of experiment x, not of other"),
+    ],
+)
+def test_what_is_not_there_is_told(found: Any, step: int | None, verdict: Verdict, said: str) -> None:
+    assert (find(found, step).verdict, find(found, step).message) == (verdict, said)

@@ -1,0 +1,36 @@
+"""The page on pausing says what the command line and the models do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from podtune.api.known import InitialConfiguration
+from podtune.api.resume import Resume
+from podtune.cli.main import app
+
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "pause-stop-resume.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block.split("```")[0]) for block in PAGE.split("```yaml\n")[1:]]
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "stop"])
+def test_its_commands_are_there(command: str) -> None:
+    assert f"kubectl podtune {command} " in PAGE
+    assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_its_options_are_there() -> None:
+    shown = CliRunner().invoke(app, ["resume", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    for option in ("--set", "--unfinished", "--errored", "--finished"):
+        assert option in PAGE
+        assert option in shown
+
+
+def test_its_manifests_are_valid() -> None:
+    resume = next(block["spec"]["resume"] for block in BLOCKS if "resume" in block.get("spec", {}))
+    assert Resume.model_validate(resume) == Resume(id="2"), "the defaults are what it shows"
+    initial = next(block["search"]["initial"] for block in BLOCKS if "search" in block)
+    assert InitialConfiguration.model_validate(initial[0]).restore_from is not None
