@@ -112,7 +112,7 @@ def test_only_the_agent_sees_the_volume() -> None:
     assert "podtune-scratch" in mounted["podtune-agent"]
     assert "podtune-scratch" not in mounted["main"]
     agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
-    settings = json.loads(next(v["value"] for v in agent["env"] if v["name"] == "PODTUNE_AGENT"))
+    settings = json.loads(agent["args"][1])
     assert settings["PODTUNE_SCRATCH"] == "/podtune-scratch"
 
 
