@@ -54,7 +54,7 @@ seeds = st.integers(0, 2**32)
 moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),
-        st.sampled_from(["Paused", "Running", "Stopped", "delete", "restart"]),
+        st.sampled_from(["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override"]),
         st.integers(0, 4),
     ),
     max_size=8,
@@ -213,13 +213,18 @@ def test_every_trial_ends_whatever_users_do(
         name = f"e-{index}"
         if move == "restart":
             simulation.restart()
+        elif move in ("suspend", "go on"):
+            simulation.edit_spec(suspend=move == "suspend")
         elif name in simulation.api.trials and not simulation.is_over:
             if move == "delete":
                 stopped.discard(name)
                 simulation.delete_trial(name)
+            elif move == "override":
+                simulation.api.edit_trial(name, overrides={"learning_rate": str(0.001 * (index + 1))})
             elif name not in stopped:
                 simulation.api.edit_trial(name, desired_state=DesiredState(move))
                 stopped.update([name] if move == "Stopped" else [])
+    simulation.edit_spec(suspend=False)
     simulation.run(5000.0)
     for trial in list(simulation.api.trials.values()):
         if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:

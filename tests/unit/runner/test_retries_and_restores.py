@@ -1,0 +1,74 @@
+"""What a retry is to queue, scheduler and searcher, and what it starts from where checkpoints are damaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.runner.actions import Propose
+from tests.unit.runner.scripted_scheduler import Dictated, dictated
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulation import STORE, Simulation, spec
+
+FIELDS: dict[str, Any] = {
+    "search": {"algorithm": "random", "maxTrials": 2, "seed": 7},
+    "maxConcurrentTrials": 2,
+    "checkpoints": {"store": STORE, "keep": {"count": 2}},
+    "failures": {"backoff": {"initial": "2s", "max": "2s"}},
+}
+
+
+def test_a_retry_goes_to_the_back_of_the_queue() -> None:
+    """A trial that has waited meanwhile comes first, though its index is higher."""
+    scheduler = Dictated()
+    program = Program(steps=40, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    simulation = Simulation(spec(**FIELDS), program, make_scheduler=dictated(scheduler))
+    simulation.run(4.0)
+    simulation.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
+    simulation.run(until=lambda: simulation.status(1).state is TrialState.PAUSED)
+    scheduler.pick = lambda scheduler, waiting: None
+    simulation.api.edit_trial("e-1", desired_state=DesiredState.RUNNING)
+    simulation.run(until=lambda: simulation.status(0).reason == TrialReason.BACKING_OFF)
+    scheduler.offered.clear()
+    simulation.run(20.0)
+    assert scheduler.offered[-1] == [1, 0]
+    assert [1] in scheduler.offered, "before its backoff is over it is not offered at all"
+
+
+def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
+    scheduler = Dictated()
+    search = {"algorithm": "tpe", "maxTrials": 4, "seed": 7}
+    program = Program(steps=6, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.EVICTED, 4))})
+    simulation = Simulation(
+        spec(**{**FIELDS, "search": search, "maxConcurrentTrials": 1}), program, make_scheduler=dictated(scheduler)
+    )
+    simulation.run(until=lambda: "e-0-3" in simulation.pods)
+    assert scheduler.told.count("error 0") == 2
+    assert not {"complete 0", "remove 0"} & set(scheduler.told)
+    assert all(tell.number != 0 for propose in simulation.actions(Propose) for tell in propose.tells[: propose.told])
+    simulation.run()
+    told = [tell.number for tell in simulation.actions(Propose)[-1].tells]
+    assert told.count(0) == 1, "once, when it has come to its end"
+    assert scheduler.told.count("complete 0") == 1
+
+
+def restored_after(damaged: int) -> tuple[int, Simulation]:
+    """Where a crashed trial goes on of which the newest checkpoints are damaged."""
+    program = Program(steps=12, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 9),)})
+    simulation = Simulation(spec(**FIELDS), program)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
+    newest_first = [checkpoint.uri for checkpoint in reversed(simulation.status().checkpoints)]
+    simulation.damaged.update(newest_first[:damaged])
+    simulation.run()
+    return simulation.pods["e-0-2"].restored.step, simulation
+
+
+def test_a_damaged_checkpoint_is_fallen_back_from_by_one_and_then_to_a_fresh_start() -> None:
+    assert [restored_after(damaged)[0] for damaged in (0, 1, 2)] == [8, 6, 0]
+
+
+def test_a_failed_restore_fails_no_trial() -> None:
+    _, simulation = restored_after(2)
+    status = simulation.status()
+    assert (status.state, status.failures, status.iteration) == (TrialState.TERMINATED, 1, 12)
+    assert status.last_result["training_iteration"] == "12"
