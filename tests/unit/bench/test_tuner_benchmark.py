@@ -133,3 +133,10 @@ def test_a_part_that_is_run_alone_leaves_the_others_in_the_file(
     monkeypatch.setattr(sys, "argv", arguments)
     assert command.main() == 0
     assert re.search(r"median of cmaes on sphere .* 1\.00", capsys.readouterr().out)
+
+
+def test_the_committed_figures_break_no_promise() -> None:
+    committed = figures.read(figures.COMMITTED)
+    assert committed.keys() == {"quality", "schedulers", "cost"}
+    assert [part["broken"] for part in committed.values()] == [[], [], []]
+    assert set(committed["cost"]["machine"]) == {"date", "processors", "python"}
