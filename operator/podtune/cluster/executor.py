@@ -14,7 +14,6 @@ from podtune.api.names import (
     API_VERSION,
     EXPERIMENT_KIND,
     FIELD_MANAGER,
-    GANG_GATE,
     LABEL_EXPERIMENT,
     LABEL_MANAGED_BY,
     LABEL_TRIAL,
@@ -26,10 +25,10 @@ from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
 from podtune.cluster import paths, readers
 from podtune.cluster.claims import delete_claim, ensure_claim
-from podtune.cluster.client import MERGE, METADATA, STRATEGIC_MERGE, ClusterClient, Manifest
+from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest
-from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
+from podtune.cluster.gang_requests import GangRequests
 from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.origins import find_checkpoint
 from podtune.cluster.pods import AgentSettings, pod_manifest
@@ -123,6 +122,7 @@ class Executor:
         self._observer = observer
         self._agent = agent
         self._reporter = reporter
+        self._gangs = GangRequests(client, observer.pod, self._create_one_pod)
 
     async def execute(self, experiment: Experiment, action: ClusterAction) -> Outcome:
         """Carries out an action.
@@ -154,7 +154,7 @@ class Executor:
             case WriteMetadata() | DeleteExperiment():
                 return await self._change_experiment(experiment, action)
             case OpenGates():
-                return await self._open_gates(experiment, action)
+                return await self._gangs.open_gates(experiment, action)
             case DeletePod():
                 return await self._delete_pod(experiment, action)
             case DeleteFinishedPods():
@@ -204,7 +204,7 @@ class Executor:
             if in_the_way := await ensure_claim(self._client, experiment, action):
                 return Outcome(Verdict.FAILED, in_the_way)
             if action.replicas > 1:
-                return await self._create_gang(experiment, action, body)
+                return await self._gangs.create(experiment, action, body)
             return (await self._create_one_pod(experiment, action, body))[1]
         except ApiRefusal as refusal:
             if not _is_final(refusal):
@@ -221,56 +221,6 @@ class Executor:
             return None, Outcome(Verdict.FAILED, f"a pod {name} of another owner is in the way; delete it")
         self._observer.pod(made)
         return made, DONE
-
-    async def _create_gang(self, experiment: Experiment, action: CreatePod, body: Manifest) -> Outcome:
-        """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
-        service = service_manifest(experiment, action)
-        if not await self._ensure_service(experiment, service, action.trial_uid):
-            name = service["metadata"]["name"]
-            return Outcome(Verdict.FAILED, f"a Service {name} of another owner is in the way; delete it")
-        leader_uid = ""
-        for rank in range(action.replicas):
-            manifest = rank_manifest(body, experiment, action, rank, leader_uid)
-            made, outcome = await self._create_one_pod(experiment, action, manifest)
-            if made is None:
-                return outcome
-            leader_uid = leader_uid or made["metadata"]["uid"]
-            if rank > 0 and not belongs_to(made, leader_uid):
-                message = f"pod {action.name_of(rank)} was made for a pod of rank 0 that is gone"
-                return Outcome(Verdict.REFUSED, message)
-        return DONE
-
-    async def _ensure_service(self, experiment: Experiment, body: Manifest, owner: str) -> bool:
-        """Creates a gang's Service; whether the one that is there is the trial's."""
-        path, name = paths.services(experiment.namespace), body["metadata"]["name"]
-        try:
-            await self._client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA)
-        except ApiRefusal as refusal:
-            if not refusal.is_already_there:
-                raise
-            existing = await self._client.request("GET", f"{path}/{name}")
-            return readers.owner_uid(existing, TRIAL_KIND) == owner
-        return True
-
-    async def _open_gates(self, experiment: Experiment, action: OpenGates) -> Outcome:
-        """Takes our gate away from pods, and leaves those of others. A pod that is gone will be seen to be."""
-        gates = [{"name": GANG_GATE, "$patch": "delete"}]
-        for name, uid in action.pods:
-            body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}}
-            try:
-                pod = await self._client.request(
-                    "PATCH",
-                    f"{paths.pods(experiment.namespace)}/{name}",
-                    params={"fieldManager": FIELD_MANAGER},
-                    body=body,
-                    content_type=STRATEGIC_MERGE,
-                )
-            except ApiRefusal as refusal:
-                if not refusal.is_not_found and not refusal.is_conflict:
-                    raise
-            else:
-                self._observer.pod(pod)
-        return DONE
 
     async def _create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> Outcome:
         """First the pod, then the ConfigMaps that belong to it."""
