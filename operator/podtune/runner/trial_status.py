@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.api.conditions import Condition, clip, find_condition, set_condition
+from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
@@ -10,6 +10,8 @@ from podtune.runner import ledger, resources
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
+
+HELD = "; its user has paused it, too (spec.desiredState)"
 
 
 def explain_pods(trial: TrialMachine, now: float) -> None:
@@ -61,6 +63,8 @@ def finish_wording(trial: TrialMachine, now: float) -> None:
         trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, _completion_message(trial))
+    elif trial.is_paused_by_scheduler:
+        trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
     trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
     trial.status = ledger.fitted(trial.spec, trial.status)
 
@@ -115,6 +119,12 @@ def _completion_message(trial: TrialMachine) -> str:
         seen = ", ".join(sorted(trial.status.last_result)) or "none"
         return clip(f"ended by itself without ever reporting {metric}; metrics seen: {seen}")
     return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")
+
+
+def _pause_message(trial: TrialMachine) -> str:
+    """The scheduler's reason, and whether the trial would go on if the scheduler wanted that."""
+    reason = trial.status.message.removesuffix(HELD)
+    return clip(reason, MAX_MESSAGE - len(HELD)) + HELD if trial.spec.desired_state is DesiredState.PAUSED else reason
 
 
 def _why_pending(pod: Pod) -> tuple[str, str]:

@@ -107,3 +107,20 @@ def test_a_machine_made_anew_agrees_while_trials_are_held(scheduler: str, moment
     anew = simulation.rebuilt().decide(later)
     assert [action for action in anew.actions if not isinstance(action, EmitEvent | Propose)] == []
     assert simulation.machine.decide(later).actions == ()
+
+
+def test_a_trial_that_the_scheduler_and_its_user_have_paused_says_so() -> None:
+    simulation = start("promotion")
+    simulation.run(until=lambda: any(t.status.state is TrialState.PAUSED for t in simulation.api.trials.values()))
+    name = next(t.name for t in simulation.api.trials.values() if t.status.state is TrialState.PAUSED)
+    index = simulation.api.trials[name].spec.index
+    pause(simulation, index)
+    simulation.run(200.0)
+    status = simulation.status(index)
+    assert (status.state, status.reason) == (TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER)
+    assert status.message.startswith("paused at rung 1: ")
+    assert status.message.endswith("; its user has paused it, too (spec.desiredState)")
+    pause(simulation, index, DesiredState.RUNNING)
+    simulation.run(until=lambda: "its user" not in simulation.status(index).message)
+    simulation.run()
+    assert simulation.api.experiment.status.trials.terminated == TRIALS
