@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.tests.conftest import store_secret
+from e2e.tests.conftest import make_namespace, store_secret
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -112,3 +113,51 @@ def test_the_best_checkpoint_is_exported_with_a_model_card_before_the_experiment
     assert hashlib.sha256(state).hexdigest() == json.loads(manifest)["files"][0]["sha256"]
     namespace.kubectl("delete", EXPERIMENTS, "model", "--timeout=90s")
     assert cluster.s3_client.get(f"{root}/data/state.json") == state, "an export outlives its experiment"
+
+
+def test_an_experiment_is_deleted_some_time_after_its_end(namespace: Kubernetes) -> None:
+    namespace.apply(experiment("brief", counter({"EPOCHS": "1"}), ttlSecondsAfterFinished=3))
+    namespace.kubectl("wait", "--for=delete", f"{EXPERIMENTS}/brief", "--timeout=90s")
+    eventually(lambda: namespace.list(TRIALS), lambda trials: not trials)
+
+
+def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, namespace: Kubernetes) -> None:
+    program = counter({"EPOCHS": "40", "EPOCH_SECONDS": "0.5"})
+    search = {"algorithm": "random", "maxTrials": 3, "seed": 3}
+    namespace.apply(experiment("moves", program, checkpoints={"store": store(cluster)}, search=search))
+    eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
+    namespace.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    eventually(
+        lambda: namespace.get(EXPERIMENTS, "moves")["status"],
+        lambda status: (
+            status["trials"].get("running", 0) == 0
+            and any(c["type"] == "Suspended" and c["status"] == "True" for c in status["conditions"])
+        ),
+    )
+    archive = podtune(cluster, namespace, "export", "moves", "-o", "-")
+    paused = {t["metadata"]["name"]: t for t in namespace.list(TRIALS)}
+    other = make_namespace(cluster)
+    try:
+        podtune(cluster, other, "import", "-", stdin=archive)
+        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "moves")["metadata"])
+        imported = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
+        assert imported.keys() == paused.keys()
+        other.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+        other.wait_for_condition(EXPERIMENTS, "moves", "Complete", deadline=150)
+        ended = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
+        assert sorted(ended) == ["moves-0", "moves-1", "moves-2"]
+        for name, before in paused.items():
+            assert ended[name]["spec"]["parameters"] == before["spec"]["parameters"]
+        begun = [name for name, trial in paused.items() if trial["status"].get("checkpoint")]
+        for name in begun:
+            step = paused[name]["status"]["checkpoint"]["step"]
+            assert int(ended[name]["status"]["lastResult"]["start"]) >= step, "it goes on from its checkpoint"
+            assert ended[name]["status"]["lastResult"]["epoch"] == "40"
+    finally:
+        other.kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
+def podtune(cluster: Cluster, namespace: Kubernetes, *words: str, stdin: str = "") -> str:
+    """Runs the command as a user would."""
+    command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", namespace.namespace]
+    return cluster.run(command, stdin=stdin).stdout

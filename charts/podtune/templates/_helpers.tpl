@@ -71,7 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-# What an experiment has learnt from an earlier one (search.warmStart).
+# What an experiment has learnt from an earlier one (search.warmStart), and what storage pods have to know of trials.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get]

@@ -55,6 +55,9 @@ class Api(Protocol):
     def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """Changes some fields of one object (a merge patch), and gives it as it is then; raises as `get`."""
 
+    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+        """Makes an object in a collection, and gives it as it is then; raises as `get`."""
+
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
         """Reads all objects of a collection, page by page; raises as `get`."""
 
@@ -96,6 +99,11 @@ class HttpApi:
     def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """See `Api`."""
         with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=change) as answer:
+            return self._object(answer)
+
+    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+        """See `Api`."""
+        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=item, method="POST") as answer:
             return self._object(answer)
 
     def _object(self, answer: Any) -> Object:
@@ -185,6 +193,7 @@ class HttpApi:
         params: Mapping[str, str] | None,
         timeout: float | None,
         change: Mapping[str, Any] | None = None,
+        method: str = "PATCH",
     ) -> Any:
         url = f"{self._connection.server}{path}"
         if params:
@@ -192,8 +201,9 @@ class HttpApi:
         headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-podtune", **self._connection.headers}
         request = urllib.request.Request(url, headers=headers)
         if change is not None:
-            request.method, request.data = "PATCH", json.dumps(change).encode()
-            request.add_header("Content-Type", "application/merge-patch+json")
+            request.method, request.data = method, json.dumps(change).encode()
+            kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            request.add_header("Content-Type", kind)
         try:
             return self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:

@@ -16,10 +16,12 @@ import yaml
 from podtune import __version__
 from podtune.api.resume import RestartPolicy, ResumePolicy
 from podtune.cli import logs as trial_logs
-from podtune.cli import text, wishes
+from podtune.cli import moving, text, wishes
 from podtune.cli.api_client import Api, HttpApi
+from podtune.cli.archive import read_archive
 from podtune.cli.errors import CliError
 from podtune.cli.kubeconfig import connect
+from podtune.cli.manifest import STANDARD_INPUT
 from podtune.cli.plan import plan
 from podtune.cli.release import release as let_go
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
@@ -210,6 +212,40 @@ def stop(name: Wished, namespace: Namespace = None, context: Context = None, kub
     typer.echo(wishes.stop(api, wishes.find_target(api, chosen, name)))
 
 
+@app.command("export")
+def export_command(
+    experiment: ExperimentName,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")],
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also one that still runs, as it is now.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
+    api, chosen = open_api(kubeconfig, context, namespace)
+    archive = moving.export_experiment(api, chosen, experiment, anyway=anyway, warn=_warn)
+    try:
+        sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
+    except OSError as error:
+        raise CliError(f"{output}: {error.strerror or error}; name a file that can be written") from error
+    typer.echo(f"experiment {experiment} with {len(archive.trials)} trials is in {output}", err=True)
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written; - is standard input.")],
+    name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Make the Experiment of a file that `export` has written, to go on where it was."""
+    archive = read_archive(file)
+    api, chosen = open_api(kubeconfig, context, namespace)
+    typer.echo(moving.import_experiment(api, chosen, archive.renamed(name) if name else archive))
+
+
 @app.command()
 def release(
     experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
@@ -251,6 +287,10 @@ def _print_facts(facts: Mapping[str, Any], output: Output) -> None:
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"warning: {message}", err=True)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -52,7 +52,7 @@ def read_manifest(path: Path) -> Manifest:
         raise CliError(f"{path}: metadata is no map; write name: … below it")
     name = str(resource.get("metadata", {}).get("name", "")) or path.stem
     # Which accounts the operator's administrator allows is not known here, so any is.
-    accounts = _service_accounts(resource)
+    accounts = service_accounts(resource)
     problems = find_problems(resource, accounts)
     return Manifest(name, None if problems else parse_experiment(resource, accounts), tuple(problems))
 
@@ -71,13 +71,24 @@ def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
     return manifest.name, manifest.spec
 
 
-def _documents(path: Path) -> list[Any]:
+def read_text(path: Path) -> str:
+    """Reads a file; `-` is standard input.
+
+    Raises:
+        CliError: It can't be read.
+    """
     try:
-        text = sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
-        return list(yaml.safe_load_all(text))
+        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
     except OSError as error:
         raise CliError(f"{path}: {error.strerror or error}; name a file that can be read") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path}: it is not UTF-8: {error}") from error
+
+
+def _documents(path: Path) -> list[Any]:
+    try:
+        return list(yaml.safe_load_all(read_text(path)))
+    except yaml.YAMLError as error:
         raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
 
 
@@ -86,7 +97,8 @@ def _is_experiment(document: Any) -> bool:
     return named and document.get("apiVersion") == API_VERSION
 
 
-def _service_accounts(resource: Mapping[str, Any]) -> list[str]:
+def service_accounts(resource: Mapping[str, Any]) -> list[str]:
+    """The service account that a template names: which ones are allowed is not known here, so it is."""
     found: Any = resource
     for key in ("spec", "trialTemplate", "spec", "serviceAccountName"):
         found = found.get(key) if isinstance(found, Mapping) else None

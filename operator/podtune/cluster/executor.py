@@ -313,7 +313,10 @@ class Executor:
 
     async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> Outcome:
         path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
-        body = {"metadata": {"resourceVersion": str(action.version), "finalizers": list(action.finalizers)}}
+        metadata: Manifest = {"resourceVersion": str(action.version), "finalizers": list(action.finalizers)}
+        if action.without:
+            metadata["annotations"] = dict.fromkeys(action.without)
+        body = {"metadata": metadata}
         params = {"fieldManager": FIELD_MANAGER}
         try:
             written = await self._client.request("PATCH", path, params=params, body=body, content_type=MERGE)

@@ -14,6 +14,8 @@ from podtune.api.gpus import requested_gpus
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
+    ANNOTATION_IMPORTED,
+    ANNOTATION_IMPORTING,
     EXPERIMENT_KIND,
     GANG_GATE,
     LABEL_ATTEMPT,
@@ -108,6 +110,7 @@ def read_experiment(
         Unreadable: It is no Experiment at all.
     """
     metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
     generation = int(metadata.get("generation", 1))
     if known is not None and known.generation == generation:
         spec, problem = known.spec, known.problem
@@ -124,6 +127,8 @@ def read_experiment(
         problem=problem,
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
+        importing=ANNOTATION_IMPORTING in annotations,
+        imported=int(annotations.get(ANNOTATION_IMPORTED) or 0),
     )
 
 

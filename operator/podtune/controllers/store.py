@@ -43,6 +43,18 @@ class Entry:
     """By UID."""
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it can be served: one that is imported only when all its Trials are here, with what they recorded.
+
+        Otherwise the Trials that are still to come would be made anew.
+        """
+        experiment = self.experiment
+        if experiment.spec is None or experiment.importing:
+            return False
+        recorded = sum(trial.status.state is not None for trial in self.trials.values()) if experiment.imported else 0
+        return recorded >= experiment.imported
+
+    @property
     def served(self) -> Experiment:
         """The Experiment with the spec that its machine works by, even if a later one can't be used."""
         return self.experiment if self.machine is None else replace(self.experiment, spec=self.machine.spec)
@@ -207,8 +219,9 @@ class Store:
     def entry(self, uid: str) -> Entry | None:
         """The Experiment with this UID; it gets its machine here, from all that is known of it."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.machine is None and self._synced and entry.experiment.spec is not None:
+        if entry is not None and entry.machine is None and self._synced and entry.is_ready:
             pods = [pod for trial in entry.trials.values() for pod in self._pods_of(trial)]
+            assert entry.experiment.spec is not None  # it is ready
             entry.machine = ExperimentMachine(
                 entry.experiment, entry.trials.values(), pods, self._settings, storage_pods=entry.storage_pods.values()
             )

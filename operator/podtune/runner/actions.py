@@ -242,10 +242,11 @@ class WriteExperimentStatus:
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Write the Experiment's finalizers, if it still has this resource version."""
+    """Write the Experiment's finalizers, and take annotations off, if it still has this resource version."""
 
     version: int
     finalizers: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

@@ -7,7 +7,7 @@ operator must never block a namespace.
 from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import FINALIZER
+from podtune.api.names import ANNOTATION_IMPORTED, FINALIZER
 from podtune.runner.actions import WriteMetadata
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.records import Experiment
@@ -22,15 +22,18 @@ class Finalizer:
     def settle(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> bool:
         """Has the finalizer follow the policy of an Experiment that is not being deleted.
 
+        On the way, that an import is complete is acknowledged.
+
         Returns:
             Whether it is as it should be, so that checkpoints may come.
         """
-        wanted = is_wanted(spec)
-        if wanted == is_there(experiment):
+        wanted, there = is_wanted(spec), is_there(experiment)
+        if wanted == there and not experiment.imported:
             return True
-        finalizers = [*experiment.finalizers, FINALIZER] if wanted else _others(experiment)
-        self._dispatch.ask(WriteMetadata(experiment.version, tuple(finalizers)), now)
-        return not wanted
+        finalizers = [*_others(experiment), *([FINALIZER] if wanted else [])]
+        without = (ANNOTATION_IMPORTED,) if experiment.imported else ()
+        self._dispatch.ask(WriteMetadata(experiment.version, tuple(finalizers), without), now)
+        return there or not wanted
 
     def drop(self, experiment: Experiment, now: float) -> None:
         """Takes it off, so that the Experiment can go."""

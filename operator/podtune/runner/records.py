@@ -175,6 +175,8 @@ class Experiment:
         spec: What is asked for; None where it can't be read.
         problem: Why the spec can't be used: one sentence; empty where it can.
         finalizers: What its deletion waits for.
+        importing: Whether its Trials are only being made, by somebody who moves it here.
+        imported: How many Trials it was moved here with, until that is acknowledged; 0 where it was not.
     """
 
     namespace: str
@@ -187,3 +189,5 @@ class Experiment:
     problem: str = ""
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
+    importing: bool = False
+    imported: int = 0

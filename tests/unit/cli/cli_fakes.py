@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podtune.cli.api_client import Change, Object
-from podtune.cli.errors import NotFound
+from podtune.cli.errors import NotFound, Refused
 from podtune.cli.resources import experiments_path, trials_path
 
 NAMESPACE = "vision"
@@ -31,6 +31,14 @@ class FakeApi:
     def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         self.patched.append((path, dict(change)))
         return self.get(path)
+
+    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+        place = f"{path}/{item['metadata']['name']}"
+        if place in self.objects:
+            raise Refused(409, f"{place} already exists")
+        metadata = {**item["metadata"], "uid": f"uid-{len(self.objects)}", "resourceVersion": "1"}
+        self.objects[place] = {**item, "metadata": metadata}
+        return self.objects[place]
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
         self.asked.append((path, dict(params or {})))

@@ -15,6 +15,7 @@ from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialState
 from podtune.api.trial import TrialStatus
 from podtune.controllers.store import Store
+from podtune.runner.actions import CreateTrial, WriteMetadata
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
@@ -346,3 +347,33 @@ def test_in_any_order_what_is_gone_is_gone(order: list[str]) -> None:
         facts[name](known.store)
     assert known.trials() == []
     assert known.store.uids() == {"e-1"}
+
+
+def imported(version: int, **annotations: str) -> Manifest:
+    body = experiment_body(version=version)
+    body["metadata"]["annotations"] = {f"podtune.dev/{name}": value for name, value in annotations.items()}
+    return body
+
+
+def test_an_experiment_that_is_being_imported_is_let_be_until_all_its_trials_are_here(known: Known) -> None:
+    """Each Trial comes by another watch than the Experiment, and first without what it has recorded."""
+
+    def has_machine() -> bool:
+        entry = known.store.entry("e-1")
+        assert entry is not None
+        return entry.machine is not None
+
+    known.store.experiment(imported(10, importing="e-0"))
+    known.store.trial(trial_body(0, "t-0", 11))
+    known.store.trial(trial_body(0, "t-0", 12, state="PAUSED"))
+    assert not has_machine()
+    known.store.experiment(imported(15, imported="2"))
+    assert not has_machine()
+    known.store.trial(trial_body(1, "t-1", 13))
+    assert not has_machine(), "its status is still to come"
+    known.store.trial(trial_body(1, "t-1", 14, state="TERMINATED"))
+    assert has_machine()
+    actions = known.machine().decide(0.0).actions
+    acknowledged = [action for action in actions if isinstance(action, WriteMetadata)]
+    assert [action.without for action in acknowledged] == [("podtune.dev/imported",)]
+    assert not [action for action in actions if isinstance(action, CreateTrial) and action.name == "digits-0"]

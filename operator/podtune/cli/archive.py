@@ -1,0 +1,188 @@
+"""A whole experiment in one file: the Experiment, its Trials and what they have recorded, in the words of the API.
+
+The file holds no secrets and nothing of the cluster that it comes from. Checkpoints are not in it: the Trials record
+where they are in the bucket, under the UID of the Experiment that has stored them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
+from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.cli.api_client import Object
+from podtune.cli.errors import CliError
+from podtune.cli.manifest import read_text, service_accounts
+
+KIND = "ExperimentArchive"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An experiment that is on its way.
+
+    Attributes:
+        source: Namespace, name and uid of the Experiment that it was made of.
+        metadata: Labels and annotations of the Experiment.
+        spec: Its spec.
+        status: Its status.
+        trials: Its Trials: name, spec and status each, by their index.
+        known: What it had learnt from an earlier experiment (search.warmStart): data of a ConfigMap.
+    """
+
+    source: Mapping[str, str]
+    metadata: Object
+    spec: Object
+    status: Object
+    trials: tuple[Object, ...]
+    known: Mapping[str, str]
+
+    def to_yaml(self) -> str:
+        """The file."""
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "version": VERSION,
+            "source": dict(self.source),
+            "experiment": {"metadata": self.metadata, "spec": self.spec, "status": self.status},
+            "warmStart": dict(self.known),
+            "trials": list(self.trials),
+        }
+        return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+
+    def renamed(self, name: str) -> Archive:
+        """The same under another name: that of each Trial begins with it."""
+        before = self.source["name"]
+        if name == before:
+            return self
+        names = {trial["name"]: f"{name}{trial['name'].removeprefix(before)}" for trial in self.trials}
+        return Archive(
+            {**self.source, "name": name},
+            self.metadata,
+            self.spec,
+            _with_names(self.status, names),
+            tuple(
+                {
+                    "name": names[trial["name"]],
+                    "spec": {**trial["spec"], "experiment": name},
+                    "status": _with_names(trial["status"], names),
+                }
+                for trial in self.trials
+            ),
+            self.known,
+        )
+
+
+def make_archive(experiment: Object, trials: list[Object], known: Mapping[str, str]) -> Archive:
+    """Makes an archive of what the API server has."""
+    metadata = experiment["metadata"]
+    kept = {kind: _foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
+    generation = metadata.get("generation", 1)
+    return Archive(
+        source={"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
+        metadata={kind: entries for kind, entries in kept.items() if entries},
+        spec=experiment["spec"],
+        status=_experiment_status(experiment.get("status") or {}, generation),
+        trials=tuple(
+            {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _trial_status(trial)}
+            for trial in sorted(trials, key=lambda trial: trial["spec"]["index"])
+        ),
+        known=known,
+    )
+
+
+def read_archive(path: Path) -> Archive:
+    """Reads an archive, and whether this program can work with what is in it.
+
+    Raises:
+        CliError: It is none, of a later version, or damaged.
+    """
+    try:
+        body = yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(body, Mapping) or body.get("kind") != KIND:
+        raise CliError(f"{path}: it is no {KIND}; `podtune export EXPERIMENT` makes one")
+    if body.get("version") != VERSION:
+        raise CliError(f"{path}: its version is {body.get('version')!r}, this program knows {VERSION}; use a later one")
+    try:
+        return _read(body)
+    except (InvalidSpec, ValidationError, LookupError, TypeError, AttributeError) as error:
+        raise CliError(f"{path}: it is damaged: {' '.join(str(error).split())[:300]}") from error
+
+
+def _read(body: Mapping[str, Any]) -> Archive:
+    experiment, source = body["experiment"], body["source"]
+    resource = {"metadata": {"name": source["name"]}, "spec": experiment["spec"]}
+    parse_experiment(resource, service_accounts(resource))
+    ExperimentStatus.model_validate(experiment["status"])
+    for trial in body["trials"]:
+        spec = TrialSpec.model_validate(trial["spec"])
+        TrialStatus.model_validate(trial["status"])
+        if trial["name"] != f"{source['name']}-{spec.index}" or spec.experiment != source["name"]:
+            raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
+    return Archive(
+        source={name: str(source[name]) for name in ("namespace", "name", "uid")},
+        metadata=dict(experiment.get("metadata") or {}),
+        spec=experiment["spec"],
+        status=experiment["status"],
+        trials=tuple(body["trials"]),
+        known=dict(body.get("warmStart") or {}),
+    )
+
+
+def _foreign(entries: Mapping[str, str]) -> dict[str, str]:
+    """Labels or annotations that are neither ours nor kubectl's."""
+    own = (GROUP, f".{GROUP}", "kubectl.kubernetes.io")
+    return {key: value for key, value in entries.items() if not key.partition("/")[0].endswith(own)}
+
+
+def _experiment_status(status: Object, generation: int) -> Object:
+    """The status as it will hold for a new object, whose generation is 1 and whose storage pods are none yet."""
+    jobs = [job for job in (status.get("storage") or {}).get("jobs", ()) if job["state"] in ("Done", "Failed")]
+    storage = {"storage": {**status["storage"], "jobs": jobs}} if status.get("storage") else {}
+    return {**_of_generation(status, generation), **storage}
+
+
+def _trial_status(trial: Object) -> Object:
+    """The status of a trial without a pod; it always has a state, by which an import is seen to be whole."""
+    status = _of_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
+    status.pop("pod", None)
+    if status.get("state", TrialState.RUNNING) == TrialState.RUNNING:
+        status |= {"state": str(TrialState.PENDING), "reason": str(TrialReason.QUEUED), "message": "imported"}
+        status.pop("durableSeq", None)
+    return status
+
+
+def _of_generation(status: Object, generation: int) -> Object:
+    def new(seen: int) -> int:
+        return 1 if seen == generation else min(seen, 0)
+
+    conditions = [
+        {**c, "observedGeneration": new(c.get("observedGeneration", 0))} for c in status.get("conditions", ())
+    ]
+    changed = {"conditions": conditions} if conditions else {}
+    return {**status, **changed, "observedGeneration": new(status.get("observedGeneration", -1))}
+
+
+_NAMES = ("trial", "donor")
+"""Fields of a status that hold the name of a Trial."""
+
+
+def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """A part of a status with other names of Trials."""
+    if isinstance(value, Mapping):
+        return {
+            key: names.get(entry, entry) if key in _NAMES and isinstance(entry, str) else _with_names(entry, names)
+            for key, entry in value.items()
+        }
+    return [_with_names(entry, names) for entry in value] if isinstance(value, list) else value
