@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from e2e.chaos import figures
 from e2e.chaos.api import Api
 from e2e.chaos.campaign import Campaign, only, problems, sample
 from e2e.chaos.catalog import Group, groups
@@ -56,11 +57,14 @@ async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
     try:
         await campaign.run(chosen)
     finally:
+        seconds = time.monotonic() - begun
         bad = problems(campaign.verdicts)
+        if options.json is not None:
+            found = figures.figures(campaign.verdicts, campaign.recoveries, seed=options.seed, seconds=seconds)
+            figures.write(options.json, found)
         if not bad:
             await campaign.clean_up()
         await api.close()
-    seconds = time.monotonic() - begun
     count = sum(len(group.perturbations) for group in chosen)
     struck = sum(v.struck for name, found in campaign.verdicts.items() if name != "undisturbed" for v in found)
     print(

@@ -104,6 +104,7 @@ def groups() -> tuple[Group, ...]:
         Group("reports", 10, tuple(_reports())),
         Group("leaders", 3, tuple(_leaders())),
         Group("clocks", 3, tuple(_clocks())),
+        Group("bucket", 8, tuple(_bucket())),
     )
 
 
@@ -203,3 +204,48 @@ def _clocks() -> Iterator[Perturbation]:
         ("flowing", Call.REPORT, 7),
     ]
     yield from _each((Fault.CLOCK_FORWARD, Fault.CLOCK_BACK), places)
+
+
+STORE_FAULTS = (
+    Fault.REFUSE_403,
+    Fault.REFUSE_404,
+    Fault.REFUSE_409,
+    Fault.REFUSE_412,
+    Fault.REFUSE_500,
+    Fault.REFUSE_503,
+    Fault.LOSE_REQUEST,
+    Fault.LOSE_REPLY,
+    Fault.DONE_BUT_500,
+    Fault.SLOW,
+    Fault.TWICE,
+    Fault.OUTAGE,
+    Fault.KILL_BEFORE,
+    Fault.KILL_AFTER,
+)
+READ_FAULTS = (
+    Fault.REFUSE_403,
+    Fault.REFUSE_404,
+    Fault.REFUSE_500,
+    Fault.REFUSE_503,
+    Fault.LOSE_REPLY,
+    Fault.SLOW,
+    Fault.TRUNCATED,
+    Fault.BIT_FLIPPED,
+)
+
+
+def _bucket() -> Iterator[Perturbation]:
+    """Between the agent and S3: the agent is killed at every step of an upload."""
+    uploads = [
+        ("stored", Call.S3_LIST, 1),
+        ("stored", Call.S3_PUT, 1),
+        ("stored", Call.S3_PUT, 5),
+        ("stored", Call.S3_PUT_MANIFEST, 1),
+        ("stored", Call.S3_PUT_MANIFEST, 3),
+        ("stored", Call.S3_PUT_HISTORY, 1),
+    ]
+    yield from _each(STORE_FAULTS, uploads)
+    yield from _each(READ_FAULTS, [("stored", Call.S3_GET, 1), ("stored", Call.S3_GET_MANIFEST, 1)])
+    yield from _each((Fault.REFUSE_403, Fault.REFUSE_503, Fault.LOSE_REPLY), [("stored", Call.S3_DELETE, 1)])
+    parts = [("large", Call.S3_PART, n) for n in (1, 2, 4)]
+    yield from _each((Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ class History:
         pods: By name, all UIDs that pods of that name had.
         living: Pods that are there, latest version by name.
         most_alive: How many pods that had not finished there were at a time, at most.
-        changed: Is notified of everything.
+        changed_at: When something was last seen of it, by a monotonic clock.
     """
 
     experiment: Object = field(default_factory=dict)
@@ -35,7 +36,7 @@ class History:
     pods: dict[str, list[str]] = field(default_factory=dict)
     living: dict[str, Object] = field(default_factory=dict)
     most_alive: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed_at: float = field(default_factory=time.monotonic)
 
     @property
     def is_over(self) -> bool:
@@ -75,7 +76,7 @@ class History:
             self.trials.setdefault(name, []).append(body)
         elif kind == "pods":
             self._take_pod(name, event)
-        self.changed.set()
+        self.changed_at = time.monotonic()
 
     def _take_pod(self, name: str, event: Object) -> None:
         body = event["object"]

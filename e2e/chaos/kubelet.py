@@ -13,9 +13,11 @@ import aiohttp
 
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
+from e2e.chaos.injector import Armed
+from e2e.chaos.process_agent import ProcessAgent
 from e2e.chaos.scenarios import Mishap, Scenario, curve
 from e2e.chaos.simulated_agent import SimulatedAgent
-from e2e.chaos.simulated_storage import play_storage_pod
+from e2e.chaos.simulated_storage import play_storage_pod, run_storage_pod
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
@@ -54,6 +56,7 @@ class SimulatedPod:
     def __init__(self, api: Api, body: Object, life: Life, session: aiohttp.ClientSession) -> None:
         self._api = api
         self._life = life
+        self._body = body
         self._session = session
         metadata = body["metadata"]
         self.name: str = metadata["name"]
@@ -69,7 +72,7 @@ class SimulatedPod:
         self._started = ""
         self._deleted = asyncio.Event()
         self.truth = AttemptTruth(self.trial, self.number, self.uid)
-        self.agent: SimulatedAgent | None = None
+        self.agent: SimulatedAgent | ProcessAgent | None = None
         self.task: asyncio.Task[None] | None = None
 
     def delete(self) -> None:
@@ -89,11 +92,11 @@ class SimulatedPod:
     async def _live(self) -> None:
         self._life.truth.attempts.append(self.truth)
         self._token = await self._mint_token()
-        self.agent = self._make_agent()
+        self.agent = await self._make_agent()
         if not self._deleted.is_set():
             self._started = _now()
             await self._status(self._running())
-            self.agent.start()
+            await self.agent.start()
             end = await self._train()
         else:
             end = None
@@ -102,9 +105,9 @@ class SimulatedPod:
             await self.agent.haunt(ZOMBIE_SECONDS)
             return
         if end is not None:
-            patience = 2.0
-            words = await self.agent.end(patience)
-            self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
+            words = await self.agent.end()
+            if words:
+                self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
             self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
             await self._status(self._ended(end, words))
             await self._deleted.wait()
@@ -134,17 +137,15 @@ class SimulatedPod:
             await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
             step += 1
             every = scenario.checkpoint_every
-            wanted = self.agent.attempt.wants["shouldCheckpoint"]
             has_store = bool(self._settings.get(agent_env.STORE))
             self.truth.steps = step
-            self.agent.result(
-                step, curve(self.index, step), has_store and (wanted or (every > 0 and step % every == 0))
-            )
+            due = self.agent.wants_checkpoint or (every > 0 and step % every == 0)
+            self.agent.result(step, curve(self.index, step), checkpoint=has_store and due)
             if scenario.waits:
                 await self.agent.until_acknowledged()
-            if self.agent.attempt.wants["shouldStop"]:
+            if self.agent.wants_stop:
                 await asyncio.sleep(60)  # the pod is about to be deleted
-        self.agent.attempt.done = True
+        self.agent.say_done()
         return End(0, "Completed", "Succeeded")
 
     async def _overtaken(self, mishap: Mishap) -> End:
@@ -170,14 +171,23 @@ class SimulatedPod:
             case Mishap.VANISHED:
                 return VANISHED
 
-    def _make_agent(self) -> SimulatedAgent:
+    async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
+        candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
+        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
+        candidates = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
+        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
+        if self._life.scenario.agent_bytes:
+            agent = ProcessAgent(self._body, self.truth, token=self._token, size=self._life.scenario.agent_bytes)
+            self.truth.restored = await agent.restore()
+            return agent
+        return self._simulate_agent(candidates)
+
+    def _simulate_agent(self, candidates: list[Object]) -> SimulatedAgent:
         store = json.loads(self._settings.get(agent_env.STORE) or "null")
         home = ""
         if store:
             prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
             home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
-        candidates = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
-        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
         restored = next((c for c in candidates if c["uri"] in self._life.truth.bucket), None)
         self.truth.restored = restored["step"] if restored else 0
         url = self._settings[agent_env.RESULTS_URL]
@@ -252,6 +262,12 @@ class Kubelet:
                 pod.task.cancel()
         await self._session.close()
 
+    async def kill(self, armed: Armed) -> None:
+        """SIGKILLs the agents of an experiment; those that still have a program beside them are started again."""
+        for pod in list(self._pods.values()):
+            if isinstance(pod.agent, ProcessAgent) and pod.name.startswith(f"{armed.subject}-"):
+                await pod.agent.kill()
+
     def log(self, name: str, container: str) -> str:
         """What a container has printed."""
         for pod in self._pods.values():
@@ -280,7 +296,8 @@ class Kubelet:
     def _play_storage_pod(self, uid: str, body: Object, life: Life) -> None:
         if uid not in self._storage_pods:
             name = body["metadata"]["name"]
-            playing = play_storage_pod(self._api, body, life.truth)
+            play = run_storage_pod if life.scenario.agent_bytes else play_storage_pod
+            playing = play(self._api, body, life.truth)
             self._storage_pods[uid] = asyncio.ensure_future(self._run(name, playing))
 
     async def _run(self, name: str, life: Awaitable[None]) -> None:

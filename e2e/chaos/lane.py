@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import time
@@ -13,8 +14,9 @@ from pathlib import Path
 
 from e2e.chaos import refusals
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
-from e2e.chaos.calls import Call, Request, classify_api, classify_report
-from e2e.chaos.history import Historian
+from e2e.chaos.bucket import AgentProcesses, Bucket
+from e2e.chaos.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.history import Historian, History
 from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.kubelet import Kubelet, Life
@@ -22,12 +24,14 @@ from e2e.chaos.operator_process import Operators, Zygote, environment, write_kub
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
 from e2e.chaos.polling import until
 from e2e.chaos.proxy import Answer, Proxy, text_answer
-from e2e.chaos.scenarios import SCENARIOS
+from e2e.chaos.scenarios import SCENARIOS, Scenario
 from e2e.chaos.truth import Truth
 
-STORE: Object = {"bucket": "chaos", "prefix": "chaos"}
-DEADLINE = 75.0
-LONG_DEADLINE = 180.0
+PREFIX = "chaos"
+PATIENCE = 50.0
+"""Seconds in which nothing happens to an experiment, after which it is taken for stuck: however slow the machine is, an
+experiment that goes on shows it."""
+TIMEOUT_PATIENCE = 130.0
 API_SECONDS = 33.0
 """Longer than the operator waits for an answer."""
 AGENT_SECONDS = 6.0
@@ -91,6 +95,15 @@ class Lane:
             drop_headers=frozenset({"accept-encoding", "host"}),
         )
         self.operators: Operators
+        self._bucket = Bucket.from_environ(os.environ)
+        self._objects = Proxy(
+            lambda: self._bucket.endpoint,
+            classify_s3,
+            self.injector,
+            refusals.s3_error,
+            processes=lambda: AgentProcesses(self.kubelet),
+            hold_seconds=API_SECONDS,
+        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Lane]:
@@ -98,6 +111,7 @@ class Lane:
         await self._make_namespace()
         await self._posts.start()
         await self._calls.start()
+        await self._objects.start()
         write_kubeconfig(self._kubeconfig, self._calls.url)
         settings = environment(self._kubeconfig, self._namespace, self._posts.url)
         self.operators = Operators(self._zygote, settings, self._directory, self._steal_lease)
@@ -112,6 +126,7 @@ class Lane:
             await self.kubelet.close()
             await self._posts.stop()
             await self._calls.stop()
+            await self._objects.stop()
 
     async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> Verdict:
         """Runs the perturbation's experiment to its end, and looks at what became of it."""
@@ -123,11 +138,14 @@ class Lane:
         history = self.historian.of(name)
         begun = time.monotonic()
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
-        await self._api.request("POST", path, scenario.manifest(name, STORE if scenario.checkpoint_every else None))
-        deadline = LONG_DEADLINE if perturbation.fault in TIMEOUTS else DEADLINE
-        await until(lambda: history.is_over and not history.alive, deadline)
+        await self._api.request("POST", path, scenario.manifest(name, self._store(scenario)))
+        patience = TIMEOUT_PATIENCE if perturbation.fault in TIMEOUTS else PATIENCE
+        await until(lambda: (history.is_over and not history.alive) or _has_stalled(history, patience))
         ended = time.monotonic()
         await asyncio.sleep(SETTLE)
+        if scenario.agent_bytes:
+            uid = history.experiment["metadata"]["uid"]
+            life.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)
         problems = broken(Run(scenario, history, life.truth, undisturbed))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
         verdict = Verdict(
@@ -144,6 +162,13 @@ class Lane:
         if not problems:
             await self._api.request("DELETE", f"{path}/{name}")
         return verdict
+
+    def _store(self, scenario: Scenario) -> Object | None:
+        if not scenario.checkpoint_every:
+            return None
+        if not scenario.agent_bytes:
+            return {"bucket": "chaos", "prefix": PREFIX}
+        return {"bucket": self._bucket.name, "prefix": PREFIX, "endpoint": self._objects.url}
 
     def _override(self, request: Request) -> Answer | None:
         """The fake nodes have no logs; the played pods have."""
@@ -168,3 +193,7 @@ class Lane:
     async def _steal_lease(self) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/chaos"
         await self._api.request("PATCH", path, {"spec": {"holderIdentity": ""}}, content_type=MERGE)
+
+
+def _has_stalled(history: History, patience: float) -> bool:
+    return time.monotonic() - history.changed_at > patience

@@ -39,6 +39,7 @@ class Scenario:
         checkpoint_every: A checkpoint is taken every so many iterations; 0 for never.
         waits: Whether the program waits until each result is acknowledged, so that decisions come in one order.
         dooms: By index of the trial, what becomes of its attempts, first to last.
+        agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         spec: What the manifest says beside the defaults.
         same_end: Whether every run of it ends the same, decisions included.
     """
@@ -48,6 +49,7 @@ class Scenario:
     step_seconds: float = 0.15
     checkpoint_every: int = 0
     waits: bool = True
+    agent_bytes: int = 0
     dooms: Mapping[int, tuple[Doom, ...]] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
     same_end: bool = True
@@ -90,7 +92,7 @@ TEMPLATE: Object = {
         "containers": [{"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}],
         "nodeSelector": {"podtune.dev/role": "fake"},
         "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
-        "terminationGracePeriodSeconds": 12,
+        "terminationGracePeriodSeconds": 30,
     },
 }
 
@@ -133,6 +135,26 @@ SCENARIOS = {
         ),
         Scenario("zombie", checkpoint_every=1, waits=False, dooms={0: (Doom(Mishap.VANISHED, 2),)}),
         Scenario("trapped", checkpoint_every=1, dooms={0: (Doom(Mishap.TRAPPED, 2),), 2: (Doom(Mishap.OOM, 1),)}),
+        Scenario(
+            "stored",
+            steps=5,
+            step_seconds=0.6,
+            checkpoint_every=1,
+            waits=False,
+            agent_bytes=200_000,
+            dooms={0: (Doom(Mishap.CRASH, 3),)},
+            spec={"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
+        ),
+        Scenario(
+            "large",
+            steps=2,
+            step_seconds=1.5,
+            checkpoint_every=1,
+            waits=False,
+            agent_bytes=17 << 20,
+            dooms={0: (Doom(Mishap.CRASH, 1),)},
+            spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
+        ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
     )
 }

@@ -73,11 +73,25 @@ class SimulatedAgent:
         """Learns what it started from."""
         self.attempt.set_restored(restored, restored.step)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begins to post and to upload."""
         self._tasks = [asyncio.ensure_future(self._post_all()), asyncio.ensure_future(self._upload_all())]
 
-    def result(self, step: int, value: float, checkpoint: bool) -> None:
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether a checkpoint is asked for."""
+        return self.attempt.wants["shouldCheckpoint"]
+
+    @property
+    def wants_stop(self) -> bool:
+        """Whether the program is asked to stop."""
+        return self.attempt.wants["shouldStop"]
+
+    def say_done(self) -> None:
+        """The program says that it is done."""
+        self.attempt.done = True
+
+    def result(self, step: int, value: float, *, checkpoint: bool) -> None:
         """The program reports a result."""
         name = f"step-{step}" if checkpoint else None
         line = ResultLine({"value": value, "training_iteration": step}, name)
@@ -96,12 +110,12 @@ class SimulatedAgent:
             interval=0.02,
         )
 
-    async def end(self, patience: float = PATIENCE) -> str:
+    async def end(self) -> str:
         """The program has ended: delivers what can be delivered in time, and returns the final commit."""
         self.attempt.start_draining()
         self._changed.set()
         attempt = self.attempt
-        await until(lambda: attempt.checkpoints.is_stored and attempt.is_delivered, patience, interval=0.02)
+        await until(lambda: attempt.checkpoints.is_stored and attempt.is_delivered, PATIENCE, interval=0.02)
         for task in self._tasks:
             task.cancel()
         self.log += [f"{UNACKED_PREFIX}{result_json(result)}" for result in self.attempt.outbox.release()]

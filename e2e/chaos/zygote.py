@@ -32,25 +32,28 @@ def main() -> None:
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     rest = b""
+    children: set[int] = set()
     while True:
         ready, _, _ = select.select([0, wake], [], [])
         if wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
-            _reap()
+            _reap(children)
         if 0 in ready:
             data = os.read(0, 1 << 16)
             if not data:
+                _end_all(children)
                 return
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                _start(json.loads(line))
+                _start(json.loads(line), children)
 
 
-def _start(order: dict[str, object]) -> None:
+def _start(order: dict[str, object], children: set[int]) -> None:
     sys.stdout.flush()
     pid = os.fork()
     if pid:
+        children.add(pid)
         print(f"started {pid}", flush=True)
         return
     signal.set_wakeup_fd(-1)
@@ -75,7 +78,7 @@ def _start(order: dict[str, object]) -> None:
         os._exit(code)
 
 
-def _reap() -> None:
+def _reap(children: set[int]) -> None:
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -83,7 +86,15 @@ def _reap() -> None:
             return
         if pid == 0:
             return
+        children.discard(pid)
         print(f"ended {pid}", flush=True)
+
+
+def _end_all(children: set[int]) -> None:
+    """Nobody is left who could want them."""
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _turn_clock_on_signals() -> None:

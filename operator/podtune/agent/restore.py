@@ -95,7 +95,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
     """
     try:
         items = json.loads(text) if text else []
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
     if not isinstance(items, list):
         raise SettingsError("PODTUNE_RESTORE_FROM is not a JSON list")

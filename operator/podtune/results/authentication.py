@@ -74,15 +74,26 @@ class Authenticator:
             "spec": {"token": token, "audiences": [TOKEN_AUDIENCE]},
         }
         answer = await self._client.request("POST", TOKEN_REVIEWS, body=review)
-        status = answer.get("status") or {}
-        if not status.get("authenticated") or TOKEN_AUDIENCE not in (status.get("audiences") or ()):
-            raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
-        user = status.get("user") or {}
-        username = user.get("username", "")
-        pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID)
-        if not pod or not uid or not username.startswith(SERVICE_ACCOUNT):
-            raise Unauthenticated("the token is not bound to a pod")
-        return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=pod, uid=uid)
+        try:
+            return _caller(answer.get("status") or {})
+        except (AttributeError, LookupError, TypeError) as error:
+            raise Unauthenticated("the review of the token can't be read") from error
+
+
+def _caller(status: Mapping[str, Any]) -> Caller:
+    """The pod that a reviewed token was given to.
+
+    Raises:
+        Unauthenticated: It was given to none, or is not valid.
+    """
+    if not status.get("authenticated") or TOKEN_AUDIENCE not in (status.get("audiences") or ()):
+        raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
+    user = status.get("user") or {}
+    username = user.get("username", "")
+    pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID)
+    if not pod or not uid or not username.startswith(SERVICE_ACCOUNT):
+        raise Unauthenticated("the token is not bound to a pod")
+    return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=pod, uid=uid)
 
 
 def _extra(user: Mapping[str, Any], key: str) -> str:

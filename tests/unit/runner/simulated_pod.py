@@ -205,6 +205,14 @@ class SimulatedPod:
                 self._sim.after_unless_frozen(self._sim.jitter(self._program.upload), lambda: self._uploaded(commit))
         self._post_soon()
 
+    def overtake(self, fate: Fate) -> bool:
+        """Has a fate overtake the attempt now; whether there was anything to overtake."""
+        pod = self._sim.api.pods.get(self.name)
+        if not self._alive or pod is None or not pod.training or pod.deleting:
+            return False
+        self._overtaken(Mishap(fate))
+        return True
+
     def _overtaken(self, mishap: Mishap) -> None:
         end = (ContainerEnd("trial", mishap.exit_code, "Error"),)
         match mishap.fate:

@@ -1,0 +1,63 @@
+"""The real bucket, as the harness looks into it; and the agents, as processes that a fault can kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from e2e.chaos.injector import Armed
+from e2e.chaos.kubelet import Kubelet
+from podtune.storage.address import CheckpointAddress, StoreAddress
+from podtune.storage.s3_store import S3Store
+
+MANIFEST = "/manifest.json"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Where it is; the credentials are in the environment."""
+
+    name: str
+    endpoint: str
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Bucket:
+        """As `e2e.cluster exec` describes it."""
+        return cls(environ.get("PODTUNE_S3_BUCKET", ""), environ.get("PODTUNE_S3_ENDPOINT", ""))
+
+    def checkpoints(self, prefix: str, uid: str) -> dict[str, int]:
+        """The checkpoints of an experiment: URI and step of each that has a manifest."""
+        store = S3Store(StoreAddress(self.name, prefix, self.endpoint))
+        found = {}
+        for key in store.list(f"{prefix}/{uid}/"):
+            if key.endswith(MANIFEST):
+                address = CheckpointAddress.from_uri(f"s3://{self.name}/{key.removesuffix(MANIFEST)}")
+                found[address.uri] = address.step
+        return found
+
+
+class AgentProcesses:
+    """What a proxy can do to the agents whose call it is; see `Processes`."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+
+    async def kill(self, armed: Armed) -> None:
+        """SIGKILL."""
+        await self._kubelet.kill(armed)
+
+    async def kill_again(self, armed: Armed) -> None:
+        """Only operators are killed twice."""
+        raise NotImplementedError
+
+    async def terminate(self) -> None:
+        """Only operators are."""
+        raise NotImplementedError
+
+    async def depose(self, armed: Armed, *, freeze: bool) -> None:
+        """Agents do not lead."""
+        raise NotImplementedError
+
+    async def turn_clock(self, seconds: float) -> None:
+        """Agents do not decide by the clock."""
+        raise NotImplementedError

@@ -1,0 +1,56 @@
+"""What a campaign comes to, in numbers: `docs/reliability.md` is made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from e2e.chaos.lane import Verdict
+
+UNDISTURBED = "undisturbed"
+
+
+def figures(
+    verdicts: Mapping[str, Sequence[Verdict]], recoveries: Sequence[float], *, seed: int, seconds: float
+) -> dict[str, Any]:
+    """The figures of a campaign."""
+    groups = {name: _of_group(found) for name, found in verdicts.items() if name != UNDISTURBED and found}
+    return {
+        "seed": seed,
+        "processors": os.cpu_count(),
+        "seconds": round(seconds),
+        "perturbations": sum(group["perturbations"] for group in groups.values()),
+        "struck": sum(group["struck"] for group in groups.values()),
+        "broken": sorted(v.perturbation.id for found in verdicts.values() for v in found if v.problems),
+        "operatorDeaths": len(recoveries),
+        "leadingAgainSeconds": _spread(recoveries),
+        "groups": groups,
+    }
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes figures so that two runs can be compared line by line."""
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def _of_group(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    struck = [verdict for verdict in verdicts if verdict.struck]
+    return {
+        "perturbations": len(verdicts),
+        "struck": len(struck),
+        "broken": sum(bool(verdict.problems) for verdict in verdicts),
+        "endAfterSeconds": _spread([verdict.after_strike for verdict in struck]),
+        "faults": dict(sorted(Counter(str(v.perturbation.fault) for v in struck).items())),
+        "calls": dict(sorted(Counter(str(v.perturbation.call) for v in struck).items())),
+    }
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    return {"median": round(median(seconds), 1), "most": round(max(seconds), 1)}

@@ -1,0 +1,210 @@
+"""The real agent, one process for each pod, with the files and the environment that the kubelet would give it.
+
+It talks to the real S3 server, by way of a proxy; so what it does there is what it does in production.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from e2e.chaos.api import Object
+from e2e.chaos.operator_process import ROOT
+from e2e.chaos.polling import until
+from e2e.chaos.truth import AttemptTruth
+from podtune.agent.restore_info import read_restore_info
+from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.protocol import agent_environment as agent_env
+from podtune.trial import layout
+
+END_SECONDS = 25.0
+RESTART_SECONDS = 0.3
+STARTED_SECONDS = 30.0
+WEIGHTS = "weights"
+
+
+class Corrupt(Exception):
+    """What was restored is not what had been stored."""
+
+
+def weights(index: int, step: int, size: int) -> bytes:
+    """What a checkpoint holds: it follows from the trial and the iteration."""
+    return random.Random(f"{index}/{step}").randbytes(size)
+
+
+class ProcessAgent:
+    """The agent of one attempt."""
+
+    def __init__(self, body: Object, truth: AttemptTruth, *, token: str, size: int) -> None:
+        """Makes its directory.
+
+        Args:
+            body: The pod.
+            truth: What happens in the attempt.
+            token: The pod's token.
+            size: Bytes of a checkpoint's largest file.
+        """
+        self._truth = truth
+        self._body = body
+        self._index = int(truth.trial.rpartition("-")[2])
+        self._size = size
+        self._home = Path(tempfile.mkdtemp(prefix="podtune-chaos-"))
+        self._directory = self._home / "podtune"
+        self._directory.mkdir()
+        (self._home / "token").write_text(token)
+        self._words = self._home / "termination-log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._is_ending = False
+        self._printed: list[str] | None = None
+        self.kills = 0
+
+    @property
+    def log(self) -> list[str]:
+        """What it has printed."""
+        if self._printed is not None:
+            return self._printed
+        path = self._home / "log"
+        return path.read_text(errors="replace").splitlines() if path.exists() else []
+
+    async def restore(self) -> int:
+        """Runs the restore container, where there is one; returns the step that training goes on from.
+
+        Raises:
+            Corrupt: It has restored something else than what was stored.
+        """
+        if not any(c["name"] == RESTORE_CONTAINER for c in self._body["spec"]["initContainers"]):
+            return 0
+        process = await self._run("restore", RESTORE_CONTAINER)
+        await process.wait()
+        info = read_restore_info(self._directory / layout.RESTORE_INFO)
+        if info is None or not info.uri:
+            return 0
+        restored = self._directory / layout.RESTORED
+        if (restored / WEIGHTS).read_bytes() != weights(self._index, info.step, self._size):
+            raise Corrupt(f"the weights of step {info.step} are not those that were stored")
+        if (restored / "step").read_text() != str(info.step):
+            raise Corrupt(f"the checkpoint of step {info.step} holds another step")
+        return info.step
+
+    async def start(self) -> None:
+        """Starts the sidecar; it is started again whenever it dies.
+
+        The program waits until it works: on a machine that is busy it would have ended before.
+        """
+        self._process = await self._run("run", AGENT_CONTAINER)
+        await until(lambda: any("agent started" in line for line in self.log), STARTED_SECONDS)
+        self._keeper = asyncio.ensure_future(self._keep())
+
+    async def kill(self) -> None:
+        """SIGKILL."""
+        self.kills += 1
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    def result(self, step: int, value: float, *, checkpoint: bool) -> None:
+        """The program reports a result, and has written a checkpoint before."""
+        line: Object = {"value": value, "training_iteration": step}
+        if checkpoint:
+            name = f"step-{step}"
+            directory = self._directory / layout.CHECKPOINTS / name
+            directory.mkdir(parents=True)
+            (directory / WEIGHTS).write_bytes(weights(self._index, step, self._size))
+            (directory / "step").write_text(str(step))
+            (directory / "constant").write_text("the same in every checkpoint")
+            line[layout.CHECKPOINT_KEY] = name
+        self._append(line)
+        self._truth.values[step] = value
+
+    async def until_acknowledged(self) -> None:
+        """Such a program does not wait."""
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether a checkpoint is asked for."""
+        return bool(self._control().get("shouldCheckpoint"))
+
+    @property
+    def wants_stop(self) -> bool:
+        """Whether the program is asked to stop."""
+        return bool(self._control().get("shouldStop"))
+
+    def say_done(self) -> None:
+        """The program says that it is done."""
+        self._append({layout.DONE_KEY: True})
+
+    async def end(self) -> str:
+        """The program has ended; returns the agent's last word."""
+        self._is_ending = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(END_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+        words = self._words.read_text() if self._words.exists() else ""
+        self._close()
+        return words
+
+    def die(self) -> None:
+        """It is gone without a word."""
+        self._is_ending = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+        self._close()
+
+    async def haunt(self, seconds: float) -> None:
+        """Goes on although its pod is gone."""
+        await asyncio.sleep(seconds)
+        self.die()
+
+    def _append(self, line: Object) -> None:
+        with (self._directory / layout.RESULTS).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _control(self) -> Object:
+        with contextlib.suppress(OSError, ValueError):
+            found: Object = json.loads((self._directory / layout.CONTROL).read_text())
+            return found
+        return {}
+
+    async def _keep(self) -> None:
+        """What the kubelet does with a sidecar."""
+        while not self._is_ending and self._process is not None:
+            await self._process.wait()
+            await asyncio.sleep(RESTART_SECONDS)
+            if not self._is_ending:
+                self._process = await self._run("run", AGENT_CONTAINER)
+
+    async def _run(self, command: str, container: str) -> asyncio.subprocess.Process:
+        found = next(c for c in self._body["spec"]["initContainers"] if c["name"] == container)
+        environment = {e["name"]: e["value"].replace("$$", "$") for e in found["env"] if "value" in e}
+        environment |= {
+            agent_env.POD_UID: self._body["metadata"]["uid"],
+            layout.ENV_DIRECTORY: str(self._directory),
+            agent_env.TOKEN_FILE: str(self._home / "token"),
+            agent_env.TERMINATION_LOG: str(self._words),
+            "PYTHONPATH": str(ROOT / "operator"),
+        }
+        with (self._home / "log").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "podtune.agent.main", command,
+                env={**os.environ, **environment}, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+        self._printed = self.log
+        if not os.environ.get("PODTUNE_CHAOS_KEEP"):
+            shutil.rmtree(self._home, ignore_errors=True)
