@@ -82,6 +82,18 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "fifo",
         {"search": {"initial": [{"parameters": {"rate": 0.01, "width": 64, "kind": "tanh"}}]}},
     ),
+    "another trial's checkpoint": (
+        "tpe",
+        "asha",
+        {
+            "search": {
+                "initial": [
+                    {"parameters": INITIAL},
+                    {"parameters": {**INITIAL, "rate": 0.02}, "restoreFrom": {"trial": "simulated-0"}},
+                ]
+            }
+        },
+    ),
 }
 """Further settings: a searcher, a scheduler, and what else the manifest says."""
 ROUGH = ClusterModel(gpus=3, checkpoint=0, crashes_per_hour=1.5, disruptions_per_hour=1.5)
