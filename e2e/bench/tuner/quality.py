@@ -115,6 +115,8 @@ def _recorded(algorithm: str, problems: Sequence[str], seeds: int) -> Found:
     if recorded["budgets"] != {problem: budget(algorithm, problem) for problem in recorded["budgets"]}:
         raise ValueError(f"{RECORDED.name} is of other budgets; record it anew: python -m e2e.bench.tuner.optuna_gp")
     found: dict[str, list[float]] = recorded["values"]
+    if missing := [problem for problem in problems if problem not in found]:
+        raise ValueError(f"{RECORDED.name} lacks {', '.join(missing)}; go on: python -m e2e.bench.tuner.optuna_gp")
     if seeds > min(map(len, found.values())):
         raise ValueError(f"{RECORDED.name} has fewer than {seeds} seeds; ask for fewer")
     return {problem: found[problem][:seeds] for problem in problems}

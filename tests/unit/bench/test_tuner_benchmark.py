@@ -6,6 +6,7 @@ import json
 import random
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from e2e.bench.tuner import __main__ as command
-from e2e.bench.tuner import cost, figures, quality, scheduling
+from e2e.bench.tuner import cost, figures, optuna_gp, quality, scheduling
 from e2e.bench.tuner.problems import NAMES, problem
 from e2e.bench.tuner.quality import Pairing
 from e2e.bench.tuner.searching import optunas, ours
@@ -140,3 +141,31 @@ def test_the_committed_figures_break_no_promise() -> None:
     assert committed.keys() == {"quality", "schedulers", "cost"}
     assert [part["broken"] for part in committed.values()] == [[], [], []]
     assert set(committed["cost"]["machine"]) == {"date", "processors", "python"}
+
+
+def test_a_recording_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    searched: list[str] = []
+
+    def search(_: object, algorithm: str, problems: Sequence[str], seeds: int) -> dict[str, list[float]]:
+        if len(searched) == 2:
+            raise KeyboardInterrupt
+        searched.extend(problems)
+        return {problem: [0.5] * seeds for problem in problems}
+
+    for module in (optuna_gp, quality):
+        monkeypatch.setattr(module, "RECORDED", tmp_path / "recorded.json")
+    monkeypatch.setattr(optuna_gp, "in_processes", search)
+    with pytest.raises(KeyboardInterrupt):
+        optuna_gp.record(3)
+    monkeypatch.setattr(quality, "in_processes", lambda *_: {name: [0.5] * 3 for name in NAMES})
+    with pytest.raises(ValueError, match=r"recorded.json lacks rosenbrock; go on: python -m e2e.bench.tuner.optuna_gp"):
+        quality.compare(["gp"], NAMES[:3], 3)
+    assert quality.compare(["gp"], NAMES[:2], 3)[1].wins == (0, 0)
+    done, searched = searched, ["", "", ""]
+    optuna_gp.record(3)
+    assert [*done, *searched[3:]] == list(NAMES)
+    searched = ["", "", ""]
+    optuna_gp.record(3)
+    assert searched == ["", "", ""], "all is recorded"
+    optuna_gp.record(4)
+    assert searched[3:] == list(NAMES), "with too few seeds"
