@@ -128,7 +128,7 @@ def read_experiment(
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         importing=ANNOTATION_IMPORTING in annotations,
-        imported=int(annotations.get(ANNOTATION_IMPORTED) or 0),
+        imported=_count(annotations.get(ANNOTATION_IMPORTED) or ""),
     )
 
 
@@ -233,6 +233,11 @@ def read_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
         message=next((end["message"] for end in ends if end.get("message")), ""),
         reason=reason or next((end.get("reason") or "" for end in ends), ""),
     )
+
+
+def _count(text: str) -> int:
+    """A number that anybody may have written; 0 where it is none."""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _owner(body: Object, kind: str) -> Object:

@@ -11,7 +11,14 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState
 from podtune.api.storage_jobs import StorageJob, StorageJobState
 from podtune.protocol.storage_job import StoragePurpose
-from podtune.runner.actions import CreateStoragePod, Outcome, Verdict, WriteExperimentStatus
+from podtune.runner.actions import (
+    CreateStoragePod,
+    EmitEvent,
+    Outcome,
+    Propose,
+    Verdict,
+    WriteExperimentStatus,
+)
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Program
@@ -180,3 +187,29 @@ def test_old_news_of_a_pod_changes_nothing() -> None:
         old = ended.api.experiment
         ended.machine.experiment_seen(replace(old, version=made.number))
     assert ended.machine.decide(ended.now) == before
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_machine_made_anew_agrees(seed: int) -> None:
+    """Wherever the operator has come to rest, one of the same objects plans the same, and no second pod."""
+    weather = replace(STORMY, restarts=(), fails=0.0, loses_reply=0.0)  # nothing waits for its next try
+    checkpoints = {"store": STORE, "keep": {"count": 1}, "export": {}, "deletionPolicy": "Delete"}
+    running = simulation(weather, seed, checkpoints=checkpoints)
+    running.storage.fates = {1: "not yet"}
+    running.run(6.0 + seed)
+    if seed % 3 == 0:
+        running.api.edit_experiment(deleting=True)
+        running.wake()
+        running.run(3.0 + seed / 3)
+    running.frozen = True
+    running.run(3.0)
+    running.run(until=lambda: not running._flying and not running._pending)
+    assert running.machine is not None
+    later = running.now + 1e-6
+    made_anew = running.rebuilt().decide(later).actions
+    repeated = [action for action in made_anew if isinstance(action, CreateStoragePod)]
+    for action in repeated:
+        assert f"e-storage-{action.number}" in running.storage.pods, "it only makes sure that nothing is missing"
+    rest = [action for action in made_anew if not isinstance(action, EmitEvent | Propose | CreateStoragePod)]
+    asked = [action for action in running.machine.decide(later).actions if not isinstance(action, EmitEvent | Propose)]
+    assert rest == asked
