@@ -15,6 +15,7 @@ from podtune.api.gpus import requested_gpus
 from podtune.api.search_space import parse_value
 from podtune.api.trial import TrialSpec
 from podtune.protocol.messages import Reply, Report
+from podtune.protocol.storage_job import StorageReport
 from podtune.runner import actions
 from podtune.runner.actions import (
     DONE,
@@ -39,7 +40,7 @@ from podtune.runner.actions import (
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.informed import InformedSearcher
-from podtune.runner.records import Experiment, Pod
+from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
@@ -222,8 +223,8 @@ class Simulation:
                 return self._propose(action)
             case CreateTrial():
                 self._machine.trial_seen(objects.create_trial(action.name, action.spec))
-            case CreatePod():
-                self._create_pod(action)
+            case CreatePod() | CreateStoragePod():
+                self._make_pod(action)
             case DeletePod():
                 if action.name in objects.pods:
                     objects.pods[action.name].delete()
@@ -236,7 +237,7 @@ class Simulation:
                 return actions.Outcome(Verdict.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | CreateStoragePod() | OpenGates() | DeleteExperiment():
+            case EmitEvent() | LearnFrom() | OpenGates() | DeleteExperiment():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)
@@ -253,6 +254,19 @@ class Simulation:
                 self._machine.experiment_seen(objects.write_experiment(action.status))
             case WriteMetadata():
                 self._machine.experiment_seen(objects.write_finalizers(action.finalizers))
+
+    def _make_pod(self, action: CreatePod | CreateStoragePod) -> None:
+        if isinstance(action, CreatePod):
+            self._create_pod(action)
+        else:
+            self._work_in_bucket(action)
+
+    def _work_in_bucket(self, action: CreateStoragePod) -> None:
+        """A storage pod has done its job as soon as it is made: how long that takes says nothing about a search."""
+        name = actions.storage_pod_name(self._objects.experiment.name, action.number)
+        report = StorageReport(action.purpose, ok=True, message="simulated")
+        done = StoragePod(name, name, PodPhase.SUCCEEDED, version=1, started=True, message=report.to_json())
+        self._machine.storage_pod_seen(done)
 
     def _propose(self, action: Propose) -> actions.Outcome:
         try:

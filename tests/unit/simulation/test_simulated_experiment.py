@@ -139,3 +139,11 @@ def test_thousands_of_events_take_a_second() -> None:
     """So that nothing slips in that looks at all trials on each event: 1000 trials take 1.3 s."""
     outcome = run(spec(scheduler=ASHA, search={"algorithm": "random", "maxTrials": 300, "seed": 7}))
     assert outcome.status.trials.terminated == 300
+
+
+def test_an_export_takes_no_time_and_holds_up_no_end() -> None:
+    stored = run(spec(checkpoints=STORE))
+    exporting = run(spec(checkpoints={**STORE, "export": {}, "deletionPolicy": "Delete"}))
+    assert exporting.status.state == "Complete"
+    assert exporting.seconds == pytest.approx(stored.seconds, abs=2.0)
+    assert {job.state for job in exporting.status.storage.jobs} == {"Done"}
