@@ -31,6 +31,8 @@ class Places:
         self._turn = PlacementTurn()
         self._pending: set[str] = set()
         """Trials that hold a place and whose program does not run yet."""
+        self._resumed: set[str] = set()
+        """Trials that will wait for a place as soon as it is on record that they may go on."""
         self.queue = StartQueue()
         self._none_chosen = False
 
@@ -55,6 +57,7 @@ class Places:
             self._picked[trial.name] = trial
         else:
             self._picked.pop(trial.name, None)
+        (self._resumed.add if trial.is_resumed and not holds else self._resumed.discard)(trial.name)
         if now < at < NEVER:
             self._dispatch.alarms.set(trial.name, at)
 
@@ -78,7 +81,7 @@ class Places:
 
     def unclaimed(self, limit: int) -> int:
         """How many places there are that no trial waits for, but for those that the scheduler keeps paused."""
-        return self.free(limit) - (len(self.queue) - self.queue.paused)
+        return self.free(limit) - (len(self.queue) - self.queue.paused) - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:
         """Whether all unfinished trials are paused by the scheduler, and it starts none of them.

@@ -265,6 +265,11 @@ class TrialMachine:
         return self.status.state is TrialState.PAUSED and self.status.reason == TrialReason.PAUSED_BY_SCHEDULER
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether it is to go on after a pause, and that is not on record yet."""
+        return self.saved.state is TrialState.PAUSED and self.is_to_run and not self.refusal
+
+    @property
     def is_pausing(self) -> bool:
         """Whether the scheduler has decided to pause it: the results that come after do not count."""
         decision = self.status.decision

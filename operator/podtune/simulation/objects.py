@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from podtune.api.experiment import ExperimentStatus
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.model import ApiModel
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.runner.records import Experiment, Trial
@@ -37,6 +37,13 @@ class Objects:
         known = self.trials[name]
         trial = self.trials[name] = replace(known, version=known.version + 1, status=status)
         return trial
+
+    def change_experiment(self, spec: ExperimentSpec) -> Experiment:
+        """Gives the Experiment another spec."""
+        known = self.experiment
+        changed = replace(known, version=known.version + 1, generation=known.generation + 1, spec=spec)
+        self.experiment = changed
+        return changed
 
     def write_experiment(self, status: ExperimentStatus) -> Experiment:
         """Writes the Experiment's status."""

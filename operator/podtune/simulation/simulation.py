@@ -8,6 +8,7 @@ event does not depend on how many trials there are, save for what the searcher t
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import assert_never
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
@@ -149,6 +150,10 @@ class Simulation:
             self._clock.step()
         self._decide()
 
+    def change_after(self, seconds: float, spec: ExperimentSpec) -> None:
+        """Has a user change the Experiment so many seconds from now."""
+        self._clock.after(seconds, partial(self._change, spec))
+
     def fork(self) -> Simulation:
         """Another simulation that is where this one is, but for its operator, which was killed and started again."""
         other = copy.copy(self)
@@ -187,6 +192,9 @@ class Simulation:
         )
 
     # What happens in the cluster
+
+    def _change(self, spec: ExperimentSpec) -> None:
+        self._machine.experiment_seen(self._objects.change_experiment(spec))
 
     def pod_changed(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""

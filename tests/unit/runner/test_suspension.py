@@ -197,3 +197,15 @@ def test_the_last_checkpoints_of_a_stopped_experiment_are_recorded() -> None:
     for trial in simulation.api.trials.values():
         assert trial.status.checkpoint is not None
         assert trial.status.checkpoint.step >= trial.status.iteration - 2
+
+
+def test_no_trial_is_made_in_the_place_of_one_that_goes_on() -> None:
+    simulation = Simulation(spec(**{**FIELDS, "search": {"algorithm": "random", "maxTrials": 8, "seed": 7}}), LONG)
+    simulation.run(10.0)
+    simulation.edit_spec(suspend=True)
+    simulation.run(30.0)
+    made = len(simulation.api.trials)
+    simulation.edit_spec(suspend=False)
+    simulation.run(10.0)
+    assert len(simulation.api.trials) == made == 2
+    assert [simulation.status(index).state for index in (0, 1)] == [TrialState.RUNNING] * 2
