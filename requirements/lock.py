@@ -19,6 +19,7 @@ FILES: dict[str, list[str]] = {
     "replay.txt": ["requirements/replay.in"],
     "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],
     "bench-syne-tune.txt": ["requirements/bench-syne-tune.in"],
+    "bench-awscli.txt": ["requirements/bench-awscli.in"],
     "bench-optuna-gp.txt": ["requirements/bench-optuna-gp.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],

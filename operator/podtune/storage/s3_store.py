@@ -22,6 +22,11 @@ PART = 8 << 20
 """Up to this size a source is sent in one request, and larger ones in parts of it."""
 MAX_PARTS = 9_000
 """S3 takes 10,000."""
+HELD = 16 << 20
+"""Up to this size content is held in memory while it is sent: the SDK reads a stream by 16 KiB, and with several
+threads at once the interpreter's lock would then change hands more often than anything else happens."""
+FETCHED = 2 << 20
+"""An answer is read by so much, for the same reason."""
 KEYS_A_DELETION = 1000
 T = TypeVar("T")
 
@@ -166,9 +171,9 @@ class S3Store:
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
             with closing(answer["Body"]) as body:
                 if whole or status == HTTPStatus.PARTIAL_CONTENT:
-                    yield from body.iter_chunks(PIECE)
+                    yield from body.iter_chunks(FETCHED)
                 else:  # a server that knows no ranges
-                    yield from _cut(body.iter_chunks(PIECE), start, size)
+                    yield from _cut(body.iter_chunks(FETCHED), start, size)
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""
@@ -249,6 +254,8 @@ class S3Store:
 
 
 def _body(content: Content) -> Any:
+    if content.size <= HELD:
+        return b"".join([bytes(piece) for piece in content.pieces()])
     from podtune.storage.s3_client import ContentStream  # noqa: PLC0415 - imports boto3
 
     return ContentStream(content)

@@ -1,0 +1,51 @@
+"""One transfer by Podtune's own storage layer, in a process as an agent is: nothing else is imported.
+
+python -m e2e.bench.sync_worker up|down DIRECTORY ENDPOINT BUCKET PREFIX Plain|Packed
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.backoff import Backoff
+from podtune.storage.local_tree import open_tree
+from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.s3_store import S3Store
+from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
+
+
+def main() -> None:
+    """Stores the directory's checkpoint, or restores it; prints what it took without the start of Python."""
+    command, directory, endpoint, bucket, prefix, layout = sys.argv[1:]
+    started = time.monotonic()
+    trial = TrialAddress(StoreAddress(bucket, prefix, endpoint), "bench", layout.lower())
+    address = trial.checkpoint("attempt", "1")
+    store = S3Store(trial.store)
+    target = Path(directory)
+    if command == "up":
+        with open_tree(target.parent, (target.name,)) as tree:
+            options = Options(packs=layout == "Packed", reuses=False)
+            upload_checkpoint(store, tree, address, Taken("attempt", 1, 1, ""), options=options)
+    else:
+        digest = stored_digest(store, address) or sys.exit("nothing is stored")
+        restorer = Restorer(
+            store,
+            bucket,
+            backoff=Backoff(0.1, 1.0, Random(0)),
+            patience=60.0,
+            clock=time.monotonic,
+            sleep=time.sleep,
+        )
+        outcome = restorer.restore([Candidate(address.uri, digest, 1)], target)
+        if outcome.candidate is None:
+            sys.exit(outcome.message)
+    print(json.dumps({"seconds": time.monotonic() - started}))
+
+
+if __name__ == "__main__":
+    main()

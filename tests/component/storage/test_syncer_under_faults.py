@@ -1,0 +1,184 @@
+"""Checkpoints on a real S3 server whose network, and whose disk, are not to be relied on."""
+
+import os
+from random import Random
+
+import pytest
+
+from podtune.storage import file_upload
+from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.backoff import Backoff
+from podtune.storage.errors import StoreError, Unreachable
+from podtune.storage.local_tree import open_tree
+from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.s3_store import S3Store
+from podtune.storage.syncer import Options, Taken, upload_checkpoint
+from tests.component.storage.proxy import Proxy, times
+
+PART = 5 << 20
+
+
+@pytest.fixture
+def proxy(s3_server):
+    proxy = Proxy(s3_server[0])
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def trial(proxy, bucket):
+    return TrialAddress(StoreAddress(bucket, "demo", proxy.url), "uid", "digits-7")
+
+
+@pytest.fixture
+def direct(s3_server, bucket):
+    """The bucket without the proxy."""
+    return S3Store(StoreAddress(bucket, "demo", s3_server[0]))
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(file_upload, "PART", PART)
+
+
+@pytest.fixture
+def source(tmp_path):
+    directory = tmp_path / "shared" / "c1"
+    directory.mkdir(parents=True)
+    (directory / "large").write_bytes(os.urandom(2 * PART + 1000))
+    for number in range(20):
+        (directory / f"small-{number}").write_bytes(os.urandom(1000))
+    return directory
+
+
+@pytest.fixture
+def restored(tmp_path):
+    """Where to restore to."""
+    return tmp_path / "restored"
+
+
+def upload(trial, source, *, packs=False, step=1, done=None):
+    address = trial.checkpoint("pod-1", str(step))
+    with open_tree(source.parent, (source.name,)) as tree:
+        taken = Taken("pod-1", step, step, "")
+        digest = upload_checkpoint(S3Store(trial.store), tree, address, taken, options=Options(packs=packs), done=done)
+    return Candidate(address.uri, digest, step)
+
+
+def restore(trial, candidates, directory, patience=60.0):
+    restorer = Restorer(
+        S3Store(trial.store), trial.store.bucket, backoff=Backoff(0.05, 0.2, Random(0)), patience=patience,
+        clock=lambda: 0.0, sleep=lambda _: None,
+    )  # fmt: skip
+    return restorer.restore(candidates, directory)
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def unavailable(exchange):
+    exchange.status = 503
+
+
+def lost(exchange):
+    exchange.lost = True
+
+
+def cut(exchange):
+    exchange.cut = True
+
+
+def flipped(exchange):
+    exchange.flipped = True
+
+
+def damaged(exchange):
+    exchange.damaged = True
+
+
+def of_data(exchange):
+    return "/data/" in exchange.target or "/packs/" in exchange.target
+
+
+def writes_data(exchange):
+    return exchange.method == "PUT" and of_data(exchange)
+
+
+def reads_data(exchange):
+    return exchange.method == "GET" and of_data(exchange)
+
+
+def completes(exchange):
+    return exchange.method == "POST" and "uploadId=" in exchange.target
+
+
+@pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize(
+    ("matches", "change"),
+    [(writes_data, unavailable), (writes_data, lost), (completes, lost), (completes, unavailable)],
+    ids=["503", "answer lost", "completion's answer lost", "completion refused for now"],
+)
+def test_an_upload_survives_what_passes(trial, proxy, source, restored, *, matches, change, packs):
+    proxy.faults = [times(2, matches, change)]
+    candidate = upload(trial, source, packs=packs)
+    proxy.faults = []
+    assert restore(trial, [candidate], restored).candidate == candidate
+    assert contents(restored) == contents(source)
+    assert list(S3Store(trial.store).list_uploads("")) == []
+
+
+@pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])
+def test_what_was_damaged_on_its_way_is_not_stored_and_sent_again(trial, proxy, source, restored, packs):
+    proxy.faults = [times(1, writes_data, damaged)]
+    done = {}
+    with pytest.raises(Unreachable, match="XAmzContentSHA256Mismatch"):
+        upload(trial, source, packs=packs, done=done)
+    candidate = upload(trial, source, packs=packs, done=done)
+    assert restore(trial, [candidate], restored).candidate == candidate
+    assert contents(restored) == contents(source)
+
+
+@pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("change", [unavailable, cut, flipped], ids=["503", "cut off", "bit flipped"])
+def test_a_restore_survives_what_passes(trial, proxy, source, restored, *, change, packs):
+    candidate = upload(trial, source, packs=packs)
+    proxy.faults = [times(1, reads_data, change)]
+    assert restore(trial, [candidate], restored).candidate == candidate
+    assert contents(restored) == contents(source)
+
+
+@pytest.mark.parametrize("change", [flipped, lambda exchange: setattr(exchange, "status", 404)], ids=["flipped", "404"])
+def test_what_is_damaged_for_good_falls_back_to_the_one_before(trial, proxy, source, tmp_path, change):
+    first = upload(trial, source, step=1)
+    second = upload(trial, source, step=2)
+    proxy.faults = [times(1000, lambda exchange: reads_data(exchange) and "/2/" in exchange.target, change)]
+    outcome = restore(trial, [second, first], tmp_path / "restored")
+    assert outcome.candidate == first
+    assert "is damaged" in outcome.message or "is missing" in outcome.message
+
+
+def test_an_upload_that_fails_leaves_no_parts_and_no_checkpoint_and_goes_on_later(
+    trial, proxy, direct, source, tmp_path
+):
+    proxy.faults = [times(1000, lambda exchange: "partNumber=2" in exchange.target, unavailable)]
+    done = {}
+    with pytest.raises(Unreachable):
+        upload(trial, source, done=done)
+    assert list(direct.list_uploads("")) == []
+    assert not any(key.endswith("/manifest.json") for key in direct.list(""))
+    earlier = tuple(done)
+    proxy.faults, proxy.seen = [], []
+    candidate = upload(trial, source, done=done)
+    written = {exchange.target for exchange in proxy.seen if writes_data(exchange)}
+    assert not any(target.endswith(f"/{file.path}") for file in earlier for target in written)
+    assert restore(trial, [candidate], tmp_path / "restored").candidate == candidate
+
+
+def test_a_refusal_is_not_asked_for_again(trial, proxy, source):
+    proxy.faults = [times(1000, writes_data, lambda exchange: setattr(exchange, "status", 403))]
+    with pytest.raises(StoreError) as caught:
+        upload(trial, source)
+    assert caught.value.permanent
+    refused = [exchange.target for exchange in proxy.seen if writes_data(exchange)]
+    assert len(refused) == len(set(refused))
