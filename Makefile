@@ -57,6 +57,10 @@ chaos: cluster ## Inject every fault, one at a time, and hold each run to the un
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 8
 
+.PHONY: test-long
+test-long: cluster ## Run the tests whose faults last as long as they do in life
+	@$(CLUSTER) exec -- $(BIN)/pytest -m long e2e/tests
+
 .PHONY: test
 test: lint unit component e2e chaos-sample ## Run everything
 

@@ -6,6 +6,11 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     CRASH_AT        exit with CRASH_CODE (1) when this epoch is reached on the first attempt
     CRASH_ALWAYS    the same on every attempt
     STDOUT          set: print results instead of reporting them
+    TRAP            set: end with exit code 0 on SIGTERM
+    OOM_AT          take more memory than there is when this epoch is reached on the first attempt
+    FILL_AT         fill the disk likewise
+    WAIT_AT         wait for SIGTERM likewise
+    HANG_AT         hang likewise, deaf to SIGTERM
 """
 
 import json
@@ -19,9 +24,27 @@ from pathlib import Path
 from podtune import trial
 
 
+def go_wrong(epoch: int) -> None:
+    if epoch == int(os.environ.get("OOM_AT", "0")):
+        hoard = [bytearray(os.urandom(1 << 20)) for _ in range(4096)]
+        print(len(hoard), flush=True)
+    if epoch == int(os.environ.get("FILL_AT", "0")):
+        with tempfile.NamedTemporaryFile() as file:  # one without a name is not counted
+            for _ in range(192):
+                file.write(bytes(1 << 20))
+            file.flush()
+            time.sleep(600)
+    if epoch == int(os.environ.get("WAIT_AT", "0")):
+        time.sleep(600)
+    if epoch == int(os.environ.get("HANG_AT", "0")):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print(f"hanging at epoch {epoch}", flush=True)
+        time.sleep(600)
+
+
 def main() -> None:
     # The first process of a container is not ended by a signal that it does not handle.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0 if "TRAP" in os.environ else 143))
     parameters = trial.params()
     base = float(parameters["base"])
     epochs = int(os.environ.get("EPOCHS", "3"))
@@ -40,6 +63,8 @@ def main() -> None:
         if epoch == crash_at and (always or first) and only == os.environ["PODTUNE_TRIAL_INDEX"]:
             print(f"crashing at epoch {epoch}", file=sys.stderr, flush=True)
             sys.exit(int(os.environ.get("CRASH_CODE", "1")))
+        if first:
+            go_wrong(epoch)
         value = base * (1 - 1 / (epoch + 1))
         if "STDOUT" in os.environ:
             print(f"epoch={epoch} value={value}", flush=True)

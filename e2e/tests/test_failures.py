@@ -9,20 +9,9 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.trials import epochs_of_attempt, trial_status
 
 ONE = {"algorithm": "random", "maxTrials": 1}
-
-
-def trial_status(namespace: Kubernetes, name: str) -> Object:
-    status: Object = namespace.get("trials.podtune.dev", name).get("status", {})
-    return status
-
-
-def epochs_of_attempt(cluster: Cluster, checkpoint_uri: str) -> list[int]:
-    """The epochs that the attempt of this checkpoint has reported, as its history in the bucket has them."""
-    key = checkpoint_uri.removeprefix(f"s3://{cluster.s3.bucket}/").rpartition("/")[0]
-    lines = [json.loads(line) for line in cluster.s3_client.get(f"{key}/results.jsonl").splitlines()]
-    return [line["epoch"] for line in lines if "epoch" in line]
 
 
 def test_a_crash_is_resumed_from_the_last_committed_epoch(cluster: Cluster, namespace: Kubernetes) -> None:

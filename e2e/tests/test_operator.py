@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.containers import kill_container
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -33,19 +30,11 @@ def without_operator(operator: Kubernetes) -> Iterator[None]:
     operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=60s")
 
 
-def kill_container(container: str) -> None:
-    """SIGKILLs all processes of a container; on this machine they are ordinary processes, known by their cgroup."""
-    for cgroups in Path("/proc").glob("[0-9]*/cgroup"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            if container in cgroups.read_text():
-                os.kill(int(cgroups.parent.name), signal.SIGKILL)
-
-
 def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
     """SIGKILLs the operator's process on its node; the kubelet starts its container again."""
     pod = operator_pods(operator)[0]
-    restarts = pod["status"]["containerStatuses"][0]["restartCount"]
-    container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    container = pod["status"]["containerStatuses"][0]
+    restarts = container["restartCount"]
     kill_container(container)
     eventually(
         lambda: operator_pods(operator)[0]["status"]["containerStatuses"][0]["restartCount"] > restarts,
