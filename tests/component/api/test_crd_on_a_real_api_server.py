@@ -108,7 +108,14 @@ def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl,
     made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=good)
     stored = yaml.safe_load(made.stdout)
     assert stored["spec"]["scheduler"] == {"fifo": {}}
-    assert stored["spec"]["checkpoints"] == {"keep": {"count": 2, "by": "latest"}}
+    assert stored["spec"]["checkpoints"] == {
+        "keep": {"count": 2, "by": "latest"},
+        "deletionPolicy": "Retain",
+        "layout": "Plain",
+        "ranks": "All",
+        "reuseUnchanged": True,
+        "sync": {"retries": 100, "timeout": "30m"},
+    }
     assert parse_experiment(stored) == parse_experiment(good)
 
 
