@@ -31,6 +31,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m podtune.api.crd --check
 	@$(BIN)/python docs/generate_reference.py --check
+	@$(BIN)/python docs/generate_reliability.py --check
 
 .PHONY: unit
 unit: install ## Run the tests that need nothing but Python
@@ -52,6 +53,7 @@ e2e: cluster ## Run the tests of the whole product on the local cluster
 .PHONY: chaos
 chaos: cluster ## Inject every fault, one at a time, and hold each run to the undisturbed one
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --json e2e/chaos/figures.json
+	@$(BIN)/python docs/generate_reliability.py --write
 
 .PHONY: chaos-sample
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
@@ -63,6 +65,10 @@ test-long: cluster ## Run the tests whose faults last as long as they do in life
 
 .PHONY: test
 test: lint unit component e2e chaos-sample ## Run everything
+
+.PHONY: test-long
+test-long: cluster ## Run the outages of the real node at their full length
+	@$(CLUSTER) exec -- env PODTUNE_OUTAGE_SECONDS=300 $(BIN)/pytest --timeout=1500 e2e/tests/test_outages.py
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing
@@ -84,6 +90,7 @@ replay: install ## Make the golden files of the schedulers anew from the referen
 generate: install ## Write everything that is generated from the models
 	@$(BIN)/python -m podtune.api.crd --write
 	@$(BIN)/python docs/generate_reference.py --write
+	@$(BIN)/python docs/generate_reliability.py --write
 
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes

@@ -1,0 +1,141 @@
+"""The judge of `make chaos` is judged: each invariant sees what it is there for, and nothing in a good run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.chaos.calls import Call, classify_api, classify_s3
+from e2e.chaos.history import History
+from e2e.chaos.injector import Injector
+from e2e.chaos.invariants import Run, broken, ending
+from e2e.chaos.perturbation import Fault, Perturbation
+from e2e.chaos.scenarios import Scenario
+from e2e.chaos.truth import AttemptTruth, Truth
+
+ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
+URI = "s3://chaos/chaos/uid/c1-0/pod-1/2"
+CHECKPOINT = {"step": 2, "uri": URI, "digest": ""}
+LAST = {"attempt": 1, "uid": "pod-1", "class": "complete"}
+RUNNING = {"state": "RUNNING", "attempt": 1, "iteration": 1, "bestValue": "0.1"}
+STORED = {**RUNNING, "iteration": 2, "bestValue": "0.2", "checkpoint": CHECKPOINT, "checkpoints": [CHECKPOINT]}
+ENDED = {**STORED, "state": "TERMINATED", "completionTime": "now", "lastAttempt": LAST}
+
+
+def make_run(*statuses: dict[str, Any]) -> Run:
+    history, truth = History(), Truth()
+    history.take("experiments", event("c1", "uid", status={"completionTime": "now"}))
+    for status in statuses:
+        history.take("trials", event("c1-0", "trial", spec={"parameters": {}}, status=status))
+    truth.attempts.append(AttemptTruth("c1-0", 1, "pod-1", values={1: 0.1, 2: 0.2}, heard={URI}))
+    truth.bucket[URI] = 2
+    return Run(ONE, history, truth, undisturbed=None)
+
+
+def event(name: str, uid: str, **body: Any) -> dict[str, Any]:
+    return {"type": "MODIFIED", "object": {"metadata": {"name": name, "uid": uid, "labels": {}}, "spec": {}, **body}}
+
+
+def pod(name: str, uid: str, owner: str, phase: str) -> dict[str, Any]:
+    found = event(name, uid, status={"phase": phase})
+    found["object"]["metadata"] |= {"ownerReferences": [{"uid": owner}], "labels": {"podtune.dev/trial": "c1-0"}}
+    return found
+
+
+def test_a_good_run_breaks_nothing() -> None:
+    assert broken(make_run(RUNNING, STORED, ENDED)) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ((RUNNING, {**ENDED, "failures": 2}), "failures and disruptions went from 0 to 2"),
+        (({**RUNNING, "lastAttempt": LAST}, {**ENDED, "failures": 1}), "was counted again"),
+        ((RUNNING, {**ENDED, "lastAttempt": {**LAST, "attempt": 2}}), "attempt 1 was passed over"),
+        ((STORED, {**ENDED, "checkpoint": {**CHECKPOINT, "step": 1}}), "went from step 2 back to 1"),
+        ((STORED, RUNNING, ENDED), "its iteration went back"),
+        ((RUNNING, {**ENDED, "iteration": 1}), "iteration 1 is recorded, and 2 was reported"),
+        ((RUNNING, {**ENDED, "bestValue": "0.1"}), "as its best value"),
+        ((RUNNING, STORED), "has not ended"),
+        ((ENDED, {**ENDED, "state": "ERROR"}), "ended as TERMINATED, and then as ERROR"),
+        (
+            ({**ENDED, "conditions": [{"type": "ResultsComplete", "status": "False"}]},),
+            "results were lost",
+        ),
+    ],
+)
+def test_what_a_status_must_not_say_is_seen(statuses: tuple[dict[str, Any], ...], words: str) -> None:
+    assert any(words in problem for problem in broken(make_run(*statuses)))
+
+
+def test_two_writers_are_seen() -> None:
+    run = make_run(ENDED)
+    run.truth.accepted += [("c1-0", 1), ("c1-0", 2), ("c1-0", 1)]
+    assert broken(run) == ["c1-0: a report of attempt 1 was taken in after one of attempt 2"]
+
+
+def test_an_attempt_that_begins_too_early_is_seen() -> None:
+    run = make_run(ENDED)
+    run.truth.attempts.append(AttemptTruth("c1-0", 2, "pod-2", restored=1))
+    assert broken(run) == ["c1-0: attempt 2 began at 1, though 2 was stored"]
+
+
+def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
+    run = make_run(ENDED)
+    run.truth.bucket = {URI.replace("/2", "/1"): 1}
+    problems = broken(run)
+    assert any("recorded, and not in the bucket" in problem for problem in problems)
+    assert any("in the bucket, and is not kept" in problem for problem in problems)
+
+
+def test_pods_that_nobody_wants_are_seen() -> None:
+    run = make_run(ENDED)
+    run.history.take("pods", pod("c1-0-1", "pod-1", "trial", "Running"))
+    run.history.take("pods", pod("c1-9-1", "pod-9", "nobody", "Running"))
+    problems = broken(run)
+    assert "pod c1-9-1 has no living owner" in problems
+    assert "pod c1-0-1 runs on after the end" in problems
+    assert "2 pods ran at a time; 1 were asked for" in problems
+
+
+def test_another_end_is_seen() -> None:
+    undisturbed = ending(make_run(ENDED).history)
+    run = make_run({**ENDED, "reason": "Stopped"})
+    problems = broken(Run(ONE, run.history, run.truth, undisturbed))
+    assert problems == ["trial 0: reason is 'Stopped', and None in the undisturbed run"]
+
+
+def test_a_fault_strikes_the_call_that_it_names_once() -> None:
+    injector = Injector()
+    armed = injector.arm(Perturbation("plain", Call.CREATE_POD, 2, Fault.LOSE_REPLY), "c1", seed=1)
+    calls = [(Call.CREATE_POD, "c1"), (Call.CREATE_POD, "c2"), (Call.EVENT, "c1"), (Call.CREATE_POD, "c1")] * 2
+    assert [injector.strike(*call)[0] for call in calls].count(Fault.LOSE_REPLY) == 1
+    assert armed.struck is not None
+    assert armed.seen[Call.CREATE_POD] == 4
+
+
+TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("POST", TRIALS, b'{"metadata": {"name": "c1-0"}}', (Call.CREATE_TRIAL, "c1")),
+        ("PUT", f"{TRIALS}/c1-0/status", b'{"status": {"completionTime": "now"}}', (Call.TRIAL_END, "c1")),
+        ("PUT", f"{TRIALS}/c1-0/status", b'{"status": {"state": "RUNNING"}}', (Call.TRIAL_RUNNING, "c1")),
+        ("DELETE", "/api/v1/namespaces/ns/pods/c1-0-1", b"", (Call.DELETE_POD, "c1")),
+        ("GET", "/api/v1/namespaces/ns/pods/c1-0-1/log", b"", (Call.POD_LOG, "c1")),
+        ("GET", "/api/v1/namespaces/ns/pods", b"", (Call.LIST, "")),
+        ("POST", "/apis/events.k8s.io/v1/namespaces/ns/events", b'{"regarding": {"name": "c1-0"}}', (Call.EVENT, "c1")),
+    ],
+)
+def test_calls_are_told_apart(method: str, path: str, body: bytes, expected: tuple[Call, str]) -> None:
+    assert classify_api(method, path, {}, {}, body) == expected
+
+
+def test_calls_to_the_bucket_are_told_apart() -> None:
+    key = "/podtune/chaos/uid/c1-0/pod/3"
+    assert classify_s3("PUT", f"{key}/manifest.json", {}, {}, b"") == (Call.S3_PUT_MANIFEST, "c1")
+    assert classify_s3("PUT", f"{key}/data/weights", {"partNumber": "1"}, {}, b"") == (Call.S3_PART, "c1")
+    assert classify_s3("GET", "/podtune", {"list-type": "2", "prefix": "chaos/uid/c1-0/"}, {}, b"")[0] is Call.S3_LIST

@@ -1,0 +1,53 @@
+"""The page on reliability says what was measured, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    location = importlib.util.spec_from_file_location("generate_reliability", ROOT / "docs" / "generate_reliability.py")
+    assert location is not None
+    assert location.loader is not None
+    module = importlib.util.module_from_spec(location)
+    sys.modules["generate_reliability"] = module
+    location.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_made_of_the_figures(generator: ModuleType) -> None:
+    """Otherwise run `python docs/generate_reliability.py --write`."""
+    figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
+    assert (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8") == generator.page(figures)
+
+
+def test_what_is_broken_is_said(generator: ModuleType) -> None:
+    figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
+    text = generator.page({**figures, "broken": ["plain/create-pod.1/500"]})
+    assert "1 broke a promise**" in text
+    assert "- broken: `plain/create-pod.1/500`" in text
+
+
+def test_every_group_of_faults_tests_a_promise(generator: ModuleType) -> None:
+    from e2e.chaos.catalog import groups
+
+    names = {group.name for group in groups()}
+    assert names == generator.PLACES.keys()
+    assert names == {name for promise in generator.PROMISES for name in promise.groups}
+
+
+def test_the_matrix_is_large_and_without_doubles() -> None:
+    from e2e.chaos.catalog import groups
+
+    ids = [perturbation.id for group in groups() for perturbation in group.perturbations]
+    assert len(ids) == len(set(ids))
+    assert len(ids) >= 400
