@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import time
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=int, default=1, help="run every so many of the perturbations")
     parser.add_argument("--only", nargs="*", default=[], metavar="ID", help="those whose ids begin so, or groups")
     parser.add_argument("--list", action="store_true", help="name them, and run none")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=Path, help="where to write the figures; with --only, they are added to it")
     parser.add_argument("--logs", type=Path, default=Path("/tmp/podtune-chaos"), help="where the operators' logs go")
     return parser
 
@@ -61,6 +62,9 @@ async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
         bad = problems(campaign.verdicts)
         if options.json is not None:
             found = figures.figures(campaign.verdicts, campaign.recoveries, seed=options.seed, seconds=seconds)
+            if options.only and options.json.exists():
+                ran = {perturbation.id for group in chosen for perturbation in group.perturbations}
+                found = figures.merged(json.loads(options.json.read_text()), found, ran)
             figures.write(options.json, found)
         if not bad:
             await campaign.clean_up()

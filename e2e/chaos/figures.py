@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,6 +29,28 @@ def figures(
         "broken": sorted(v.perturbation.id for found in verdicts.values() for v in found if v.problems),
         "operatorDeaths": len(recoveries),
         "leadingAgainSeconds": _spread(recoveries),
+        "groups": groups,
+    }
+
+
+def merged(recorded: Mapping[str, Any], new: Mapping[str, Any], ran: Collection[str]) -> dict[str, Any]:
+    """Recorded figures with those of a run of some groups in the place of theirs.
+
+    Args:
+        recorded: What was recorded before.
+        new: The figures of the run.
+        ran: Ids of the perturbations that it had.
+    """
+    groups = {**recorded["groups"], **new["groups"]}
+    most_deaths = max(recorded, new, key=lambda figures: int(figures["operatorDeaths"]))
+    return {
+        **new,
+        "seconds": recorded["seconds"] + new["seconds"],
+        "perturbations": sum(group["perturbations"] for group in groups.values()),
+        "struck": sum(group["struck"] for group in groups.values()),
+        "broken": sorted({*new["broken"], *(each for each in recorded["broken"] if each not in ran)}),
+        "operatorDeaths": recorded["operatorDeaths"] + new["operatorDeaths"],
+        "leadingAgainSeconds": most_deaths["leadingAgainSeconds"],
         "groups": groups,
     }
 
