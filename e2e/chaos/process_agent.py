@@ -83,7 +83,7 @@ class ProcessAgent:
         """
         if not any(c["name"] == RESTORE_CONTAINER for c in self._body["spec"]["initContainers"]):
             return 0
-        process = await self._run("restore", RESTORE_CONTAINER)
+        process = await self._run(RESTORE_CONTAINER)
         await process.wait()
         info = read_restore_info(self._directory / layout.RESTORE_INFO)
         if info is None or not info.uri:
@@ -100,7 +100,7 @@ class ProcessAgent:
 
         The program waits until it works: on a machine that is busy it would have ended before.
         """
-        self._process = await self._run("run", AGENT_CONTAINER)
+        self._process = await self._run(AGENT_CONTAINER)
         await until(lambda: any("agent started" in line for line in self.log), STARTED_SECONDS)
         self._keeper = asyncio.ensure_future(self._keep())
 
@@ -184,11 +184,12 @@ class ProcessAgent:
             await self._process.wait()
             await asyncio.sleep(RESTART_SECONDS)
             if not self._is_ending:
-                self._process = await self._run("run", AGENT_CONTAINER)
+                self._process = await self._run(AGENT_CONTAINER)
 
-    async def _run(self, command: str, container: str) -> asyncio.subprocess.Process:
+    async def _run(self, container: str) -> asyncio.subprocess.Process:
         found = next(c for c in self._body["spec"]["initContainers"] if c["name"] == container)
-        environment = {e["name"]: e["value"].replace("$$", "$") for e in found["env"] if "value" in e}
+        arguments = [word.replace("$$", "$") for word in found["args"]]
+        environment = {e["name"]: e["value"].replace("$$", "$") for e in found.get("env") or () if "value" in e}
         environment |= {
             agent_env.POD_UID: self._body["metadata"]["uid"],
             layout.ENV_DIRECTORY: str(self._directory),
@@ -198,7 +199,7 @@ class ProcessAgent:
         }
         with (self._home / "log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "podtune.agent.main", command,
+                sys.executable, "-m", "podtune.agent.main", *arguments,
                 env={**os.environ, **environment}, stdout=log, stderr=log,
             )  # fmt: skip
 
