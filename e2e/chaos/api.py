@@ -9,6 +9,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,17 @@ class Api:
                         version = "0" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
                         if event["type"] not in ("ERROR", "BOOKMARK"):
                             yield event
-            except (aiohttp.ClientError, OSError, TimeoutError):
-                await asyncio.sleep(0.2)
+            except (ApiFailure, aiohttp.ClientError, OSError, TimeoutError):
+                version = "0"
+            await asyncio.sleep(0.1)
 
     async def _watch_from(self, path: str, version: str) -> AsyncGenerator[Object]:
         assert self._session is not None  # open
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3600"}
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(self.server + path, params=params, timeout=timeout) as response:
+            if response.status != HTTPStatus.OK:
+                raise ApiFailure(response.status, await response.text())
             rest = b""
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
