@@ -66,10 +66,6 @@ test-long: cluster ## Run the tests whose faults last as long as they do in life
 .PHONY: test
 test: lint unit component e2e chaos-sample ## Run everything
 
-.PHONY: test-long
-test-long: cluster ## Run the outages of the real node at their full length
-	@$(CLUSTER) exec -- env PODTUNE_OUTAGE_SECONDS=300 $(BIN)/pytest --timeout=1500 e2e/tests/test_outages.py
-
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 	@$(BIN)/python -m e2e.demo
