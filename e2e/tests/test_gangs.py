@@ -6,9 +6,13 @@ import json
 from functools import partial
 from typing import Any
 
+import pytest
+
 from e2e.cluster import Cluster
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
+
+pytestmark = pytest.mark.alone
 
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 6

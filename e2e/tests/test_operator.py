@@ -13,6 +13,8 @@ from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 
+pytestmark = pytest.mark.alone
+
 DEPLOYMENT = f"deployment/{RELEASE}"
 
 
