@@ -18,6 +18,8 @@ from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, trial_status
 
+pytestmark = pytest.mark.alone
+
 EPOCHS = 16
 ONE = {"algorithm": "random", "maxTrials": 1}
 PLAIN: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
