@@ -112,14 +112,22 @@ def exported(status: TrialStatus, number: int) -> TrialStatus:
 
 
 def fitted(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
-    """The status without the oldest of the exported decisions, as far as the Trial would be too large with them."""
-    spare = sum(entry.number <= status.ledger_exported for entry in status.ledger[:-1])
+    """The status without the oldest of the exported decisions, as far as the Trial would be too large with them.
+
+    The newest of each kind stays: so a trial says of itself that it was promoted, or what it has cloned.
+    """
+    newest = {entry.action: entry.number for entry in status.ledger}.values()
+    spare = [entry for entry in status.ledger if entry.number <= status.ledger_exported and entry.number not in newest]
     excess = _written_size(spec) + _written_size(status) - MAX_TRIAL if spare else 0
-    given_up = 0
-    while excess > 0 and given_up < spare:
-        excess -= _written_size(status.ledger[given_up]) + 1
-        given_up += 1
-    return status.model_copy(update={"ledger": status.ledger[given_up:]}) if given_up else status
+    given_up: set[int] = set()
+    for entry in spare:
+        if excess <= 0:
+            break
+        excess -= _written_size(entry) + 1
+        given_up.add(entry.number)
+    if not given_up:
+        return status
+    return status.model_copy(update={"ledger": [e for e in status.ledger if e.number not in given_up]})
 
 
 def _written_size(part: BaseModel) -> int:

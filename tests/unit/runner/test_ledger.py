@@ -157,7 +157,7 @@ def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
     assert parse_ledger(lines) == ledger.not_exported(status)
 
 
-def test_a_large_trial_keeps_only_what_is_not_exported_and_the_latest_decision() -> None:
+def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_kind() -> None:
     trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 40 for place in range(50)})
     status = TrialStatus()
     for number in range(6):
@@ -173,6 +173,14 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_latest_decision()
     assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 6)).ledger] == [6]
     small = trial.model_copy(update={"parameters": {}})
     assert ledger.fitted(small, ledger.exported(status, 6)).ledger == status.ledger
+
+
+def test_a_large_trial_still_says_what_it_has_cloned() -> None:
+    trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 400 for place in range(50)})
+    status = TrialStatus()
+    for number, action in enumerate((Entry.EXPLOIT, Entry.CONTINUE, Entry.EXPLOIT, Entry.CONTINUE, Entry.CONTINUE)):
+        status = ledger.enter(status, action, f"at {number}", {}, now=1.7e9, attempt=1, step=number)
+    assert [entry.number for entry in ledger.fitted(trial, ledger.exported(status, 5)).ledger] == [3, 5]
 
 
 def actions(simulation: Simulation, index: int = 0) -> list[tuple[str, str]]:
