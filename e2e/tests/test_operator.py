@@ -45,7 +45,7 @@ def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
 
 
 def created_pods(cluster: Cluster, namespace: str) -> list[str]:
-    """Names of all pods that were ever created in a namespace, from the audit log."""
+    """Names of all trials' pods that were ever created in a namespace, from the audit log."""
     names = []
     with cluster.audit_log.open() as lines:
         for line in lines:
@@ -60,7 +60,7 @@ def created_pods(cluster: Cluster, namespace: str) -> list[str]:
                 and event["responseStatus"]["code"] == 201
             ):
                 names.append(reference["name"])
-    return names
+    return [name for name in names if "-storage-" not in name]
 
 
 def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:

@@ -76,6 +76,8 @@ class AttemptOutcome:
 
 NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", "Preempting"})
 """Reasons of a whole pod that say that the node took it away."""
+OUT_OF_MEMORY = "OOMKilled"
+"""Reason of a container: no deletion brings that about."""
 NEVER_RAN_REASONS = frozenset(
     {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
 )
@@ -129,9 +131,9 @@ def classify(
     return _by_rules(first, failures, log_tail)
 
 
-def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[float, bool]:
-    """When a pod failed, to the second; of those that failed together, one that says why comes first."""
-    return pod.training_until or pod.ended or float("inf"), outcome.reason == "Error"
+def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
+    """A pod that says why it failed, such as for want of memory, comes before those whose programs then missed it."""
+    return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
 
 
 def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
@@ -177,10 +179,10 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
             f"restoring the checkpoint failed: {end.message}",
             end.exit_code,
         )
-    if end.reason == "OOMKilled":
+    if end.reason == OUT_OF_MEMORY:
         return AttemptOutcome(
             FailureClass.USER,
-            "OOMKilled",
+            OUT_OF_MEMORY,
             f"container {end.name} used more memory than its limit; raise resources.limits.memory",
             end.exit_code,
         )

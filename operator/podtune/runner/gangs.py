@@ -20,7 +20,7 @@ from podtune.api.trial import Decision
 from podtune.runner.actions import OpenGates
 from podtune.runner.attempt_pods import AttemptPods
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.failures import NODE_REASONS
+from podtune.runner.failures import NODE_REASONS, OUT_OF_MEMORY
 from podtune.runner.judgement import MAX_MESSAGE
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
@@ -55,15 +55,17 @@ def requeue(trial: TrialMachine, message: str, now: float) -> None:
 def swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
     """UIDs of the pods that we deleted since another one had ended: how they ended says nothing.
 
-    Unless somebody took them away, too: then that may be why the other one has ended.
+    Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
     """
     if decision is None or decision.action != END:
         return frozenset()
-    return frozenset(
-        pod.uid
-        for pod in pods
-        if pod.rank not in decision.ranks and not pod.disruption and pod.reason not in NODE_REASONS
-    )
+    return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
+
+
+def _says_why(pod: Pod) -> bool:
+    """Whether a pod has ended in a way that deleting it does not bring about."""
+    out_of_memory = any(end.reason == OUT_OF_MEMORY for end in pod.ends)
+    return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
 
 
 class PlacementTurn:
