@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import socket
 from pathlib import Path
 
@@ -36,8 +35,7 @@ def remove(layout: Layout) -> None:
     network.remove()
     cgroups.remove(CGROUP)
     _remove_strays(layout)
-    if layout.state.exists():
-        shutil.rmtree(layout.state)
+    layout.remove()
     left = leftovers(layout)
     if left:
         raise ClusterError("not everything could be removed:\n" + "\n".join(left))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,6 +165,17 @@ class Layout:
         for folder in (self.pki, self.logs, self.components, self.audit_log.parent, self.loaded_images):
             folder.mkdir(mode=0o700, exist_ok=True)
         self.s3_data.mkdir(mode=0o777, exist_ok=True)
+
+    def remove(self) -> None:
+        """Remove the state directory, our mark last: so a removal that was broken off can be repeated."""
+        if not self.state.exists():
+            return
+        for entry in self.state.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != _MARKER:
+                entry.unlink()
+        shutil.rmtree(self.state)
 
     def check_ours(self) -> None:
         """Refuse a state directory that holds something else, for it is about to be removed.

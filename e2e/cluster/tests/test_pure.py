@@ -46,6 +46,22 @@ def test_the_state_directory_is_recognised_again(tmp_path: Path) -> None:
     state.check_ours()
 
 
+def test_a_removal_that_was_broken_off_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Layout(tmp_path / "state")
+    state.create()
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt(path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            state.remove()
+    state.check_ours()
+    state.remove()
+    assert not state.state.exists()
+
+
 def test_mounts_are_found_by_path_and_returned_deepest_first() -> None:
     mountinfo = "\n".join(
         f"{number} 1 8:1 / {path} rw - ext4 /dev/vda rw"
