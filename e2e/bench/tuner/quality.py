@@ -111,6 +111,8 @@ def in_processes(search: Search, algorithm: str, problems: Sequence[str], seeds:
 
 def _recorded(algorithm: str, problems: Sequence[str], seeds: int) -> Found:
     """What Optuna's Gaussian processes found: they need PyTorch, which is no dependency of ours, and minutes."""
+    if not RECORDED.exists():
+        raise ValueError(f"{RECORDED.name} is missing; record it: python -m e2e.bench.tuner.optuna_gp")
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     if recorded["budgets"] != {problem: budget(algorithm, problem) for problem in recorded["budgets"]}:
         raise ValueError(f"{RECORDED.name} is of other budgets; record it anew: python -m e2e.bench.tuner.optuna_gp")

@@ -57,7 +57,7 @@ class StubOperator:
             for number in [number for number in self.results if number > seq]:
                 del self.results[number]
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         with self.changed:
             assert self.changed.wait_for(condition, seconds), "the stub operator waited in vain"
 
@@ -139,7 +139,7 @@ class StubOperator:
         return Handler
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Polls for something that another thread brings about."""
     deadline = time.monotonic() + seconds
     while not condition():

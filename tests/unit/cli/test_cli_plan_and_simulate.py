@@ -75,7 +75,7 @@ class TestPlan:
         write("x.yaml", scheduler={"fifo": {}}, trialTemplate={"spec": {"containers": [{"name": "t", "image": "x"}]}})
         notes = "\n".join(line for line in run("plan x.yaml") if line.startswith("Note"))
         assert "nothing in the manifest ends a training: 27 iterations are taken for granted" in notes
-        assert "the template asks for no GPU: each trial is counted as if it had one" in notes
+        assert "the template asks for no GPU: each pod is counted as if it had one" in notes
         assert "nothing in the manifest" not in "\n".join(run("plan x.yaml --iterations 9"))
 
     def test_a_large_search_is_planned_from_a_part_of_it(self, run: Command) -> None:
