@@ -145,12 +145,12 @@ async def test_a_log_is_followed_until_its_container_ends(
 async def test_last_lines_are_fetched_and_a_log_that_is_not_there_is_empty(
     client: KubernetesClient, namespace: str, pod: Callable[[str, str], Any]
 ) -> None:
-    await pod("counts", "for n in $(seq 100); do echo $n; done; sleep 100")
+    await pod("counts", "for n in $(seq 300); do echo $n; done; sleep 100")
     await asyncio.sleep(1)
     executor, experiment = Executor(client, Ignores(), AGENT, reporter()), record(namespace)
     outcome = await executor.execute(experiment, FetchLogs("digits-0", "counts", program=True, agent=True))
     assert outcome.logs is not None
-    assert outcome.logs.program_tail.split() == [str(n) for n in range(81, 101)]
+    assert outcome.logs.program_tail.split() == [str(n) for n in range(101, 301)]
     assert outcome.logs.agent_lines == ()
     outcome = await executor.execute(experiment, FetchLogs("digits-0", "gone", program=True, agent=True))
     assert outcome.verdict is Verdict.DONE

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 
 LABELS = {
     "app.kubernetes.io/managed-by": "podtune",
-    "podtune.dev/trial": "digits-0",
+    "podtune.dev/experiment": "digits",
 }
 
 
