@@ -65,7 +65,7 @@ test-long: cluster ## Run the tests whose faults last as long as they do in life
 	@$(CLUSTER) exec -- $(BIN)/pytest -m long e2e/tests
 
 .PHONY: test
-test: lint unit component e2e chaos-sample ## Run everything
+test: lint unit component e2e ## Run everything
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing

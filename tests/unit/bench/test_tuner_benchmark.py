@@ -73,6 +73,12 @@ def test_every_problem_is_searched_by_both(name: str) -> None:
         assert found == search(name, "random", 0, 12)
 
 
+def test_what_optuna_found_with_gaussian_processes_is_of_the_present_budgets() -> None:
+    recorded = json.loads(quality.RECORDED.read_text(encoding="utf-8"))
+    assert recorded["budgets"] == {name: quality.budget("gp", name) for name in NAMES}
+    assert {len(found) for found in recorded["values"].values()} == {30}
+
+
 def test_a_contender_is_simulated_on_real_curves() -> None:
     regrets, trials = scheduling.simulate("ASHA", 0)
     assert len(regrets) == len(scheduling.HOURS)
