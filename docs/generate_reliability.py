@@ -98,6 +98,8 @@ def _introduction(figures: Figures) -> Iterator[str]:
             else ".\n"
         )
     )
+    if figures.get("note"):
+        yield f"**How these figures came about:** {figures['note']}\n"
     yield "A fault is repeated by its name: `python -m e2e.chaos --seed 1 --only mixed/attempt-end.1/kill-after`.\n"
     for broken in figures["broken"]:
         yield f"- broken: `{broken}`"
