@@ -36,7 +36,10 @@ def spoilt(draw: st.DrawFn, good: Any) -> Any:
     """A good document in which one to three things were replaced, added or removed."""
     document = copy.deepcopy(good)
     for _ in range(draw(st.integers(1, 3))):
-        holder, key = draw(st.sampled_from(_places(document) or [({}, "")]))
+        places = _places(document)
+        if not places:
+            break  # all that it held was removed
+        holder, key = draw(st.sampled_from(places))
         match draw(st.sampled_from(["replace", "remove", "add"])):
             case "replace":
                 holder[key] = draw(values)
