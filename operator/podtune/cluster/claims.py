@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from podtune.api.checkpoints import Scratch
-from podtune.api.names import (
-    API_VERSION,
-    FIELD_MANAGER,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    LABEL_TRIAL,
-    MANAGED_BY,
-    TRIAL_KIND,
-)
-from podtune.cluster import paths, readers
-from podtune.cluster.client import METADATA, ClusterClient
+from podtune.cluster import ownership, paths
+from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.scratch import claim_name, scratch_of
 from podtune.runner.actions import CreatePod
@@ -33,18 +24,12 @@ async def ensure_claim(client: ClusterClient, experiment: Experiment, action: Cr
     scratch = scratch_of(experiment)
     if scratch is None:
         return ""
-    path, body = paths.claims(experiment.namespace), _claim(experiment, action, scratch)
-    name = body["metadata"]["name"]
-    try:
-        await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA)
-    except ApiRefusal as refusal:
-        if not refusal.is_already_there:
-            raise
-        existing = await client.request("GET", f"{path}/{name}")
-        if readers.owner_uid(existing, TRIAL_KIND) != action.trial_uid:
-            return f"a PersistentVolumeClaim {name} of another owner is in the way; delete it"
-        if existing["metadata"].get("deletionTimestamp"):
-            return f"PersistentVolumeClaim {name} is being deleted; the trial gets a new one once it is gone"
+    name = claim_name(action.trial)
+    claim = await ownership.create(client, paths.claims(experiment.namespace), _claim(experiment, action, scratch))
+    if claim is None:
+        return f"a PersistentVolumeClaim {name} of another owner is in the way; delete it"
+    if claim["metadata"].get("deletionTimestamp"):
+        return f"PersistentVolumeClaim {name} is being deleted; the trial gets a new one once it is gone"
     return ""
 
 
@@ -72,21 +57,8 @@ def _claim(experiment: Experiment, action: CreatePod, scratch: Scratch) -> Manif
         "kind": "PersistentVolumeClaim",
         "metadata": {
             "name": claim_name(action.trial),
-            "labels": {
-                LABEL_EXPERIMENT: experiment.name,
-                LABEL_TRIAL: action.trial,
-                LABEL_MANAGED_BY: MANAGED_BY,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": TRIAL_KIND,
-                    "name": action.trial,
-                    "uid": action.trial_uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "labels": ownership.labels(experiment.name, action.trial),
+            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
         },
         "spec": spec,
     }

@@ -6,7 +6,6 @@ version that it was made from. What was made or seen on the way goes to the obse
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from podtune.api.experiment import ExperimentStatus
@@ -14,16 +13,13 @@ from podtune.api.names import (
     API_VERSION,
     EXPERIMENT_KIND,
     FIELD_MANAGER,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
     LABEL_TRIAL,
-    MANAGED_BY,
     TRIAL_KIND,
     ExperimentReason,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
-from podtune.cluster import paths, readers
+from podtune.cluster import ownership, paths, readers
 from podtune.cluster.claims import delete_claim, ensure_claim
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
@@ -176,22 +172,13 @@ class Executor:
             "kind": TRIAL_KIND,
             "metadata": {
                 "name": action.name,
-                "labels": {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY},
-                "ownerReferences": [
-                    {
-                        "apiVersion": API_VERSION,
-                        "kind": EXPERIMENT_KIND,
-                        "name": experiment.name,
-                        "uid": experiment.uid,
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
+                "labels": ownership.labels(experiment.name),
+                "ownerReferences": [ownership.of_experiment(experiment)],
             },
             "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
         path = paths.trials(experiment.namespace)
-        made = await self._create(path, body, experiment.uid, EXPERIMENT_KIND, readers.read_trial)
+        made = await ownership.create(self._client, path, body, readers.read_trial)
         if made is None:
             return Outcome(Verdict.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
         self._observer.trial(made)
@@ -205,18 +192,16 @@ class Executor:
                 return Outcome(Verdict.FAILED, in_the_way)
             if action.replicas > 1:
                 return await self._gangs.create(experiment, action, body)
-            return (await self._create_one_pod(experiment, action, body))[1]
+            return (await self._create_one_pod(experiment, body))[1]
         except ApiRefusal as refusal:
             if not _is_final(refusal):
                 raise
             return Outcome(Verdict.REFUSED, refusal.message)
 
-    async def _create_one_pod(
-        self, experiment: Experiment, action: CreatePod, body: Manifest
-    ) -> tuple[Manifest | None, Outcome]:
+    async def _create_one_pod(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, Outcome]:
         name = body["metadata"]["name"]
         path = paths.pods(experiment.namespace)
-        made = await self._create(path, body, action.trial_uid, TRIAL_KIND, readers.read_pod)
+        made = await ownership.create(self._client, path, body, readers.read_pod)
         if made is None:
             return None, Outcome(Verdict.FAILED, f"a pod {name} of another owner is in the way; delete it")
         self._observer.pod(made)
@@ -228,9 +213,8 @@ class Executor:
         body = storage_pod(experiment, action, self._agent, len(chunks))
         name = body["metadata"]["name"]
         try:
-            made = await self._create(
-                paths.pods(experiment.namespace), body, experiment.uid, EXPERIMENT_KIND, readers.read_storage_pod
-            )
+            path = paths.pods(experiment.namespace)
+            made = await ownership.create(self._client, path, body, readers.read_storage_pod)
         except ApiRefusal as refusal:
             if refusal.is_namespace_ending:
                 return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
@@ -242,31 +226,6 @@ class Executor:
         await create_trial_chunks(self._client, experiment, made, chunks)
         self._observer.pod(made)
         return DONE
-
-    async def _create(
-        self, path: str, body: Manifest, owner: str, owner_kind: str, read: Callable[[Manifest], object]
-    ) -> Manifest | None:
-        """Creates an object; one that is there already is as good if it has the same owner, else None.
-
-        Of a new object only the metadata is asked back: the rest is as it was sent, but for defaults that nobody here
-        looks at, and a pod is a long text.
-
-        Raises:
-            readers.Unreadable: It is there already, and somebody has changed it beyond recognition.
-        """
-        try:
-            made = await self._client.request(
-                "POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA
-            )
-            return {**body, "metadata": made["metadata"]}
-        except ApiRefusal as refusal:
-            if not refusal.is_already_there:
-                raise
-        existing = await self._client.request("GET", f"{path}/{body['metadata']['name']}")
-        if readers.owner_uid(existing, owner_kind) != owner:
-            return None
-        read(existing)
-        return existing
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
         path = f"{paths.trials(experiment.namespace)}/{action.name}"

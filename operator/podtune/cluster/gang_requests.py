@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from podtune.api.names import FIELD_MANAGER, GANG_GATE, TRIAL_KIND
-from podtune.cluster import paths, readers
-from podtune.cluster.client import METADATA, STRATEGIC_MERGE, ClusterClient, Manifest
+from podtune.api.names import FIELD_MANAGER, GANG_GATE
+from podtune.cluster import ownership, paths
+from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
 from podtune.runner.actions import DONE, CreatePod, OpenGates, Outcome, Verdict
 from podtune.runner.records import Experiment
 
-CreateOnePod = Callable[[Experiment, CreatePod, Manifest], Awaitable[tuple[Manifest | None, Outcome]]]
+CreateOnePod = Callable[[Experiment, Manifest], Awaitable[tuple[Manifest | None, Outcome]]]
 """Creates a pod, or finds the one that is there; returns it, None where it is another's, and how it went."""
 
 
@@ -34,13 +34,13 @@ class GangRequests:
     async def create(self, experiment: Experiment, action: CreatePod, body: Manifest) -> Outcome:
         """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
         service = service_manifest(experiment, action)
-        if not await self._ensure_service(experiment, service, action.trial_uid):
+        if await ownership.create(self._client, paths.services(experiment.namespace), service) is None:
             name = service["metadata"]["name"]
             return Outcome(Verdict.FAILED, f"a Service {name} of another owner is in the way; delete it")
         leader_uid = ""
         for rank in range(action.replicas):
             manifest = rank_manifest(body, experiment, action, rank, leader_uid)
-            made, outcome = await self._create_pod(experiment, action, manifest)
+            made, outcome = await self._create_pod(experiment, manifest)
             if made is None:
                 return outcome
             leader_uid = leader_uid or made["metadata"]["uid"]
@@ -48,18 +48,6 @@ class GangRequests:
                 message = f"pod {action.name_of(rank)} was made for a pod of rank 0 that is gone"
                 return Outcome(Verdict.REFUSED, message)
         return DONE
-
-    async def _ensure_service(self, experiment: Experiment, body: Manifest, owner: str) -> bool:
-        """Creates a gang's Service; whether the one that is there is the trial's."""
-        path, name = paths.services(experiment.namespace), body["metadata"]["name"]
-        try:
-            await self._client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA)
-        except ApiRefusal as refusal:
-            if not refusal.is_already_there:
-                raise
-            existing = await self._client.request("GET", f"{path}/{name}")
-            return readers.owner_uid(existing, TRIAL_KIND) == owner
-        return True
 
     async def open_gates(self, experiment: Experiment, action: OpenGates) -> Outcome:
         """Takes our gate away from pods, and leaves those of others. A pod that is gone will be seen to be."""

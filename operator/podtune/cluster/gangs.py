@@ -5,18 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from podtune.api.names import (
-    API_VERSION,
-    GANG_GATE,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    LABEL_RANK,
-    LABEL_TRIAL,
-    MANAGED_BY,
-    QUEUE_NAME,
-    TRIAL_KIND,
-)
+from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_TRIAL, QUEUE_NAME
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.cluster import ownership
 from podtune.cluster.pods import INPUTS_VOLUME
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
@@ -49,21 +40,8 @@ def service_manifest(experiment: Experiment, action: CreatePod) -> Manifest:
         "kind": "Service",
         "metadata": {
             "name": service_name(action.trial),
-            "labels": {
-                LABEL_EXPERIMENT: experiment.name,
-                LABEL_TRIAL: action.trial,
-                LABEL_MANAGED_BY: MANAGED_BY,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": TRIAL_KIND,
-                    "name": action.trial,
-                    "uid": action.trial_uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "labels": ownership.labels(experiment.name, action.trial),
+            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
         },
         "spec": {
             "clusterIP": "None",

@@ -18,17 +18,12 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
     ANNOTATION_CONTAINER,
     ANNOTATION_PARAMETERS,
-    API_VERSION,
     LABEL_ATTEMPT,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    LABEL_TRIAL,
-    MANAGED_BY,
     TOKEN_AUDIENCE,
-    TRIAL_KIND,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
 from podtune.api.search_space import parse_value
+from podtune.cluster import ownership
 from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
 from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json, sync_json
 from podtune.protocol import agent_environment as agent_env
@@ -124,16 +119,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
                 ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
                 ANNOTATION_CONTAINER: trial_container(template.spec),
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": TRIAL_KIND,
-                    "name": action.trial,
-                    "uid": action.trial_uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
         },
         "spec": spec,
     }
@@ -141,12 +127,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
 
 def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found."""
-    return {
-        LABEL_EXPERIMENT: experiment,
-        LABEL_TRIAL: action.trial,
-        LABEL_ATTEMPT: str(action.attempt),
-        LABEL_MANAGED_BY: MANAGED_BY,
-    }
+    return {**ownership.labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
 
 
 def _give(container: Manifest, limits: Mapping[str, str]) -> None:

@@ -11,16 +11,8 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from podtune.api.names import (
-    API_VERSION,
-    EXPERIMENT_KIND,
-    FIELD_MANAGER,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    LABEL_STORAGE,
-    MANAGED_BY,
-)
-from podtune.cluster import paths
+from podtune.api.names import FIELD_MANAGER, LABEL_STORAGE
+from podtune.cluster import ownership, paths
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
@@ -92,8 +84,8 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {**_labels(experiment), LABEL_STORAGE: action.purpose.lower()},
-            "ownerReferences": [_owner(API_VERSION, EXPERIMENT_KIND, experiment.name, experiment.uid)],
+            "labels": {**ownership.labels(experiment.name), LABEL_STORAGE: action.purpose.lower()},
+            "ownerReferences": [ownership.of_experiment(experiment, blocks_deletion=False)],
         },
         "spec": spec,
     }
@@ -129,8 +121,8 @@ def _config_maps(experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[b
             "kind": "ConfigMap",
             "metadata": {
                 "name": f"{name}-{number}",
-                "labels": _labels(experiment),
-                "ownerReferences": [_owner("v1", "Pod", name, uid)],
+                "labels": ownership.labels(experiment.name),
+                "ownerReferences": [ownership.controlled_by("v1", "Pod", name, uid, blocks_deletion=False)],
             },
             "immutable": True,
             "binaryData": {CHUNK_KEY: base64.b64encode(data).decode()},
@@ -143,11 +135,3 @@ def _volume(name: str, chunks: int) -> Manifest:
         for number in range(chunks)
     ]
     return {"name": VOLUME, "projected": {"sources": sources}}
-
-
-def _labels(experiment: Experiment) -> dict[str, str]:
-    return {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY}
-
-
-def _owner(version: str, kind: str, name: str, uid: str) -> Manifest:
-    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}

@@ -5,16 +5,13 @@ from __future__ import annotations
 from podtune.api.conditions import find_condition
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
-    API_VERSION,
     EXPERIMENT_KIND,
     FIELD_MANAGER,
     LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
     ConditionType,
     ExperimentReason,
 )
-from podtune.cluster import paths, readers
+from podtune.cluster import ownership, paths, readers
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.runner import knowledge
@@ -74,17 +71,8 @@ def config_map(experiment: Experiment, source: str, found: Found) -> Manifest:
         "kind": "ConfigMap",
         "metadata": {
             "name": name_of(experiment),
-            "labels": {LABEL_EXPERIMENT: experiment.name, LABEL_MANAGED_BY: MANAGED_BY},
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": EXPERIMENT_KIND,
-                    "name": experiment.name,
-                    "uid": experiment.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "labels": ownership.labels(experiment.name),
+            "ownerReferences": [ownership.of_experiment(experiment)],
         },
         "immutable": True,
         "data": {"experiment": source, RESULTS: found.text},
