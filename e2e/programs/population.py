@@ -2,7 +2,7 @@
 
 Its value is the parameter `rate`, so the trial with the lowest is the one that has to learn from another. Each result
 holds the SHA-256 of the weights and the rate that it was made with.
-    EPOCHS          how many epochs it trains
+    EPOCHS          how many epochs it trains, one more after a checkpoint of the last
     EPOCH_SECONDS   how long each takes
 """
 
@@ -25,7 +25,7 @@ def main() -> None:
     if restored is not None:
         weights = (restored / "weights").read_bytes()
         epoch = int((restored / "epoch").read_text())
-    while epoch < int(os.environ["EPOCHS"]):
+    while True:  # at least once: the donor of a late clone has trained all its epochs
         time.sleep(float(os.environ["EPOCH_SECONDS"]))
         epoch += 1
         with tempfile.TemporaryDirectory() as directory:
@@ -33,6 +33,8 @@ def main() -> None:
             (Path(directory) / "epoch").write_text(str(epoch))
             digest = hashlib.sha256(weights).hexdigest()
             trial.report({"epoch": epoch, "value": rate, "weights": digest, "rate": rate}, checkpoint=directory)
+        if epoch >= int(os.environ["EPOCHS"]):
+            return
 
 
 main()

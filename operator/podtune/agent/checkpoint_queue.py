@@ -66,7 +66,7 @@ class CheckpointQueue:
         return self._waiting.popleft() if len(self._waiting) > self._max_waiting else None
 
     def give_up_all_but_newest(self) -> tuple[PendingCheckpoint, ...]:
-        """Leaves only the newest waiting, as when time is short; returns the others."""
+        """Leaves only the newest waiting; returns the others."""
         given_up = [self._waiting.popleft() for _ in range(len(self._waiting) - 1)]
         return tuple(given_up)
 

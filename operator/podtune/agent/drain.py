@@ -22,6 +22,8 @@ from podtune.protocol.messages import StoreProblem
 PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
 POLL = 0.05
+BACKLOG_SHARE = 0.25
+"""Which part of the time older checkpoints that still wait may take; the rest is the newest one's."""
 ABORT_SECONDS = 2.0
 """What it may take, after the time is up, to give up what is being stored in parts."""
 
@@ -93,7 +95,7 @@ class Drain:
             self._changed.wait(min(POLL, _left(deadline)))
 
     def _wait_until_stored(self, deadline: float) -> None:
-        """Waits for the log's end, for it may bring more results, and then for the last checkpoint."""
+        """Waits for the log's end, for it may bring more results, and then for the checkpoints."""
         stream, uploader = self._log_stream, self._uploader
         with self._changed:
             if stream:
@@ -104,7 +106,10 @@ class Drain:
             return
         uploader.finish()
         with self._changed:
-            in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
+            in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline) * BACKLOG_SHARE)
+            if not in_time:
+                uploader.hurry()
+                in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
         if not in_time:
             uploader.break_off()
         with self._changed:

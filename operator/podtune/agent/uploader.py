@@ -107,12 +107,20 @@ class Uploader(threading.Thread):
         self.is_finished = False
 
     def finish(self) -> None:
-        """The program has ended: the newest checkpoint counts now, and what it has written is stored beside it."""
+        """The program has ended: what waits is stored, and what it has written beside it.
+
+        Where the operator has told it to end, for a pause or for good, nothing but the newest checkpoint is wanted.
+        """
         with self._changed:
             self._ending = True
-            for given_up in self._attempt.checkpoints.give_up_all_but_newest():
-                self._log.warning("checkpoint given up", step=given_up.step, message="the program has ended")
+            if self._attempt.wants["shouldStop"]:
+                self.hurry()
             self._changed.notify_all()
+
+    def hurry(self) -> None:
+        """Time is getting short: of the checkpoints that wait only the newest counts; use it with `changed` held."""
+        for given_up in self._attempt.checkpoints.give_up_all_but_newest():
+            self._log.warning("checkpoint given up", step=given_up.step, message="the program has ended")
 
     def break_off(self) -> None:
         """There is no time left: what is being stored in parts is given up."""

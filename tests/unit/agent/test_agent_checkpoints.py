@@ -79,6 +79,48 @@ def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(agent, report
     assert store.objects[f"{ROOT}/results.jsonl"].startswith(b'{"_checkpoint"')
 
 
+@pytest.fixture
+def backlog(agent, report, store, operator, monkeypatch):
+    """Three checkpoints that the bucket takes no earlier than at the program's end."""
+    real = store.put_content
+
+    def put_content(key, content):
+        wait_until(lambda: agent._sidecar._uploader._ending)
+        return real(key, content)
+
+    monkeypatch.setattr(store, "put_content", put_content)
+    for step in (1, 2, 3):
+        report(f"w{step}", accuracy=step)
+    operator.wait_for(lambda: operator.acked_seq == 3)
+
+
+def test_all_that_wait_when_the_program_ends_are_stored(agent, backlog, operator):
+    agent.end()
+    assert [commit.step for commit in operator.commits.values()] == [1, 2, 3]
+
+
+def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to_end(agent, backlog, operator, report):
+    operator.decision = "PAUSE"
+    agent.write(dumps(accuracy=4))  # its answer brings the decision
+    wait_until(lambda: agent._sidecar.attempt.wants["shouldStop"])
+    agent.end()
+    assert [commit.step for commit in operator.commits.values()] == [1, 3]
+    assert "checkpoint given up" in agent.log.getvalue()
+
+
+def test_older_ones_leave_time_for_the_newest(agent, backlog, store, operator, monkeypatch):
+    real = store.put_content
+
+    def put_content(key, content):
+        if "/2/data" in key:
+            raise Unreachable("bucket 'models' does not answer")
+        return real(key, content)
+
+    monkeypatch.setattr(store, "put_content", put_content)
+    agent.end()
+    assert [commit.step for commit in operator.commits.values()] == [1, 3]
+
+
 def decision(number, action="CONTINUE"):
     because = {"rung": str(number)}
     return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", because)
