@@ -41,7 +41,7 @@ COPY operator/podtune/protocol /opt/podtune/lib/podtune/protocol
 COPY operator/podtune/storage /opt/podtune/lib/podtune/storage
 COPY operator/podtune/trial /opt/podtune/lib/podtune/trial
 RUN mkdir /opt/podtune/bin \
-    && printf '#!/usr/bin/env python3\nfrom podtune.agent.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-agent \
+    && printf '#!/usr/bin/env python3\nfrom podtune.agent.entry import start\n\nraise SystemExit(start())\n' > /opt/podtune/bin/podtune-agent \
     && ${COMPILE} /opt/podtune/lib/podtune \
     && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
 # What was left out is not missed.

@@ -199,7 +199,7 @@ class ProcessAgent:
         }
         with (self._home / "log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "podtune.agent.main", *arguments,
+                sys.executable, "-m", "podtune.agent.entry", *arguments,
                 env={**os.environ, **environment}, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -49,7 +49,7 @@ async def run_storage_pod(api: Api, body: Object, truth: Truth) -> None:
             "import podtune.protocol.agent_environment as names, runpy, sys\n"
             f"names.STORAGE_DIRECTORY = {str(trials)!r}\n"
             "sys.argv = ['podtune-agent', 'storage']\n"
-            "runpy.run_module('podtune.agent.main', run_name='__main__')"
+            "runpy.run_module('podtune.agent.entry', run_name='__main__')"
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", program,

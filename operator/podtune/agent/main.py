@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from random import Random
 
+from podtune.agent import signals
 from podtune.agent.event_log import EventLog
 from podtune.agent.last_words import write_reason
 from podtune.agent.restore import NothingRestored, restore
@@ -23,11 +23,9 @@ from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
 
-END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one of the commands; returns the exit code."""
+    """Runs one of the commands, with the signals held back (see `entry`); returns the exit code."""
     parser = argparse.ArgumentParser(prog="podtune-agent", description="The agent beside a trial's training program.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="deliver results and checkpoints until the program has ended (sidecar)")
@@ -38,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     command = given.command
     log = EventLog(time.time)
+    if command != "run":
+        signals.end_at_once()
     try:
         if command == "storage":
             return run_storage(StoragePod.from_environ(os.environ), log, Random(), S3Store)
@@ -78,12 +78,7 @@ def _tell_reason(settings: Settings, log: EventLog, reason: str) -> None:
 def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
-    # Blocked before any thread is there, so that all inherit it; the signal is then waited for, and no handler can
-    # come in between anything.
-    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
-    Sidecar(settings, log, Random(), sys.stdout, FrugalStore).run(
-        lambda seconds: signal.sigtimedwait(END_SIGNALS, seconds) is not None
-    )
+    Sidecar(settings, log, Random(), sys.stdout, FrugalStore).run(signals.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)
@@ -94,7 +89,3 @@ def _give_up(log: EventLog, failure: threading.ExceptHookArgs) -> None:
     trace = "".join(traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback))
     log.error("agent failed", thread=failure.thread and failure.thread.name, message=trace)
     os._exit(1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -21,7 +21,7 @@ from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_com
 
 def start_command(environ):
     return subprocess.Popen(
-        [sys.executable, "-m", "podtune.agent.main", "run"],
+        [sys.executable, "-m", "podtune.agent.entry", "run"],
         env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -174,7 +174,7 @@ def test_the_command_ends_cleanly_on_sigterm(operator, environ):
 def test_a_missing_variable_is_named(environ):
     del environ["PODTUNE_NAMESPACE"]
     process = subprocess.run(
-        [sys.executable, "-m", "podtune.agent.main", "run"],
+        [sys.executable, "-m", "podtune.agent.entry", "run"],
         env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=False,
