@@ -18,6 +18,8 @@ Remembered = Annotated[str, Field(max_length=2048)]
 
 MAX_FAILED_NODES = 8
 """So many nodes that have failed a trial are remembered."""
+MAX_LOST_ORIGINS = 8
+"""So many checkpoints that spec.restoreFrom came to, and that could not be restored, are remembered."""
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
 
@@ -286,7 +288,15 @@ class TrialStatus(StatusModel):
         default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."
     )
     clone: Clone | None = Field(default=None, description="Another trial's checkpoint that it goes on from.")
-    origin: Origin | None = Field(default=None, description="What spec.restoreFrom came to; it is looked up once.")
+    origin: Origin | None = Field(
+        default=None,
+        description="What spec.restoreFrom came to; looked up again only where that can't be restored.",
+    )
+    lost_origins: list[Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=list,
+        max_length=MAX_LOST_ORIGINS,
+        description="Checkpoints that spec.restoreFrom came to and that could not be restored, the latest last.",
+    )
     rung_tells: list[RungTell] = Field(
         default_factory=list, max_length=32, description="Values at rungs that the searcher was told of."
     )

@@ -164,7 +164,7 @@ class Executor:
         """Looks at what other experiments have come to."""
         if isinstance(action, LearnFrom):
             return await learn_from(self._client, experiment, action.experiment)
-        return await find_checkpoint(self._client, experiment.namespace, action.wanted)
+        return await find_checkpoint(self._client, experiment.namespace, action)
 
     async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> Outcome:
         body: Manifest = {

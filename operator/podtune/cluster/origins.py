@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from podtune.api.restore_from import RestoreFrom
 from podtune.cluster import paths, readers
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
-from podtune.runner.actions import Outcome, Verdict
-from podtune.runner.origins import missing, pick
+from podtune.runner import clones
+from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
+from podtune.runner.origins import circular, missing, pick
+from podtune.runner.records import Trial
+
+LONGEST_CIRCLE = 8
+"""Through so many trials it is followed who waits for whose checkpoint."""
 
 
-async def find_checkpoint(client: ClusterClient, namespace: str, wanted: RestoreFrom) -> Outcome:
+async def find_checkpoint(client: ClusterClient, namespace: str, action: FindCheckpoint) -> Outcome:
     """Looks a checkpoint up.
 
     Args:
         client: The API server.
         namespace: The namespace of both experiments.
-        wanted: Whose checkpoint, and which one.
+        action: Whose checkpoint, which one, and for whom.
 
     Returns:
         The checkpoint; refused where there is none and will be none, failed where it may still come.
@@ -25,19 +29,42 @@ async def find_checkpoint(client: ClusterClient, namespace: str, wanted: Restore
         ApiError: The API server could not be asked.
         Unreadable: The Trial is none.
     """
-    try:
-        body = await client.request("GET", f"{paths.trials(namespace)}/{wanted.trial}")
-    except ApiRefusal as refusal:
-        if refusal.is_not_found:
-            return Outcome(Verdict.FAILED, f"there is no trial {wanted.trial} yet")
-        raise
-    donor = readers.read_trial(body)
+    wanted = action.wanted
+    donor = await _read(client, namespace, wanted.trial)
+    if donor is None:
+        return Outcome(Verdict.FAILED, f"there is no trial {wanted.trial} yet")
     if donor.spec.experiment != wanted.experiment:
         problem = f"trial {wanted.trial} is of experiment {donor.spec.experiment}, not of {wanted.experiment}"
         return Outcome(Verdict.REFUSED, problem)
-    found = pick(donor.status.checkpoints, wanted.step)
+    checkpoints = donor.status.checkpoints
+    found = pick(checkpoints, wanted.step, action.lost)
     if found is not None:
         return Outcome(Verdict.DONE, checkpoint=found)
     if donor.status.state is not None and donor.status.state.is_finished:
-        return Outcome(Verdict.REFUSED, missing(wanted, donor.status.checkpoints))
+        return Outcome(Verdict.REFUSED, missing(wanted, checkpoints, action.lost))
+    if await _waits_for(client, namespace, donor, action.trial):
+        return Outcome(Verdict.REFUSED, circular(wanted.trial, action.trial))
     return Outcome(Verdict.FAILED, f"{wanted.trial} has no such checkpoint yet")
+
+
+async def _waits_for(client: ClusterClient, namespace: str, donor: Trial, trial: str) -> bool:
+    """Whether a donor can't begin before a trial has a checkpoint: itself, or by way of others."""
+    waiting: Trial | None = donor
+    for _ in range(LONGEST_CIRCLE):
+        if waiting is None or not clones.awaits_origin(waiting.spec, waiting.status):
+            return False
+        assert waiting.spec.restore_from is not None  # else it would await none
+        if waiting.spec.restore_from.trial == trial:
+            return True
+        waiting = await _read(client, namespace, waiting.spec.restore_from.trial)
+    return False
+
+
+async def _read(client: ClusterClient, namespace: str, name: str) -> Trial | None:
+    """A Trial; None where there is none."""
+    try:
+        return readers.read_trial(await client.request("GET", f"{paths.trials(namespace)}/{name}"))
+    except ApiRefusal as refusal:
+        if refusal.is_not_found:
+            return None
+        raise

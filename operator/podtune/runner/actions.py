@@ -62,10 +62,15 @@ class LearnFrom:
 
 @dataclass(frozen=True, slots=True)
 class FindCheckpoint:
-    """Look up the checkpoint of another experiment's trial that a trial is to start from."""
+    """Look up the checkpoint of another experiment's trial that a trial is to start from.
+
+    Attributes:
+        lost: URIs of those that were found before and could not be restored.
+    """
 
     trial: str
     wanted: RestoreFrom
+    lost: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

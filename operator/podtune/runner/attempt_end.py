@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.restore_from import IfUnavailable
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner import budgets, clones, gangs, nodes, reported, usage
@@ -87,25 +86,14 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 
 
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
-    outcome = _without_origin(trial, outcome)
     _record(trial, pod, outcome, now)
     trial.attempt_over()
-    if outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
+    if outcome.reason == RESTORE_FAILED and clones.is_from_origin(trial.status):
+        trial.status = clones.without_origin(trial.status)
+    elif outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
         trial.context.undo_clone(trial, outcome.message, now)
     trial.touch(now)
     return _next_state(trial, outcome, now)
-
-
-def _without_origin(trial: TrialMachine, outcome: AttemptOutcome) -> AttemptOutcome:
-    """The same, final where what can't be restored is what a user has the trial start from, or not at all."""
-    wanted, clone, origin = trial.spec.restore_from, trial.status.clone, trial.status.origin
-    if outcome.reason != RESTORE_FAILED or wanted is None or clone is None or origin is None:
-        return outcome
-    if clone.checkpoint.uri != origin.uri or wanted.if_unavailable is not IfUnavailable.FAIL:
-        return outcome
-    message = f"spec.restoreFrom: {outcome.message}; name another one, or set ifUnavailable: StartAfresh"
-    reason = TrialReason.CHECKPOINT_UNAVAILABLE
-    return AttemptOutcome(FailureClass.FINAL, reason, message, outcome.exit_code)
 
 
 def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> None:
@@ -180,13 +168,18 @@ def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
         return
     backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
-    start = next(iter(clones.to_restore(trial.status)), None)
-    where = f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
-    message = f"{outcome.message}; will be retried {where}"
+    message = f"{outcome.message}; will be retried {_place_to_go_on(trial)}"
     trial.set(decision=None)
     trial.note(Entry.RETRY, message, {str(outcome.failure_class): budget.spent}, now=now)
     trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(message))
     trial.set(retry_time=rfc3339(now + wait))
+
+
+def _place_to_go_on(trial: TrialMachine) -> str:
+    if trial.awaits_origin:
+        return "from another checkpoint, if there is one"
+    start = next(iter(clones.to_restore(trial.status)), None)
+    return f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
 
 
 def _unacked_results(trial: TrialMachine) -> list[Result]:

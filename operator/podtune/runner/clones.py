@@ -10,7 +10,7 @@ the exploit is undone; of its own checkpoints a trial restores only those that w
 
 from __future__ import annotations
 
-from podtune.api.trial import Checkpoint, Clone, TrialSpec, TrialStatus
+from podtune.api.trial import MAX_LOST_ORIGINS, Checkpoint, Clone, TrialSpec, TrialStatus
 from podtune.runner.parameters import Parameters, changed, fingerprint
 
 
@@ -25,6 +25,25 @@ def own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
     """The trial's own checkpoints that were taken with the parameters it has now, the newest first."""
     tag = fingerprint(status.parameters)
     return tuple(checkpoint for checkpoint in reversed(status.checkpoints) if checkpoint.configuration == tag)
+
+
+def awaits_origin(spec: TrialSpec, status: TrialStatus) -> bool:
+    """Whether the checkpoint that a user has the trial start from is still to be found."""
+    is_finished = status.state is not None and status.state.is_finished
+    return spec.restore_from is not None and status.origin is None and not is_finished
+
+
+def is_from_origin(status: TrialStatus) -> bool:
+    """Whether what the next attempt starts from is what a user has it start from."""
+    clone, origin = status.clone, status.origin
+    return clone is not None and origin is not None and clone.checkpoint.uri == origin.uri
+
+
+def without_origin(status: TrialStatus) -> TrialStatus:
+    """The status of a trial that could not restore what a user has it start from: another one is to be found."""
+    assert status.origin is not None  # the caller has looked
+    lost = [*status.lost_origins, status.origin.uri][-MAX_LOST_ORIGINS:]
+    return undone(status).model_copy(update={"origin": None, "lost_origins": lost})
 
 
 def give_up_for(

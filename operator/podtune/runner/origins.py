@@ -3,12 +3,15 @@
 The checkpoint is looked up when the trial is first to start, and recorded whole before its pod is made: as a clone, so
 that it is restored, and kept from deletion, as what a scheduler has a trial clone (see `clones`). The trial's own
 checkpoints take its place as soon as there is one.
+
+One that can't be restored is looked for once more, for it may be gone: an experiment does not know what others need
+of its checkpoints, and keeps no more than it has to. What was found before and could not be restored is passed over.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason, TrialState
@@ -73,17 +76,20 @@ class Origins:
         if wanted is None or not trial.awaits_origin:
             return ""
         if wanted.experiment not in ("", self._experiment):
-            self._dispatch.ask(FindCheckpoint(trial.name, wanted), now, trial.name)
+            self._dispatch.ask(FindCheckpoint(trial.name, wanted, tuple(trial.status.lost_origins)), now, trial.name)
             return ""
         self._stop_waiting(trial, wanted)
         donor = self._trials.get(wanted.trial)
         if donor is trial or (donor is None and self._search.is_over):
             return self._unavailable(trial, f"there is no other trial {wanted.trial}", now)
-        found = None if donor is None else pick(donor.status.checkpoints, wanted.step)
+        lost = trial.status.lost_origins
+        found = None if donor is None else pick(donor.status.checkpoints, wanted.step, lost)
         if found is not None:
             self._record(trial, found, now)
         elif donor is not None and donor.is_finished:
-            return self._unavailable(trial, missing(wanted, donor.status.checkpoints), now)
+            return self._unavailable(trial, missing(wanted, donor.status.checkpoints, lost), now)
+        elif donor is not None and self._waits_for(donor, trial):
+            return self._unavailable(trial, circular(wanted.trial, trial.name), now)
         else:
             self._waiting[wanted.trial].add(trial.name)
             self._wait(trial, f"waits for a checkpoint of {wanted.trial} to start from", now)
@@ -105,6 +111,18 @@ class Origins:
             self._wait(trial, f"waits for a checkpoint to start from: {outcome.message}", now)
         return ""
 
+    def _waits_for(self, donor: TrialMachine, trial: TrialMachine) -> bool:
+        """Whether a donor can't begin before a trial has a checkpoint: itself, or by way of others."""
+        passed: set[str] = set()
+        waiting: TrialMachine | None = donor
+        while waiting is not None and waiting.awaits_origin and waiting.name not in passed:
+            passed.add(waiting.name)
+            assert waiting.spec.restore_from is not None  # else it would await none
+            waiting = self._trials.get(waiting.spec.restore_from.trial)
+            if waiting is trial:
+                return True
+        return False
+
     def _stop_waiting(self, trial: TrialMachine, wanted: RestoreFrom) -> None:
         self._waiting[wanted.trial].discard(trial.name)
         if not self._waiting[wanted.trial]:
@@ -125,6 +143,8 @@ class Origins:
     def _unavailable(self, trial: TrialMachine, problem: str, now: float) -> str:
         wanted = trial.spec.restore_from
         assert wanted is not None  # the caller has looked
+        if trial.status.lost_origins and trial.status.last_attempt is not None:
+            problem = f"{problem}; {trial.status.last_attempt.message}"
         if wanted.if_unavailable is IfUnavailable.FAIL:
             return f"spec.restoreFrom: {problem}; name another one, or set ifUnavailable: StartAfresh"
         trial.set(origin=Origin())
@@ -139,14 +159,22 @@ class Origins:
             trial.touch(now + trial.context.settings.pending_debounce)
 
 
-def pick(checkpoints: Sequence[Checkpoint], step: int | None) -> Checkpoint | None:
-    """The checkpoint of a step, the newest of these; without a step, the latest of all."""
-    return next((known for known in reversed(checkpoints) if step is None or known.step == step), None)
+def pick(checkpoints: Sequence[Checkpoint], step: int | None, lost: Collection[str] = ()) -> Checkpoint | None:
+    """The checkpoint of a step, the newest of these; without a step, the latest of all; none that is lost."""
+    fitting = (known for known in reversed(checkpoints) if step is None or known.step == step)
+    return next((known for known in fitting if known.uri not in lost), None)
 
 
-def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint]) -> str:
+def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collection[str] = ()) -> str:
     """Says of a trial that has ended that it lacks a checkpoint."""
     if not checkpoints:
         return f"{wanted.trial} has ended without a checkpoint"
+    if lost:
+        return f"{wanted.trial} has no other checkpoint that would do"
     kept = ", ".join(str(known.step) for known in checkpoints)
     return f"{wanted.trial} has no checkpoint of iteration {wanted.step} any more (there is {kept})"
+
+
+def circular(donor: str, trial: str) -> str:
+    """Says that two trials would wait for each other."""
+    return f"{donor} waits for a checkpoint of {trial} itself, so neither would ever begin"

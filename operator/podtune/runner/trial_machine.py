@@ -220,7 +220,7 @@ class TrialMachine:
     @property
     def awaits_origin(self) -> bool:
         """Whether the checkpoint that its user has it start from is still to be found."""
-        return self.spec.restore_from is not None and self.status.origin is None
+        return clones.awaits_origin(self.spec, self.status)
 
     @property
     def is_opening(self) -> bool:

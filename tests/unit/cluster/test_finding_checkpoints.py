@@ -10,7 +10,7 @@ import pytest
 from podtune.api.restore_from import RestoreFrom
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.origins import find_checkpoint
-from podtune.runner.actions import Outcome, Verdict
+from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
 
 CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]
 
@@ -29,18 +29,36 @@ class OneTrial:
         return self.trial
 
 
-def trial(state: str = "RUNNING", experiment: str = "other", checkpoints: Any = CHECKPOINTS) -> dict[str, Any]:
+class Trials(OneTrial):
+    """An API server with some Trials, each of which starts from the next one, and the last from the first."""
+
+    def __init__(self, *names: str, **fields: Any) -> None:
+        super().__init__(None)
+        self.trials = {
+            name: trial(checkpoints=[], waits_for=next_name) | fields
+            for name, next_name in zip(names, [*names[1:], names[0]], strict=True)
+        }
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        self.trial = self.trials.get(path.rpartition("/")[2])
+        return await super().request(method, path)
+
+
+def trial(
+    state: str = "RUNNING", experiment: str = "other", checkpoints: Any = CHECKPOINTS, waits_for: str = ""
+) -> dict[str, Any]:
+    wanted = {"restoreFrom": {"trial": waits_for}} if waits_for else {}
     return {
         "metadata": {"name": "other-3", "namespace": "ns", "uid": "u3", "resourceVersion": "7", "generation": 1},
-        "spec": {"experiment": experiment, "index": 3, "parameters": {}},
+        "spec": {"experiment": experiment, "index": 3, "parameters": {}, **wanted},
         "status": {"state": state, "checkpoints": checkpoints},
     }
 
 
-def find(found: dict[str, Any] | None, step: int | None = None) -> Outcome:
+def find(found: dict[str, Any] | None, step: int | None = None, lost: tuple[str, ...] = ()) -> Outcome:
     client = OneTrial(found)
     wanted = RestoreFrom(experiment="other", trial="other-3", step=step)
-    outcome = asyncio.run(find_checkpoint(client, "ns", wanted))  # type: ignore[arg-type]
+    outcome = asyncio.run(find_checkpoint(client, "ns", FindCheckpoint("e-0", wanted, lost)))  # type: ignore[arg-type]
     assert client.asked == [("GET", "/apis/podtune.dev/v1alpha1/namespaces/ns/trials/other-3")]
     return outcome
 
@@ -66,3 +84,29 @@ def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int
 )
 def test_what_is_not_there_is_told(found: Any, step: int | None, verdict: Verdict, said: str) -> None:
     assert (find(found, step).verdict, find(found, step).message) == (verdict, said)
+
+
+def test_what_could_not_be_restored_is_passed_over() -> None:
+    older, newest = (checkpoint["uri"] for checkpoint in CHECKPOINTS)
+    found = find(trial(), lost=(newest,)).checkpoint
+    assert found is not None
+    assert found.uri == older
+    assert find(trial(), lost=(older, newest)).verdict is Verdict.FAILED, "it may still have a further one"
+    ended = find(trial("TERMINATED"), lost=(older, newest))
+    assert (ended.verdict, ended.message) == (Verdict.REFUSED, "other-3 has no other checkpoint that would do")
+
+
+@pytest.mark.parametrize("others", [["other-3"], ["other-3", "third-0", "fourth-1"]])
+def test_trials_that_would_wait_for_each_other_are_told_so(others: list[str]) -> None:
+    wanted = FindCheckpoint("e-0", RestoreFrom(experiment="other", trial="other-3"))
+
+    def look(client: Trials) -> Outcome:
+        return asyncio.run(find_checkpoint(client, "ns", wanted))  # type: ignore[arg-type]
+
+    found = look(Trials("e-0", *others))
+    assert found.verdict is Verdict.REFUSED
+    assert found.message == "other-3 waits for a checkpoint of e-0 itself, so neither would ever begin"
+    begun = Trials("e-0", *others)
+    begun.trials[others[-1]]["status"]["origin"] = {}
+    assert look(begun).verdict is Verdict.FAILED, "the last of them has begun"
+    assert look(Trials(*others)).verdict is Verdict.FAILED, "a circle of others is theirs"

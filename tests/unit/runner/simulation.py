@@ -295,7 +295,7 @@ class Simulation:
             case Propose():
                 return Outcome(Verdict.DONE, proposals=self._propose(action))
             case LearnFrom() | FindCheckpoint():
-                return self.earlier if isinstance(action, LearnFrom) else self.elsewhere
+                return self._look_up(action)
             case CreateTrial():
                 try:
                     seen.append(self.api.create_trial(action.name, action.spec))
@@ -334,6 +334,14 @@ class Simulation:
         except NotFound:
             return DONE
         return DONE
+
+    def _look_up(self, action: LearnFrom | FindCheckpoint) -> Outcome:
+        if isinstance(action, LearnFrom):
+            return self.earlier
+        found = self.elsewhere.checkpoint
+        if found is not None and found.uri in action.lost:
+            return Outcome(Verdict.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
+        return self.elsewhere
 
     def _create_pod(self, action: CreatePod, seen: list[Thing]) -> Outcome:
         existing = self.api.pods.get(action.name)

@@ -16,8 +16,13 @@ from tests.unit.runner.simulation import STORE, Simulation, spec
 THERE = Checkpoint(step=4, uri="s3://b/p/other-uid/other-3/a/4", digest="sha256:0004", metric="0.5")
 
 
-def start(restore_from: dict[str, Any], program: Program | None = None, **fields: Any) -> Simulation:
-    """Of two trials the second starts from what it is told."""
+NEWER = THERE.model_copy(update={"step": 8, "uri": "s3://b/p/other-uid/other-3/a/8"})
+
+
+def start(
+    restore_from: dict[str, Any], program: Program | None = None, first: dict[str, Any] | None = None, **fields: Any
+) -> Simulation:
+    """Of two trials the second starts from what it is told, and the first too where it is told of something."""
     defaults: dict[str, Any] = {
         "parameters": [{"name": "lr", "float": {"min": 0.0001, "max": 0.1}}],
         "search": {
@@ -25,7 +30,7 @@ def start(restore_from: dict[str, Any], program: Program | None = None, **fields
             "maxTrials": 2,
             "seed": 7,
             "initial": [
-                {"parameters": {"lr": 0.01}},
+                {"parameters": {"lr": 0.01}} | ({"restoreFrom": first} if first else {}),
                 {"parameters": {"lr": 0.02}, "restoreFrom": restore_from},
             ],
         },
@@ -35,11 +40,11 @@ def start(restore_from: dict[str, Any], program: Program | None = None, **fields
     return Simulation(spec(**defaults | fields), program or Program(steps=12, checkpoint_every=2))
 
 
-def put_there(simulation: Simulation) -> None:
+def put_there(simulation: Simulation, checkpoint: Checkpoint = THERE) -> None:
     """The other experiment has the checkpoint, and it is in the bucket."""
-    simulation.bucket.append(THERE.uri)
-    simulation.trained_with[THERE.uri] = {}
-    simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=THERE)
+    simulation.bucket.append(checkpoint.uri)
+    simulation.trained_with[checkpoint.uri] = {}
+    simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=checkpoint)
 
 
 def actions_of(simulation: Simulation, index: int = 1) -> list[str]:
@@ -151,6 +156,55 @@ def test_one_that_is_damaged(policy: str, state: TrialState) -> None:
         assert "restoring the checkpoint failed" in status.message
     else:
         assert simulation.pods["e-1-2"].restored.step == 0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_in_the_place_of_one_that_is_gone_another_is_looked_for(restarted: bool) -> None:
+    """Its own experiment has deleted it since it was found, and keeps a newer one by now."""
+    simulation = start({"trial": "other-3", "experiment": "other"})
+    simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=THERE)
+    simulation.run(until=lambda: simulation.status_exists(1) and bool(simulation.status(1).lost_origins))
+    assert simulation.status(1).message.endswith("will be retried from another checkpoint, if there is one")
+    put_there(simulation, NEWER)
+    if restarted:
+        simulation.restart()
+    simulation.run()
+    status = simulation.status(1)
+    assert simulation.pods["e-1-2"].restored.uri == NEWER.uri
+    assert (status.state, status.iteration) == (TrialState.TERMINATED, 12)
+    assert (status.failures, status.infrastructure_failures) == (0, 1)
+    assert simulation.created_pods()[-1].spec.parameters["lr"] == "0.02", "the weights, not the configuration"
+    assert [entry.action for entry in status.ledger][:3] == ["RESTORE", "RETRY", "RESTORE"]
+
+
+def test_a_damaged_one_gives_way_to_the_one_before() -> None:
+    simulation = start({"trial": "e-0"}, Program(steps=12, checkpoint_every=2), maxConcurrentTrials=1)
+    simulation.run(until=lambda: simulation.status_exists(0) and simulation.status(0).state is TrialState.TERMINATED)
+    before, newest = simulation.status(0).checkpoints
+    simulation.damaged.add(newest.uri)
+    simulation.run()
+    assert simulation.pods["e-1-2"].restored.uri == before.uri
+    assert simulation.status(1).state is TrialState.TERMINATED
+
+
+def test_trials_that_would_wait_for_each_other_end() -> None:
+    simulation = start({"trial": "e-0"}, first={"trial": "e-1"})
+    simulation.run()
+    statuses = [simulation.status(index) for index in (0, 1)]
+    assert {status.state for status in statuses} == {TrialState.ERROR}
+    assert {status.reason for status in statuses} == {TrialReason.CHECKPOINT_UNAVAILABLE}
+    assert any("itself, so neither would ever begin" in status.message for status in statuses)
+    assert simulation.api.experiment.status.state is ExperimentState.FAILED
+
+
+def test_one_of_them_may_start_afresh_and_the_others_follow() -> None:
+    policy = {"ifUnavailable": "StartAfresh"}
+    simulation = start({"trial": "e-0"} | policy, first={"trial": "e-1"} | policy)
+    simulation.run()
+    restored = sorted(pod.restored.step for pod in simulation.pods.values())
+    assert restored[0] == 0
+    assert restored[1] > 0
+    assert {simulation.status(index).state for index in (0, 1)} == {TrialState.TERMINATED}
 
 
 def test_a_retry_starts_from_the_trials_own_checkpoint() -> None:
