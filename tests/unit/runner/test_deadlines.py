@@ -10,7 +10,8 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.runner.failures import FailureClass
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
-from tests.unit.runner.test_runner_properties import bounded, run, seeds, weathers
+from tests.unit.runner.test_runner_properties import bounded, run, weathers
+from tests.unit.runner.weather import seeds
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
 SHORT = {"initial": "1s", "max": "2s"}

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
-from podtune.runner.actions import CreatePod, EmitEvent, OpenGates, Outcome, Propose, Verdict
+from podtune.runner.actions import CreatePod, OpenGates, Outcome, Verdict
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
+from tests.unit.runner.weather import any_weather, seeds
 
 PODS = {"spec": {"containers": [{"name": "trial", "image": "example"}]}}
 BACKOFF = {"initial": "1s", "max": "4s"}
@@ -221,18 +223,7 @@ FATES = {
     Fate.VANISHED: FailureClass.DISRUPTION,
     Fate.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
 }
-shares = st.sampled_from([0.0, 0.1, 0.3])
-weathers = st.builds(
-    Weather,
-    latency=st.sampled_from([0.0, 0.1, 1.0]),
-    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
-    fails=shares,
-    loses_reply=shares,
-    repeats=shares,
-    loses_report=shares,
-    restarts=st.lists(st.floats(0.0, 12.0), max_size=3).map(tuple),
-    downtime=st.sampled_from([0.1, 3.0]),
-)
+weathers = any_weather(lives=12.0, restarts=3)
 mishaps = st.builds(Mishap, st.sampled_from(list(FATES)), st.integers(0, STEPS - 1), rank=st.integers(0, 2))
 misfortunes = st.dictionaries(st.integers(0, 2), st.lists(mishaps, max_size=2).map(tuple), max_size=3)
 bounded = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -245,7 +236,7 @@ def start(weather: Weather, mishaps: dict[int, tuple[Mishap, ...]], seed: int, p
 
 
 @bounded
-@given(weathers, misfortunes, st.integers(0, 2**32), st.sampled_from([3, 4, 6]))
+@given(weathers, misfortunes, seeds, st.sampled_from([3, 4, 6]))
 def test_every_gang_ends_whatever_happens_to_its_ranks(
     weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, places: int
 ) -> None:
@@ -259,7 +250,7 @@ def test_every_gang_ends_whatever_happens_to_its_ranks(
 
 
 @bounded
-@given(weathers, misfortunes, st.integers(0, 2**32))
+@given(weathers, misfortunes, seeds)
 def test_each_end_of_a_gang_is_counted_once(
     weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
 ) -> None:
@@ -273,17 +264,10 @@ def test_each_end_of_a_gang_is_counted_once(
 
 
 @bounded
-@given(weathers, misfortunes, st.integers(0, 2**32), st.floats(0.0, 25.0), st.sampled_from([4, 6]))
+@given(weathers, misfortunes, seeds, st.floats(0.0, 25.0), st.sampled_from([4, 6]))
 def test_a_machine_made_anew_agrees_on_gangs(
     weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, places: int
 ) -> None:
     simulation = start(weather, misfortunes, seed, places)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    made_anew = simulation.rebuilt().decide(later).actions
-    assert [action for action in made_anew if not isinstance(action, EmitEvent | Propose)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation)

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
-from podtune.runner.actions import CreatePod, EmitEvent, Propose
+from podtune.runner.actions import CreatePod
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
-from tests.unit.runner.test_runner_properties import PATIENT, bounded, seeds, weathers
+from tests.unit.runner.test_runner_properties import PATIENT, bounded, weathers
+from tests.unit.runner.weather import seeds
 
 SHORT = {"initial": "1s", "max": "2s"}
 EXCLUDE = [{"exitCodes": [42], "action": "ExcludeNode"}]
@@ -121,10 +123,6 @@ def test_a_machine_made_anew_avoids_the_same(weather: Weather, seed: int, moment
     fields = {"search": search, "failures": failures, "maxConcurrentTrials": 3, "maxPendingTrials": 2}
     simulation = Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    made_anew = simulation.rebuilt().decide(simulation.now + 1.0)
-    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent | Propose)] == []
+    assert_made_anew_agrees(simulation)
     simulation = Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT).run()
     assert simulation.api.experiment.status.trials.terminated == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.trial import Checkpoint
 from podtune.runner.actions import CreatePod, FindCheckpoint, Outcome, Verdict, WriteTrialStatus
-from tests.unit.runner.simulated_pod import Program
+from tests.unit.runner.made_anew import assert_made_anew_agrees
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 THERE = Checkpoint(step=4, uri="s3://b/p/other-uid/other-3/a/4", digest="sha256:0004", metric="0.5")
@@ -208,8 +208,6 @@ def test_one_of_them_may_start_afresh_and_the_others_follow() -> None:
 
 
 def test_a_retry_starts_from_the_trials_own_checkpoint() -> None:
-    from tests.unit.runner.simulated_pod import Fate, Mishap
-
     program = Program(steps=12, checkpoint_every=2, mishaps={1: (Mishap(Fate.EVICTED, 9),)})
     simulation = start({"trial": "other-3", "experiment": "other"}, program)
     put_there(simulation)
@@ -229,10 +227,4 @@ def test_a_trial_can_not_start_from_itself() -> None:
 def test_a_machine_made_anew_agrees(moment: float) -> None:
     simulation = start({"trial": "e-0"})
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(60.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    later = simulation.now + 1.0
-    anew = simulation.rebuilt().decide(later)
-    assert anew.actions == ()
-    assert replace(anew, wake=0.0).actions == ()
+    assert_made_anew_agrees(simulation, may_repeat=())

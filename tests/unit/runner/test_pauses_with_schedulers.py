@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
-from podtune.runner.actions import EmitEvent, Propose
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 from tests.unit.runner.test_runner_schedulers import PATIENT, SCHEDULERS, STEPS
@@ -99,14 +99,7 @@ def test_a_machine_made_anew_agrees_while_trials_are_held(scheduler: str, moment
     for index in unfinished(simulation)[:2]:
         pause(simulation, index)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    anew = simulation.rebuilt().decide(later)
-    assert [action for action in anew.actions if not isinstance(action, EmitEvent | Propose)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation)
 
 
 def test_a_trial_that_the_scheduler_and_its_user_have_paused_says_so() -> None:

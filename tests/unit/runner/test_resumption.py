@@ -12,14 +12,13 @@ from podtune.api.resume import Resume
 from podtune.runner.actions import (
     Action,
     CreatePod,
-    EmitEvent,
     Outcome,
-    Propose,
     Verdict,
     WriteExperimentStatus,
     WriteTrialStatus,
 )
 from podtune.runner.timestamps import parse_rfc3339
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 from tests.unit.runner.test_runner_schedulers import PATIENT, SCHEDULERS, STEPS
@@ -231,11 +230,4 @@ def test_an_experiment_that_was_stopped_goes_on_with_every_scheduler(scheduler: 
 def test_a_machine_made_anew_agrees_on_how_it_goes_on(scheduler: str, moment: float) -> None:
     simulation = stopped_and_resumed(scheduler, moment)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    anew = simulation.rebuilt().decide(later)
-    assert [action for action in anew.actions if not isinstance(action, EmitEvent | Propose)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation)

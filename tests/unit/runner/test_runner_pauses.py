@@ -8,28 +8,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason
-from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.scripted_scheduler import Script, scripted
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
+from tests.unit.runner.weather import any_weather, seeds
 
 TRIALS = 6
 STEPS = 9
 PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
 
-shares = st.sampled_from([0.0, 0.1, 0.3])
-weathers = st.builds(
-    Weather,
-    latency=st.sampled_from([0.0, 0.1, 1.0]),
-    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
-    fails=shares,
-    loses_reply=shares,
-    repeats=shares,
-    loses_report=shares,
-    restarts=st.lists(st.floats(0.0, 20.0), max_size=4).map(tuple),
-    downtime=st.sampled_from([0.1, 3.0]),
-)
+weathers = any_weather(lives=20.0)
 likely = st.sampled_from([0.0, 0.3, 0.6, 1.0])
 scripts = st.builds(
     Script,
@@ -45,7 +35,6 @@ scripts = st.builds(
 fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
 mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
 misfortunes = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(mishaps, max_size=3).map(tuple), max_size=TRIALS)
-seeds = st.integers(0, 2**32)
 bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -143,11 +132,4 @@ def test_a_machine_made_anew_agrees(
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
     simulation = start(script, weather, seed, misfortunes)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    made_anew = simulation.rebuilt().decide(later)
-    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent | Propose)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation)

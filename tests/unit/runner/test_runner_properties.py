@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentState, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
+from podtune.runner.actions import CreateStoragePod
 from podtune.runner.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.made_anew import MAY_REPEAT, assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
 from tests.unit.runner.simulation import FAIR, START, STORE, Simulation, Weather, spec
+from tests.unit.runner.weather import any_weather, seeds
 
 BACKOFF = {"initial": "1s", "max": "4s"}
 ASHA = {"asha": {"maxTime": 9, "gracePeriod": 1, "reductionFactor": 3}}
@@ -35,21 +37,9 @@ COUNTED = {
 }
 """What each fate counts as. STUCK is left out: it ends by a decision."""
 
-shares = st.sampled_from([0.0, 0.1, 0.3])
-weathers = st.builds(
-    Weather,
-    latency=st.sampled_from([0.0, 0.1, 1.0]),
-    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
-    fails=shares,
-    loses_reply=shares,
-    repeats=shares,
-    loses_report=shares,
-    restarts=st.lists(st.floats(0.0, 12.0), max_size=4).map(tuple),
-    downtime=st.sampled_from([0.1, 3.0]),
-)
+weathers = any_weather(lives=12.0)
 mishaps = st.builds(Mishap, st.sampled_from(list(COUNTED)), st.integers(0, STEPS - 1))
 misfortunes = st.dictionaries(st.integers(0, 4), st.lists(mishaps, max_size=3).map(tuple), max_size=5)
-seeds = st.integers(0, 2**32)
 
 moves = st.lists(
     st.tuples(
@@ -181,18 +171,8 @@ def test_a_machine_made_anew_agrees(
     program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
     simulation = start(weather, program, seed, scheduler=scheduler)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    made_anew = simulation.rebuilt().decide(later)
-    for action in made_anew.actions:
-        if isinstance(action, Propose):  # what was proposed ahead is asked for again, and comes out as it was
-            assert simulation.answers(action).items() <= simulation.proposed.items()
-    repeated = EmitEvent | Propose | CreateStoragePod  # of a storage pod it makes sure that nothing of it is missing
-    assert [action for action in made_anew.actions if not isinstance(action, repeated)] == []
-    assert simulation.machine.decide(later).actions == ()
+    # Of a storage pod it makes sure that nothing of it is missing.
+    assert_made_anew_agrees(simulation, may_repeat=(*MAY_REPEAT, CreateStoragePod))
 
 
 @bounded

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState, TrialState
-from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
+from tests.unit.runner.weather import any_weather, seeds
 
 STEPS = 9
 SCHEDULERS: dict[str, dict[str, Any]] = {
@@ -26,18 +27,7 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 }
 PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
 
-shares = st.sampled_from([0.0, 0.1, 0.3])
-weathers = st.builds(
-    Weather,
-    latency=st.sampled_from([0.0, 0.1, 1.0]),
-    watch_delay=st.sampled_from([0.0, 0.2, 4.0]),
-    fails=shares,
-    loses_reply=shares,
-    repeats=shares,
-    loses_report=shares,
-    restarts=st.lists(st.floats(0.0, 20.0), max_size=4).map(tuple),
-    downtime=st.sampled_from([0.1, 3.0]),
-)
+weathers = any_weather(lives=20.0)
 fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
 mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
 misfortunes = st.dictionaries(st.integers(0, 11), st.lists(mishaps, max_size=5).map(tuple), max_size=6)
@@ -65,7 +55,7 @@ def start(
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
-@given(weathers, misfortunes, st.integers(0, 2**32), st.integers(1, 4))
+@given(weathers, misfortunes, seeds, st.integers(1, 4))
 def test_every_trial_ends(
     scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int
 ) -> None:
@@ -81,17 +71,10 @@ def test_every_trial_ends(
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
-@given(weathers, misfortunes, st.integers(0, 2**32), st.floats(0.0, 60.0))
+@given(weathers, misfortunes, seeds, st.floats(0.0, 60.0))
 def test_a_machine_made_anew_agrees(
     scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, moment: float
 ) -> None:
     simulation = start(scheduler, weather, misfortunes, seed)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    made_anew = simulation.rebuilt().decide(later)
-    assert [action for action in made_anew.actions if not isinstance(action, EmitEvent | Propose)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation)

@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.actions import Action, EmitEvent, Outcome, Propose, Verdict
+from podtune.runner.actions import Action, Outcome, Verdict
 from podtune.runner.failures import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_api import Thing
 from tests.unit.runner.simulated_pod import Fate, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
@@ -196,8 +197,7 @@ class RunnerMachine(RuleBasedStateMachine):
         assert simulation.run(1000.0).api.pods == {}
         self.trials_only_go_forward()
         self.failures_are_those_that_were_inflicted()
-        left = simulation.rebuilt().decide(simulation.now + 1.0).actions
-        assert [action for action in left if not isinstance(action, EmitEvent | Propose)] == []
+        assert_made_anew_agrees(simulation)
 
 
 TestRunnerStateMachine = RunnerMachine.TestCase

@@ -15,7 +15,8 @@ from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
-from tests.unit.runner.test_runner_properties import ASHA, PATIENT, misfortunes, seeds, weathers
+from tests.unit.runner.test_runner_properties import ASHA, PATIENT, misfortunes, weathers
+from tests.unit.runner.weather import seeds
 
 TRIALS = 9
 PARAMETERS: list[dict[str, Any]] = [
