@@ -20,6 +20,7 @@ MAX_FAILED_NODES = 8
 """So many nodes that have failed a trial are remembered."""
 MAX_LOST_ORIGINS = 8
 """So many checkpoints that spec.restoreFrom came to, and that could not be restored, are remembered."""
+MAX_DECISION_MESSAGE = 512
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
 
@@ -129,7 +130,7 @@ class Decision(StatusModel):
         ),
     )
     reason: str = Field(max_length=128, description="Why, in one word.")
-    message: str = Field(default="", max_length=512, description="Why, with its numbers.")
+    message: str = Field(default="", max_length=MAX_DECISION_MESSAGE, description="Why, with its numbers.")
     attempt: int = Field(ge=0, description="The attempt that it was taken on.")
     step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
     ranks: list[Annotated[int, Field(ge=0)]] = Field(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import TrialReason
-from podtune.api.trial import Decision
+from podtune.api.trial import MAX_DECISION_MESSAGE
 from podtune.runner.failures import FAIL, RETRY
-from podtune.runner.judgement import MAX_MESSAGE
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.runner.usage import training_time
@@ -38,15 +37,10 @@ class Deadline:
     message: str
     why: str
 
-    def decision(self, trial: TrialMachine) -> Decision:
-        """What is recorded when it is over."""
-        return Decision(
-            action=self.action,
-            reason=self.reason,
-            message=clip(self.message, MAX_MESSAGE - len(self.why) - 1) + " " + self.why,
-            attempt=trial.attempt,
-            step=trial.status.iteration,
-        )
+    @property
+    def sentence(self) -> str:
+        """What is recorded when it is over: where that is too long, what was waited for is cut off, not the field."""
+        return clip(self.message, MAX_DECISION_MESSAGE - len(self.why) - 1) + " " + self.why
 
 
 def earliest(trial: TrialMachine, now: float) -> Deadline | None:

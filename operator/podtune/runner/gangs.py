@@ -21,7 +21,6 @@ from podtune.runner.actions import OpenGates
 from podtune.runner.attempt_pods import AttemptPods
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import NODE_REASONS, OUT_OF_MEMORY
-from podtune.runner.judgement import MAX_MESSAGE
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
@@ -111,15 +110,7 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
     first = fallen[0]
     what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
     message = f"the pod of rank {first.rank} {what}: the others are ended with it"
-    decision = Decision(
-        action=END,
-        reason=TrialReason.RANK_ENDED,
-        message=clip(message, MAX_MESSAGE),
-        attempt=trial.attempt,
-        step=trial.status.iteration,
-        ranks=[pod.rank for pod in fallen],
-    )
-    trial.decide(decision, now=now)
+    trial.decide(END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
 
 
 def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
@@ -136,14 +127,7 @@ def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> Non
         f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout, "
         f"{trial.context.spec.trial_template.placement_timeout}; their places are given back"
     )
-    decision = Decision(
-        action=REQUEUE,
-        reason=TrialReason.NOT_PLACED,
-        message=clip(message, MAX_MESSAGE),
-        attempt=trial.attempt,
-        step=trial.status.iteration,
-    )
-    trial.decide(decision, now=now)
+    trial.decide(REQUEUE, TrialReason.NOT_PLACED, message, now=now)
 
 
 def _placed(pods: AttemptPods) -> int:

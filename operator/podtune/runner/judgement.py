@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podtune.api.conditions import clip
 from podtune.api.names import TrialReason
-from podtune.api.trial import Decision, RungTell
+from podtune.api.trial import RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import resources
 from podtune.runner.alarms import SOON
@@ -19,7 +18,6 @@ from podtune.runner.usage import training_time
 from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
 from podtune.tuning.stoppers import TrialStopper
 
-MAX_MESSAGE = 512
 MAX_RUNG_TELLS = 32
 
 
@@ -116,10 +114,8 @@ class Judge:
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
         self.completed(trial, metrics_of(trial.status.last_result), now)
         trial.note(Entry.STOP, verdict.message, verdict.because, now=now)
-        decision = _decision(
-            trial, verdict.action, TrialReason.STOPPED_BY_CRITERION, verdict.message, trial.status.iteration
-        )
-        trial.decide(decision, ticket=self.tickets.latest, now=now)
+        reason = TrialReason.STOPPED_BY_CRITERION
+        trial.decide(verdict.action, reason, verdict.message, ticket=self.tickets.latest, now=now)
         return NEVER
 
     def restore_stopper(self, trial: TrialMachine) -> None:
@@ -227,18 +223,18 @@ class Judge:
         ):
             return
         self.tickets.record(trial, now)
-        decision = _decision(trial, verdict.action, TrialReason.PAUSED_BY_SCHEDULER, verdict.message, result.step)
-        trial.decide(decision, ticket=self.tickets.latest, now=now)
+        reason, ticket = TrialReason.PAUSED_BY_SCHEDULER, self.tickets.latest
+        trial.decide(verdict.action, reason, verdict.message, step=result.step, ticket=ticket, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
-        decision = _decision(trial, "FAIL", TrialReason.METRIC_MISSING, str(missing), result.step)
         trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)
-        trial.decide(decision, ticket=self.tickets.latest, now=now)
+        reason, ticket = TrialReason.METRIC_MISSING, self.tickets.latest
+        trial.decide("FAIL", reason, str(missing), step=result.step, ticket=ticket, now=now)
 
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
         trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
-        decision = _decision(trial, verdict.action, reason, verdict.message, result.step)
-        trial.decide(decision, ticket=self.tickets.latest, wait=self._wait(trial, verdict, result), now=now)
+        ticket, wait = self.tickets.latest, self._wait(trial, verdict, result)
+        trial.decide(verdict.action, reason, verdict.message, step=result.step, ticket=ticket, wait=wait, now=now)
 
     def _wait(self, trial: TrialMachine, verdict: Verdict, result: Result) -> float:
         """How long a checkpoint is waited for: the one that the result carries, and before a pause any new one."""
@@ -247,13 +243,3 @@ class Judge:
         if verdict.action is Action.PAUSE:
             return trial.context.settings.pause_wait
         return trial.context.settings.checkpoint_wait if result.checkpoint else 0.0
-
-
-def _decision(trial: TrialMachine, action: str, reason: TrialReason, message: str, step: int) -> Decision:
-    return Decision(
-        action=action,
-        reason=reason,
-        message=clip(message, MAX_MESSAGE),
-        attempt=trial.attempt,
-        step=step,
-    )

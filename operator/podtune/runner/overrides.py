@@ -13,10 +13,12 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.overrides import with_overrides
 from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.runner import parameters
-from podtune.runner.judgement import MAX_MESSAGE, Judge
+from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Entry
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
+
+MAX_REFUSAL = 512
 
 
 class Overrides:
@@ -72,7 +74,7 @@ class Overrides:
 
     def _refuse(self, trial: TrialMachine, problem: str, now: float) -> None:
         """A trial that would run has to wait; one that is paused says it in a condition alone."""
-        trial.refusal = clip(problem, MAX_MESSAGE)
+        trial.refusal = clip(problem, MAX_REFUSAL)
         trial.touch(now)
         if trial.status.state in (None, TrialState.PENDING):
             trial.explain(TrialState.PENDING, TrialReason.INVALID_OVERRIDES, trial.refusal)

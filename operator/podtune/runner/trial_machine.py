@@ -10,14 +10,14 @@ over; its logs are fetched if they are needed; the end is classified and written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.search_space import parse_value
-from podtune.api.trial import Decision, PodRef
+from podtune.api.trial import MAX_DECISION_MESSAGE, Decision, PodRef
 from podtune.protocol.messages import (
     FinalCommit,
     ProtocolError,
@@ -298,15 +298,38 @@ class TrialMachine:
 
     # Decisions
 
-    def decide(self, decision: Decision, *, now: float, ticket: int = 0, wait: float = 0.0) -> None:
+    def decide(
+        self,
+        action: str,
+        reason: TrialReason,
+        message: str,
+        *,
+        now: float,
+        step: int | None = None,
+        ranks: Sequence[int] = (),
+        ticket: int = 0,
+        wait: float = 0.0,
+    ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
         Args:
-            decision: The decision.
+            action: What is to become of the attempt.
+            reason: Why, in one word.
+            message: Why, in a sentence.
             now: The present time.
+            step: The iteration of the result that it was taken on; the last one unless it is said.
+            ranks: Of an END: the ranks whose pods had ended, or were being taken away.
             ticket: The decision must not be acted on before all records up to this one are durable.
             wait: How long to wait for a checkpoint of the decision's iteration or a later one, in seconds.
         """
+        decision = Decision(
+            action=action,
+            reason=reason,
+            message=clip(message, MAX_DECISION_MESSAGE),
+            attempt=self.attempt,
+            step=self.status.iteration if step is None else step,
+            ranks=list(ranks),
+        )
         self.set(decision=decision)
         self.decision_ticket = ticket
         self.act_by = now + wait

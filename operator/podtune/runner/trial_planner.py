@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from podtune.api.conditions import clip
 from podtune.api.names import DesiredState, TrialReason, TrialState
-from podtune.api.trial import Decision
 from podtune.runner import attempt_end, deadlines, gangs, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
-from podtune.runner.judgement import MAX_MESSAGE, Judge
+from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Entry
 from podtune.runner.origins import Origins
 from podtune.runner.overrides import Overrides
@@ -130,7 +129,7 @@ class TrialPlanner:
                 if tells:
                     self._judge.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
-                trial.decide(_decision(trial, "STOP", reason, message), now=now)
+                trial.decide("STOP", reason, message, now=now)
         elif not self._places.creating(trial, now):
             if tells:
                 self._judge.scheduler.on_trial_remove(trial.index)
@@ -162,7 +161,7 @@ class TrialPlanner:
         if trial.status.decision is None and not trial.attempt_pods.is_over:
             wait = trial.context.settings.pause_wait if trial.context.store_prefix else 0.0
             trial.note(Entry.PAUSE, message, {}, now=now)
-            trial.decide(_decision(trial, "PAUSE", reason, message), wait=wait, now=now)
+            trial.decide("PAUSE", reason, message, wait=wait, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.is_paused_by_wish:
@@ -210,9 +209,8 @@ class TrialPlanner:
         if now < deadline.due:
             self._dispatch.alarms.set(trial.name, deadline.due)
             return
-        decision = deadline.decision(trial)
-        trial.note(Entry.FAIL, decision.message, {}, now=now)
-        trial.decide(decision, now=now)
+        trial.note(Entry.FAIL, deadline.sentence, {}, now=now)
+        trial.decide(deadline.action, deadline.reason, deadline.sentence, now=now)
 
     def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
         """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
@@ -223,10 +221,7 @@ class TrialPlanner:
             self._dispatch.alarms.set(trial.name, due)
             return
         message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
-        decision = Decision(
-            action=REQUEUE, reason=TrialReason.NODE_FORGOTTEN, message=clip(message, MAX_MESSAGE), attempt=trial.attempt
-        )
-        trial.decide(decision, now=now)
+        trial.decide(REQUEUE, TrialReason.NODE_FORGOTTEN, message, step=0, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
         """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""
@@ -260,13 +255,3 @@ class TrialPlanner:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
             self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
-
-
-def _decision(trial: TrialMachine, action: str, reason: TrialReason, message: str) -> Decision:
-    return Decision(
-        action=action,
-        reason=reason,
-        message=clip(message, MAX_MESSAGE),
-        attempt=trial.attempt,
-        step=trial.status.iteration,
-    )
