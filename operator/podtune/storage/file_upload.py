@@ -18,13 +18,9 @@ from podtune.storage.errors import StoreError
 from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import LocalFile, LocalTree, UnusableTree
 from podtune.storage.manifest import ManifestFile, digest_of_parts
-from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart
+from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart, part_size
 from podtune.storage.parallel import run_all
 
-PART = 8 << 20
-"""Files above this size are sent in parts of it."""
-MAX_PARTS = 9_000
-"""S3 takes 10,000."""
 PACK = 4 << 20
 """Small files are put together up to this size; as much is held in memory by each thread."""
 PACKED_BELOW = 1 << 20
@@ -65,7 +61,7 @@ def upload_files(target: Target, tree: LocalTree, files: Sequence[LocalFile]) ->
     left = [file for file in files if file not in target.done]
     target.catalogue.prepare()
     with ExitStack() as stack:
-        large = [_LargeFile(target, tree, file, stack) for file in left if file.size > PART]
+        large = [_LargeFile(target, tree, file, stack) for file in left if _is_large(file)]
         stack.callback(_abort, target, large)
         try:
             run_all(_tasks(target, tree, left, large))
@@ -84,7 +80,7 @@ def _tasks(
         yield from upload.tasks()
     packed: list[LocalFile] = []
     for file in files:
-        if file.size > PART:
+        if _is_large(file):
             continue
         if target.packs and file.size < PACKED_BELOW:
             packed.append(file)
@@ -94,6 +90,10 @@ def _tasks(
     first = sum(1 for file in target.done.values() if file.object)
     for number, group in enumerate(_groups(packed), first):
         yield _Pack(target, tree, group, number)
+
+
+def _is_large(file: LocalFile) -> bool:
+    return file.size > part_size(file.size)
 
 
 def _groups(files: Sequence[LocalFile]) -> Iterator[list[LocalFile]]:
@@ -173,7 +173,7 @@ class _LargeFile:
         self.file = file
         self._target = target
         self._stream = stack.enter_context(tree.open(file.path))
-        self._part_size = max(PART, -(-file.size // MAX_PARTS))
+        self._part_size = part_size(file.size)
         self._known = self._find_known()
         self.upload: PartialUpload | None = None
         self._parts: dict[int, StoredPart] = {}

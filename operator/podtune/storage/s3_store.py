@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from podtune.storage.address import StoreAddress
 from podtune.storage.content import PIECE, Content, Held
 from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected
-from podtune.storage.object_store import PartialUpload, Reader, StoredPart
+from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part_size
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-PART = 8 << 20
-"""Up to this size a source is sent in one request, and larger ones in parts of it."""
-MAX_PARTS = 9_000
-"""S3 takes 10,000."""
 HELD = 16 << 20
 """Up to this size content is held in memory while it is sent: the SDK reads a stream by 16 KiB, and with several
 threads at once the interpreter's lock would then change hands more often than anything else happens."""
@@ -63,7 +59,7 @@ class S3Store:
 
     def put(self, key: str, source: Reader, size: int) -> None:
         """See `ObjectStore.put`."""
-        part = max(PART, -(-size // MAX_PARTS))
+        part = part_size(size)
         first = _read(source, part)
         if len(first) < part:
             self.put_bytes(key, first)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.storage import file_upload, syncer
+from podtune.storage import file_upload, object_store, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
@@ -131,7 +131,7 @@ def test_a_file_that_changes_while_it_is_stored_is_noticed(store, source, monkey
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(file_upload, "PART", 100)
+    monkeypatch.setattr(object_store, "PART", 100)
     monkeypatch.setattr(file_upload, "PACK", 30)
 
 
