@@ -9,16 +9,18 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 from e2e.chaos import figures
 from e2e.chaos.api import Api
-from e2e.chaos.campaign import Campaign, only, problems, sample
+from e2e.chaos.campaign import UNDISTURBED, Campaign, only, problems, sample
 from e2e.chaos.catalog import Group, groups
 from e2e.chaos.lane import Verdict
-from e2e.chaos.surroundings import prepared
+from e2e.chaos.leftovers import remove_leftovers
+from e2e.chaos.surroundings import prepared, uninterrupted
 
 
 def main() -> int:
@@ -35,8 +37,13 @@ def main() -> int:
             for perturbation in group.perturbations:
                 print(group.name, perturbation.id)
         return 0
-    with prepared():
-        return asyncio.run(_run(chosen, options))
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # one way to end it
+    try:
+        with prepared():
+            return asyncio.run(_run(chosen, options))
+    except KeyboardInterrupt:
+        print("interrupted; no figures were written", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,26 +63,36 @@ async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
     campaign = Campaign(api, options.logs / str(os.getpid()), options.seed, _tell)
     begun = time.monotonic()
     try:
+        await remove_leftovers(api)
         await campaign.run(chosen)
     finally:
-        seconds = time.monotonic() - begun
-        bad = problems(campaign.verdicts)
-        if options.json is not None:
-            found = figures.figures(campaign.verdicts, campaign.recoveries, seed=options.seed, seconds=seconds)
-            if options.only and options.json.exists():
-                ran = {perturbation.id for group in chosen for perturbation in group.perturbations}
-                found = figures.merged(json.loads(options.json.read_text()), found, ran)
-            figures.write(options.json, found)
-        if not bad:
-            await campaign.clean_up()
-        await api.close()
+        with uninterrupted():
+            await remove_leftovers(api)
+            await api.close()
+    seconds = time.monotonic() - begun
+    if options.json is not None:
+        _record(options.json, campaign, chosen, seconds, options)
+    return _summarize(campaign, chosen, seconds, options.seed)
+
+
+def _record(
+    path: Path, campaign: Campaign, chosen: tuple[Group, ...], seconds: float, options: argparse.Namespace
+) -> None:
+    found = figures.figures(campaign.verdicts, campaign.recoveries, seed=options.seed, seconds=seconds)
+    if options.only and path.exists():
+        ran = {perturbation.id for group in chosen for perturbation in group.perturbations}
+        found = figures.merged(json.loads(path.read_text()), found, ran)
+    figures.write(path, found)
+
+
+def _summarize(campaign: Campaign, chosen: tuple[Group, ...], seconds: float, seed: int) -> int:
+    """Says what came of it; returns the exit code."""
+    bad = problems(campaign.verdicts)
     count = sum(len(group.perturbations) for group in chosen)
-    struck = sum(v.struck for name, found in campaign.verdicts.items() if name != "undisturbed" for v in found)
-    print(
-        f"{count} perturbations, {struck} struck, {len(bad)} broke an invariant; {seconds:.0f} s, seed {options.seed}"
-    )
+    struck = sum(v.struck for name, found in campaign.verdicts.items() if name != UNDISTURBED for v in found)
+    print(f"{count} perturbations, {struck} struck, {len(bad)} broke an invariant; {seconds:.0f} s, seed {seed}")
     for verdict in bad:
-        print(f"  python -m e2e.chaos --seed {options.seed} --only {verdict.perturbation.id}")
+        print(f"  python -m e2e.chaos --seed {seed} --only {verdict.perturbation.id}")
     if campaign.recoveries:
         slowest = max(campaign.recoveries)
         print(f"operator deaths: {len(campaign.recoveries)}; leading again after {slowest:.1f} s at most")
@@ -83,7 +100,7 @@ async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
 
 
 def _tell(group: str, verdict: Verdict) -> None:
-    word = "BROKEN" if verdict.problems else "ok" if verdict.struck or group == "undisturbed" else "no strike"
+    word = "BROKEN" if verdict.problems else "ok" if verdict.struck or group == UNDISTURBED else "no strike"
     print(f"{word:9} {group:11} {verdict.perturbation.id} seed={verdict.seed} {verdict.seconds:.1f} s", flush=True)
     for problem in verdict.problems:
         print(f"          {problem}", flush=True)

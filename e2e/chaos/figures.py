@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from e2e.chaos.campaign import UNDISTURBED
 from e2e.chaos.lane import Verdict
-
-UNDISTURBED = "undisturbed"
 
 
 def figures(

@@ -17,7 +17,7 @@ from e2e.chaos.injector import Armed
 from e2e.chaos.process_agent import ProcessAgent
 from e2e.chaos.scenarios import Mishap, Scenario, curve
 from e2e.chaos.simulated_agent import SimulatedAgent
-from e2e.chaos.simulated_storage import play_storage_pod, run_storage_pod
+from e2e.chaos.simulated_storage import StoragePod
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
@@ -73,7 +73,6 @@ class SimulatedPod:
         self._deleted = asyncio.Event()
         self.truth = AttemptTruth(self.trial, self.number, self.uid)
         self.agent: SimulatedAgent | ProcessAgent | None = None
-        self.task: asyncio.Task[None] | None = None
 
     def delete(self) -> None:
         """Somebody has asked for its deletion."""
@@ -86,6 +85,7 @@ class SimulatedPod:
         except ApiFailure as failure:
             if failure.status != 404:  # it was removed by force
                 raise
+        finally:
             if self.agent is not None:
                 self.agent.die()
 
@@ -174,8 +174,6 @@ class SimulatedPod:
     async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
         candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
         self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
-        candidates = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
-        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
         if self._life.scenario.agent_bytes:
             agent = ProcessAgent(self._body, self.truth, token=self._token, size=self._life.scenario.agent_bytes)
             self.truth.restored = await agent.restore()
@@ -245,9 +243,9 @@ class Kubelet:
         self._api = api
         self._namespace = namespace
         self._life_of = life_of
-        self._pods: dict[str, SimulatedPod] = {}
+        self._pods: dict[str, SimulatedPod | StoragePod] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._storage_pods: dict[str, asyncio.Task[None]] = {}
         self.problems: list[str] = []
 
     async def run(self) -> None:
@@ -257,25 +255,30 @@ class Kubelet:
 
     async def close(self) -> None:
         """Ends all pods."""
-        for pod in self._pods.values():
-            if pod.task is not None:
-                pod.task.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._session.close()
 
     async def kill(self, armed: Armed) -> None:
         """SIGKILLs the agents of an experiment; those that still have a program beside them are started again."""
-        for pod in list(self._pods.values()):
+        for pod in self._training_pods:
             if isinstance(pod.agent, ProcessAgent) and pod.name.startswith(f"{armed.subject}-"):
                 await pod.agent.kill()
 
     def log(self, name: str, container: str) -> str:
         """What a container has printed."""
-        for pod in self._pods.values():
+        for pod in self._training_pods:
             if pod.name == name and pod.agent is not None:
                 return (
                     "".join(line + "\n" for line in pod.agent.log) if container == AGENT else "a line of the program\n"
                 )
         return ""
+
+    def logs(self, experiment: str) -> dict[str, list[str]]:
+        """What the agents of an experiment have printed, by pod."""
+        pods = [pod for pod in self._training_pods if experiment_of(pod.name) == experiment]
+        return {pod.name: pod.agent.log for pod in pods if pod.agent is not None}
 
     def _see(self, event: Object) -> None:
         body = event["object"]
@@ -285,20 +288,19 @@ class Kubelet:
             life = self._life_of(experiment_of(body["metadata"]["name"]))
             if life is None:
                 return
-            if LABEL_STORAGE in body["metadata"]["labels"]:
-                self._play_storage_pod(uid, body, life)
-                return
-            pod = self._pods[uid] = SimulatedPod(self._api, body, life, self._session)
-            pod.task = asyncio.ensure_future(self._run(pod.name, pod.run()))
+            pod = self._pods[uid] = self._make(body, life)
+            self._tasks.append(asyncio.ensure_future(self._run(pod.name, pod.run())))
         if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
             pod.delete()
 
-    def _play_storage_pod(self, uid: str, body: Object, life: Life) -> None:
-        if uid not in self._storage_pods:
-            name = body["metadata"]["name"]
-            play = run_storage_pod if life.scenario.agent_bytes else play_storage_pod
-            playing = play(self._api, body, life.truth)
-            self._storage_pods[uid] = asyncio.ensure_future(self._run(name, playing))
+    def _make(self, body: Object, life: Life) -> SimulatedPod | StoragePod:
+        if LABEL_STORAGE in body["metadata"]["labels"]:
+            return StoragePod(self._api, body, life.truth, is_real=bool(life.scenario.agent_bytes))
+        return SimulatedPod(self._api, body, life, self._session)
+
+    @property
+    def _training_pods(self) -> list[SimulatedPod]:
+        return [pod for pod in self._pods.values() if isinstance(pod, SimulatedPod)]
 
     async def _run(self, name: str, life: Awaitable[None]) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import re
@@ -20,6 +21,7 @@ from e2e.chaos.history import Historian, History
 from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.kubelet import Kubelet, Life
+from e2e.chaos.leftovers import LABEL
 from e2e.chaos.operator_process import Operators, Zygote, environment, write_kubeconfig
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
 from e2e.chaos.polling import until
@@ -108,25 +110,20 @@ class Lane:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Lane]:
         """Everything is up while the context lasts."""
-        await self._make_namespace()
-        await self._posts.start()
-        await self._calls.start()
-        await self._objects.start()
-        write_kubeconfig(self._kubeconfig, self._calls.url)
-        settings = environment(self._kubeconfig, self._namespace, self._posts.url)
-        self.operators = Operators(self._zygote, settings, self._directory, self._steal_lease)
-        watching = [asyncio.ensure_future(self.historian.run()), asyncio.ensure_future(self.kubelet.run())]
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            await self._make_namespace()
+            for proxy in (self._posts, self._calls, self._objects):
+                stack.push_async_callback(proxy.stop)
+                await proxy.start()
+            stack.push_async_callback(self.kubelet.close)
+            for watching in (self.historian.run(), self.kubelet.run()):
+                stack.callback(asyncio.ensure_future(watching).cancel)
+            write_kubeconfig(self._kubeconfig, self._calls.url)
+            settings = environment(self._kubeconfig, self._namespace, self._posts.url)
+            self.operators = Operators(self._zygote, settings, self._directory, self._steal_lease)
+            stack.push_async_callback(self.operators.stop)
             await self.operators.start()
             yield self
-        finally:
-            await self.operators.stop()
-            for task in watching:
-                task.cancel()
-            await self.kubelet.close()
-            await self._posts.stop()
-            await self._calls.stop()
-            await self._objects.stop()
 
     async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> Verdict:
         """Runs the perturbation's experiment to its end, and looks at what became of it."""
@@ -159,9 +156,22 @@ class Lane:
             calls=dict(armed.seen),
         )
         self.injector.disarm(name)
-        if not problems:
-            await self._api.request("DELETE", f"{path}/{name}")
+        if problems:
+            self._write_down(name, verdict)
+        await self._api.request("DELETE", f"{path}/{name}")
         return verdict
+
+    def _write_down(self, name: str, verdict: Verdict) -> None:
+        """Keeps what there is to be looked at of a run that broke something."""
+        history = self.historian.of(name)
+        content = {
+            "problems": verdict.problems,
+            "experiment": history.experiment,
+            "trials": history.trials,
+            "agents": self.kubelet.logs(name),
+        }
+        file = self._directory / f"{verdict.perturbation.id.replace('/', '_')}.json"
+        file.write_text(json.dumps(content, indent=1))
 
     def _store(self, scenario: Scenario) -> Object | None:
         if not scenario.checkpoint_every:
@@ -179,7 +189,8 @@ class Lane:
         return text_answer(self.kubelet.log(found[1], request.query.get("container", "")))
 
     async def _make_namespace(self) -> None:
-        await self._api.request("POST", "/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+        metadata = {"name": self._namespace, "labels": {LABEL: "true"}}
+        await self._api.request("POST", "/api/v1/namespaces", {"metadata": metadata})
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/default"
         for _ in range(100):
             try:

@@ -8,17 +8,16 @@ import json
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 
+from e2e.chaos.child import start_module
 from e2e.chaos.injector import Armed
 from e2e.chaos.polling import until
 
-ROOT = Path(__file__).parent.parent.parent
 STEAL_SECONDS = 1.5
 """How long two operators believe that they lead, at least."""
 AGAIN_SECONDS = 1.0
@@ -40,15 +39,12 @@ class Zygote:
 
     async def start(self) -> None:
         """Starts it; it takes a while until it answers."""
-        path = f"{ROOT / 'operator'}{os.pathsep}{ROOT}"
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "e2e.chaos.zygote",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        pipe = asyncio.subprocess.PIPE
+        self._process = await start_module("e2e.chaos.zygote", environment={}, stdin=pipe, stdout=pipe)
         self._reader = asyncio.ensure_future(self._read())
 
     async def stop(self) -> None:
-        """Ends it; operators that it has started go on."""
+        """Ends it, and all operators that it has started."""
         assert self._process is not None  # started
         assert self._process.stdin is not None  # a pipe
         self._process.stdin.close()

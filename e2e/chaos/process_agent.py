@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
 import shutil
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
 from e2e.chaos.api import Object
-from e2e.chaos.operator_process import ROOT
+from e2e.chaos.child import start_module
 from e2e.chaos.polling import until
 from e2e.chaos.truth import AttemptTruth
 from podtune.agent.restore_info import read_restore_info
@@ -28,11 +26,20 @@ from podtune.trial import layout
 END_SECONDS = 25.0
 RESTART_SECONDS = 0.3
 STARTED_SECONDS = 30.0
+FIRST_SECONDS = 10.0
 WEIGHTS = "weights"
+AGENT_PROGRAM = "podtune.agent.entry"
 
 
 class Corrupt(Exception):
     """What was restored is not what had been stored."""
+
+
+def homes() -> Path:
+    """The directory of all pods' files."""
+    found = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
+    found.mkdir(exist_ok=True)
+    return found
 
 
 def weights(index: int, step: int, size: int) -> bytes:
@@ -56,16 +63,17 @@ class ProcessAgent:
         self._body = body
         self._index = int(truth.trial.rpartition("-")[2])
         self._size = size
-        self._home = Path(tempfile.mkdtemp(prefix="podtune-chaos-"))
+        self._home = Path(tempfile.mkdtemp(dir=homes()))
         self._directory = self._home / "podtune"
         self._directory.mkdir()
         (self._home / "token").write_text(token)
         self._words = self._home / "termination-log"
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._is_up = asyncio.Event()
         self._is_ending = False
+        self._has_waited = False
         self._printed: list[str] | None = None
-        self.kills = 0
 
     @property
     def log(self) -> list[str]:
@@ -100,14 +108,13 @@ class ProcessAgent:
 
         The program waits until it works: on a machine that is busy it would have ended before.
         """
-        self._process = await self._run(AGENT_CONTAINER)
-        await until(lambda: any("agent started" in line for line in self.log), STARTED_SECONDS)
+        await self._start_sidecar()
         self._keeper = asyncio.ensure_future(self._keep())
 
     async def kill(self) -> None:
         """SIGKILL."""
-        self.kills += 1
         if self._process is not None and self._process.returncode is None:
+            self._is_up.clear()
             self._process.kill()
             await self._process.wait()
 
@@ -126,7 +133,15 @@ class ProcessAgent:
         self._truth.values[step] = value
 
     async def until_acknowledged(self) -> None:
-        """Such a program does not wait."""
+        """Waits for the first checkpoint to be stored, though not for ever: what comes later flows.
+
+        Until then the agent imports what it needs for S3; a short program would have ended before, and a fault would
+        strike an agent that nobody starts again.
+        """
+        checkpoints = self._directory / layout.CHECKPOINTS
+        if not self._has_waited:
+            self._has_waited = True
+            await until(lambda: not any(checkpoints.iterdir()), FIRST_SECONDS)
 
     @property
     def wants_checkpoint(self) -> bool:
@@ -143,7 +158,14 @@ class ProcessAgent:
         self._append({layout.DONE_KEY: True})
 
     async def end(self) -> str:
-        """The program has ended; returns the agent's last word."""
+        """The program has ended; returns the agent's last word.
+
+        One that was killed meanwhile is waited for: a kubelet starts none again whose program has ended, so what it had
+        not delivered would be lost with the pod.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STARTED_SECONDS):
+                await self._is_up.wait()
         self._is_ending = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
@@ -184,7 +206,18 @@ class ProcessAgent:
             await self._process.wait()
             await asyncio.sleep(RESTART_SECONDS)
             if not self._is_ending:
-                self._process = await self._run(AGENT_CONTAINER)
+                await self._start_sidecar()
+
+    async def _start_sidecar(self) -> None:
+        """Starts it, and returns when it works."""
+        starts = self._starts
+        self._process = await self._run(AGENT_CONTAINER)
+        await until(lambda: self._starts > starts, STARTED_SECONDS)
+        self._is_up.set()
+
+    @property
+    def _starts(self) -> int:
+        return sum("agent started" in line for line in self.log)
 
     async def _run(self, container: str) -> asyncio.subprocess.Process:
         found = next(c for c in self._body["spec"]["initContainers"] if c["name"] == container)
@@ -195,17 +228,12 @@ class ProcessAgent:
             layout.ENV_DIRECTORY: str(self._directory),
             agent_env.TOKEN_FILE: str(self._home / "token"),
             agent_env.TERMINATION_LOG: str(self._words),
-            "PYTHONPATH": str(ROOT / "operator"),
         }
         with (self._home / "log").open("ab") as log:
-            return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "podtune.agent.entry", *arguments,
-                env={**os.environ, **environment}, stdout=log, stderr=log,
-            )  # fmt: skip
+            return await start_module(AGENT_PROGRAM, *arguments, environment=environment, stdout=log, stderr=log)
 
     def _close(self) -> None:
         if self._keeper is not None:
             self._keeper.cancel()
         self._printed = self.log
-        if not os.environ.get("PODTUNE_CHAOS_KEEP"):
-            shutil.rmtree(self._home, ignore_errors=True)
+        shutil.rmtree(self._home, ignore_errors=True)

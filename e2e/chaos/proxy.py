@@ -291,7 +291,9 @@ class Proxy:
         if answer is None and request.call is Call.LIST and "limit" not in request.query:
             answer = self._stale_list(request)
         if answer is None:
-            answer = await asyncio.shield(asyncio.ensure_future(self._send(request)))
+            sending = asyncio.ensure_future(self._send(request))
+            sending.add_done_callback(_forget)  # should its client be gone by then
+            answer = await asyncio.shield(sending)
             if request.call is Call.LIST and "limit" not in request.query:
                 self._lists[request.path.partition("?")[0]] = answer
         self._seen(request, answer.status)
@@ -332,6 +334,11 @@ class Proxy:
 
     def _headers(self, headers: Mapping[str, str]) -> CIMultiDict[str]:
         return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in self._dropped)
+
+
+def _forget(task: asyncio.Task[Answer]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

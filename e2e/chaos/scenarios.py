@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from e2e.cluster.kwok import PLAYED
+
 Object = dict[str, Any]
 
 
@@ -84,13 +86,10 @@ class Scenario:
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 
-PLAYED = "e2e/played"
-"""Annotation of pods whose kubelet the harness plays; kwok leaves them alone."""
 TEMPLATE: Object = {
-    "metadata": {"annotations": {PLAYED: "true"}},
     "spec": {
         "containers": [{"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}],
-        "nodeSelector": {"podtune.dev/role": "fake"},
+        "nodeSelector": {PLAYED: "true"},
         "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
         "terminationGracePeriodSeconds": 30,
     },
@@ -140,7 +139,6 @@ SCENARIOS = {
             steps=5,
             step_seconds=0.6,
             checkpoint_every=1,
-            waits=False,
             agent_bytes=200_000,
             dooms={0: (Doom(Mishap.CRASH, 3),)},
             spec={"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
@@ -150,7 +148,6 @@ SCENARIOS = {
             steps=2,
             step_seconds=1.5,
             checkpoint_every=1,
-            waits=False,
             agent_bytes=17 << 20,
             dooms={0: (Doom(Mishap.CRASH, 1),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import sys
 import tempfile
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
-from e2e.chaos.operator_process import ROOT
+from e2e.chaos.child import start_module
+from e2e.chaos.process_agent import AGENT_PROGRAM, homes
 from e2e.chaos.truth import Truth
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
@@ -20,72 +19,110 @@ from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageRepor
 CONTAINER = "podtune-storage"
 
 
-async def play_storage_pod(api: Api, body: Object, truth: Truth) -> None:
-    """Does the pod's job, and has it end."""
-    task = parse_task(_environment(body)[agent_env.STORAGE_JOB])
-    kept: dict[str, tuple[str, ...]] = {}
-    for chunk in await _chunks(api, body):
-        kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
-    mine = [uri for uri in truth.bucket if f"/{task.experiment_uid}/" in uri]
-    gone = [
-        uri for uri in mine if task.purpose is StoragePurpose.EMPTY or not any(uri in uris for uris in kept.values())
-    ]
-    for uri in gone:
-        del truth.bucket[uri]
-    truth.deleted += gone
-    report = StorageReport(task.purpose, True, f"{len(gone)} objects deleted", len(gone))
-    await _end(api, body, report.to_json(), 0)
+class StoragePod:
+    """A storage pod from its being bound to its end."""
 
+    def __init__(self, api: Api, body: Object, truth: Truth, *, is_real: bool) -> None:
+        """Makes it.
 
-async def run_storage_pod(api: Api, body: Object, truth: Truth) -> None:
-    """Runs the agent's program with the pod's environment and files."""
-    with tempfile.TemporaryDirectory(prefix="podtune-chaos-") as home:
-        trials, words = Path(home) / "trials", Path(home) / "termination-log"
-        trials.mkdir()
-        for number, chunk in enumerate(await _chunks(api, body)):
-            (trials / f"{number}.gz").write_bytes(chunk)
-        environment = {agent_env.TERMINATION_LOG: str(words), "PYTHONPATH": str(ROOT / "operator")}
-        program = (
-            "import podtune.protocol.agent_environment as names, runpy, sys\n"
-            f"names.STORAGE_DIRECTORY = {str(trials)!r}\n"
-            "sys.argv = ['podtune-agent', 'storage']\n"
-            "runpy.run_module('podtune.agent.entry', run_name='__main__')"
-        )
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program,
-            env={**os.environ, **_environment(body), **environment},
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        code = await process.wait()
-        await _end(api, body, words.read_text() if words.exists() else "", code)
+        Args:
+            api: The API server.
+            body: The pod.
+            truth: What is in the bucket of simulated agents.
+            is_real: Whether the agent's program does the job, in the real bucket.
+        """
+        self._api = api
+        self._body = body
+        self._truth = truth
+        self._work = self._run_program if is_real else self._tidy
+        self._deleted = asyncio.Event()
+        self.name: str = body["metadata"]["name"]
+        self._path = f"/api/v1/namespaces/{body['metadata']['namespace']}/pods/{self.name}"
+        self._environment = _environment(body)
+        self._task = parse_task(self._environment[agent_env.STORAGE_JOB])
+
+    def delete(self) -> None:
+        """Somebody has asked for its deletion, or it is gone."""
+        self._deleted.set()
+
+    async def run(self) -> None:
+        """Lives."""
+        try:
+            await self._live()
+        except ApiFailure as failure:
+            if failure.status != HTTPStatus.NOT_FOUND:  # it was removed by force
+                raise
+
+    async def _live(self) -> None:
+        work = asyncio.ensure_future(self._work())
+        deleted = asyncio.ensure_future(self._deleted.wait())
+        try:
+            await asyncio.wait([work, deleted], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                words, code = work.result()
+                await self._end(words, code)
+            else:
+                uid = self._body["metadata"]["uid"]
+                now = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+                await self._api.request("DELETE", self._path, now)
+        finally:
+            work.cancel()
+            deleted.cancel()
+
+    async def _tidy(self) -> tuple[str, int]:
+        """Does the job, for simulated agents; returns its last words and exit code."""
+        kept: dict[str, tuple[str, ...]] = {}
+        for chunk in await self._chunks():
+            kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
+        mine = [uri for uri in self._truth.bucket if f"/{self._task.experiment_uid}/" in uri]
+        empties = self._task.purpose is StoragePurpose.EMPTY
+        gone = [uri for uri in mine if empties or not any(uri in uris for uris in kept.values())]
+        for uri in gone:
+            del self._truth.bucket[uri]
+        self._truth.deleted += gone
+        return StorageReport(self._task.purpose, True, f"{len(gone)} objects deleted", len(gone)).to_json(), 0
+
+    async def _run_program(self) -> tuple[str, int]:
+        """Runs the agent's program with the pod's environment and files; returns its last words and exit code."""
+        with tempfile.TemporaryDirectory(dir=homes()) as home:
+            trials, words = Path(home) / "trials", Path(home) / "termination-log"
+            trials.mkdir()
+            for number, chunk in enumerate(await self._chunks()):
+                (trials / f"{number}.gz").write_bytes(chunk)
+            environment = {**self._environment, agent_env.TERMINATION_LOG: str(words)}
+            mount = f"import podtune.protocol.agent_environment as names; names.STORAGE_DIRECTORY = {str(trials)!r}"
+            null = asyncio.subprocess.DEVNULL
+            process = await start_module(
+                AGENT_PROGRAM, "storage", environment=environment, first=mount, stdout=null, stderr=null
+            )
+            try:
+                code = await process.wait()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+            return (words.read_text() if words.exists() else ""), code
+
+    async def _chunks(self) -> list[bytes]:
+        """The ConfigMaps that the pod mounts."""
+        base = f"{self._path.rpartition('/pods/')[0]}/configmaps/{self.name}"
+        found = [await _config_map(self._api, f"{base}-{number}") for number in range(self._task.chunks)]
+        return [base64.b64decode(each["binaryData"][CHUNK_KEY]) for each in found]
+
+    async def _end(self, words: str, code: int) -> None:
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        end = {"exitCode": code, "reason": "Completed", "startedAt": moment, "finishedAt": moment, "message": words}
+        container = {"name": CONTAINER, "image": "none", "imageID": "", "ready": False, "restartCount": 0}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "startTime": moment,
+            "containerStatuses": [{**container, "state": {"terminated": end}}],
+        }
+        await self._api.request("PATCH", f"{self._path}/status", {"status": status}, content_type=MERGE)
 
 
 def _environment(body: Object) -> dict[str, str]:
     variables = body["spec"]["containers"][0]["env"]
     return {e["name"]: e["value"].replace("$$", "$") for e in variables if "value" in e}
-
-
-async def _chunks(api: Api, body: Object) -> list[bytes]:
-    """The ConfigMaps that the pod mounts."""
-    task = parse_task(_environment(body)[agent_env.STORAGE_JOB])
-    base = f"/api/v1/namespaces/{body['metadata']['namespace']}/configmaps/{body['metadata']['name']}"
-    found = [await _config_map(api, f"{base}-{number}") for number in range(task.chunks)]
-    return [base64.b64decode(each["binaryData"][CHUNK_KEY]) for each in found]
-
-
-async def _end(api: Api, body: Object, message: str, code: int) -> None:
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    end = {"exitCode": code, "reason": "Completed", "startedAt": moment, "finishedAt": moment, "message": message}
-    status = {
-        "phase": "Failed" if code else "Succeeded",
-        "startTime": moment,
-        "containerStatuses": [
-            {"name": CONTAINER, "image": "none", "imageID": "", "ready": False, "restartCount": 0,
-             "state": {"terminated": end}},
-        ],
-    }  # fmt: skip
-    path = f"/api/v1/namespaces/{body['metadata']['namespace']}/pods/{body['metadata']['name']}/status"
-    await api.request("PATCH", path, {"status": status}, content_type=MERGE)
 
 
 async def _config_map(api: Api, path: str) -> Object:

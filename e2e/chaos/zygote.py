@@ -19,6 +19,7 @@ import time
 
 from kubernetes.aio.config import kube_config
 
+from e2e.chaos.leash import die_with_parent
 from podtune.app import main as operator
 
 
@@ -56,6 +57,7 @@ def _start(order: dict[str, object], children: set[int]) -> None:
         children.add(pid)
         print(f"started {pid}", flush=True)
         return
+    die_with_parent()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     environment, log = order["environment"], str(order["log"])

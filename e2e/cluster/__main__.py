@@ -141,7 +141,7 @@ def _pass_on(words: list[str]) -> int:
         arguments = arguments[1:]
     if not arguments:
         raise ClusterError("exec: which command?")
-    return Cluster.connect().execute(arguments)
+    Cluster.connect().execute(arguments)
 
 
 def _report(run: Callable[[], int]) -> int:

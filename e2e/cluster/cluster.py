@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NoReturn
 
 from e2e.cluster import tools
 from e2e.cluster.errors import ClusterError
@@ -125,10 +128,14 @@ class Cluster(ABC):
         """Run kubectl and return what it printed."""
         return self.run(["kubectl", *arguments], stdin=stdin, timeout=timeout).stdout
 
-    def execute(self, command: Sequence[str]) -> int:
-        """Run a command with our own standard streams and return its exit code."""
-        done = subprocess.run([*self.enter, *command], check=False, env=self._command_environment(None))
-        return done.returncode
+    def execute(self, command: Sequence[str]) -> NoReturn:
+        """Become a command, so that signals reach it and its exit code is ours."""
+        words, environment = [*self.enter, *command], self._command_environment(None)
+        sys.stdout.flush()
+        program = shutil.which(words[0], path=environment["PATH"])
+        if program is None:
+            raise ClusterError(f"{words[0]}: there is no such program")
+        os.execve(program, words, environment)
 
     @property
     @abstractmethod

@@ -14,6 +14,8 @@ _STAGES = Path(__file__).parent / "manifests" / "kwok-stages.yaml"
 _NAME = "kwok"
 _KEY = "kwok.x-k8s.io/node"
 _SELECTOR = f"{_KEY}=fake"
+PLAYED = "e2e/played"
+"""Label of the fake nodes: kwok leaves the pods that select it alone, and somebody else plays their kubelet."""
 _CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", gpus.RESOURCE: "8"}
 
 
@@ -73,7 +75,7 @@ def _node(index: int) -> dict[str, object]:
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {_KEY: "fake", "kubernetes.io/hostname": name, "podtune.dev/role": "fake"},
+            "labels": {_KEY: "fake", "kubernetes.io/hostname": name, "podtune.dev/role": "fake", PLAYED: "true"},
             "annotations": {_KEY: "fake"},
         },
         "spec": {"taints": [{"key": _KEY, "value": "fake", "effect": "NoSchedule"}]},

@@ -95,10 +95,12 @@ class Uploader(threading.Thread):
         self._interruption = Interruption(time.monotonic)
         self._artifacts = make_keeper(settings, store, log, Backoff(FIRST_WAIT, LONGEST_WAIT, rng))
         self._stored_here: set[CheckpointAddress] = set()
+        self._tried: PendingCheckpoint | None = None
+        """The checkpoint that was tried last; what follows is about that one."""
         self._done: dict[LocalFile, ManifestFile] = {}
-        """What is stored of the checkpoint in flight."""
+        """What is stored of it."""
         self._tries = 0
-        """How often that was tried."""
+        """How often that has failed."""
         self._collected_for: tuple[str, ...] | None = None
         self._checked = False
         self._cleared = False
@@ -214,6 +216,8 @@ class Uploader(threading.Thread):
 
     def _upload(self, pending: PendingCheckpoint) -> None:
         started = time.monotonic()
+        if pending is not self._tried:
+            self._tried, self._tries, self._done = pending, 0, {}
         address = self._address_of(pending)
         try:
             digest = self._stored(pending, address)
@@ -226,7 +230,6 @@ class Uploader(threading.Thread):
         self._checked = True
         self._backoff.reset()
         self._failures = Repeated()
-        self._start_anew()
         self._stored_here.add(address)
         self._garbage.known.add(address)
         with self._changed:
@@ -252,11 +255,6 @@ class Uploader(threading.Thread):
                 return
             self._attempt.checkpoints.retry()
         self._wait(error.permanent)
-
-    def _start_anew(self) -> None:
-        """The next checkpoint has been neither tried nor stored in part."""
-        self._tries = 0
-        self._done = {}
 
     def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
         """Its place in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
@@ -304,7 +302,6 @@ class Uploader(threading.Thread):
 
     def _give_up(self, pending: PendingCheckpoint, error: Exception, why: str = "") -> None:
         message = f"the checkpoint of step {pending.step} can't be stored: {why or error}"
-        self._start_anew()
         self._log.error("checkpoint given up", step=pending.step, message=message)
         with self._changed:
             self._attempt.checkpoints.give_up()

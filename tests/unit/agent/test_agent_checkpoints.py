@@ -121,6 +121,30 @@ def test_older_ones_leave_time_for_the_newest(agent, backlog, store, operator, m
     assert [commit.step for commit in operator.commits.values()] == [1, 3]
 
 
+def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_next_ones(
+    agent, store, operator, monkeypatch
+):
+    real = store.put_bytes
+
+    def put_bytes(key, data):
+        if key.endswith("/1/manifest.json"):
+            raise Unreachable("bucket 'models' does not answer")
+        return real(key, data)
+
+    monkeypatch.setattr(store, "put_bytes", put_bytes)
+    for number in (1, 2):  # their files differ in nothing but what is in them
+        directory = agent.directory / "checkpoints" / str(number)
+        directory.mkdir(parents=True)
+        (directory / "weights").write_text(f"w{number}")
+        os.utime(directory / "weights", ns=(0, 0))
+        agent.write(dumps(_checkpoint=str(number), accuracy=number))
+    operator.wait_for(lambda: operator.acked_seq == 2)
+    wait_until(lambda: f"{ROOT}/1/data/weights" in store.objects)
+    agent.end()
+    assert [commit.step for commit in operator.commits.values()] == [2]
+    assert store.objects[f"{ROOT}/2/data/weights"] == b"w2"
+
+
 def decision(number, action="CONTINUE"):
     because = {"rung": str(number)}
     return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", because)
