@@ -122,8 +122,9 @@ def test_older_ones_leave_time_for_the_newest(agent, backlog, store, operator, m
 
 
 def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_next_ones(
-    agent, store, operator, monkeypatch
+    start_agent, store, operator, monkeypatch
 ):
+    agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "20"}, make_store=lambda _: store)
     real = store.put_bytes
 
     def put_bytes(key, data):
@@ -138,8 +139,10 @@ def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_
         (directory / "weights").write_text(f"w{number}")
         os.utime(directory / "weights", ns=(0, 0))
         agent.write(dumps(_checkpoint=str(number), accuracy=number))
-    operator.wait_for(lambda: operator.acked_seq == 2)
     wait_until(lambda: f"{ROOT}/1/data/weights" in store.objects)
+    operator.decision = "PAUSE"
+    agent.write(dumps(accuracy=3))  # its answer brings the decision
+    wait_until(lambda: agent._sidecar.attempt.wants["shouldStop"])
     agent.end()
     assert [commit.step for commit in operator.commits.values()] == [2]
     assert store.objects[f"{ROOT}/2/data/weights"] == b"w2"
