@@ -31,13 +31,13 @@ from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Action,
-    MetricMissing,
     Metrics,
     Record,
     RecordError,
     Scheduler,
     Start,
     Verdict,
+    required_number,
 )
 from podtune.tuning.schedulers.rungs import Bracket, Rung, draw_index
 from podtune.tuning.searchers.base import Configuration
@@ -90,8 +90,8 @@ class Asha(Scheduler):
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric.
         """
-        time = self._number(metrics, self.time_attribute, TIME_FIELD)
-        value = self._number(metrics, self._metric, "objective.metric")
+        time = required_number(metrics, self.time_attribute, TIME_FIELD)
+        value = required_number(metrics, self._metric)
         if time >= self._settings.max_time:
             return self._at_max_time(time)
         rung = self._bracket(trial).rung_for(trial, time)
@@ -175,13 +175,6 @@ class Asha(Scheduler):
 
     def _bracket(self, trial: int) -> Bracket:
         return self._brackets[self._bracket_of[trial]]
-
-    def _number(self, metrics: Metrics, name: str, field: str) -> float:
-        found = metrics.get(name)
-        number = as_number(found)
-        if number is None:
-            raise MetricMissing(name, seen=metrics, field=field, found=found)
-        return number
 
     def _at_max_time(self, time: float) -> Verdict:
         limit = self._settings.max_time
