@@ -6,6 +6,7 @@ version that it was made from. What was made or seen on the way goes to the obse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from podtune.api.experiment import ExperimentStatus
@@ -96,18 +97,6 @@ class Observer(Protocol):
 
     def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
         """A Trial has got a status; its metadata is as the API server has it now."""
-
-
-class _MovedOn(Exception):
-    """What was to be written onto has another version by now.
-
-    Attributes:
-        body: The object, read again.
-    """
-
-    def __init__(self, message: str, body: Manifest) -> None:
-        super().__init__(message)
-        self.body = body
 
 
 class Executor:
@@ -228,30 +217,24 @@ class Executor:
         return DONE
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
-        path = f"{paths.trials(experiment.namespace)}/{action.name}"
-        status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if action.status.state is not None and action.status.state.is_finished:
             await delete_claim(self._client, experiment, action.name)
-        try:
-            metadata = await self._write_status(path, TRIAL_KIND, action.name, action.version, status)
-        except _MovedOn as moved:
-            self._observer.trial(moved.body)
-            return Outcome(Verdict.FAILED, str(moved))
-        if metadata is not None:
-            self._observer.trial_status(metadata, action.status)
-        return DONE
+        status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return await self._write_status(
+            f"{paths.trials(experiment.namespace)}/{action.name}",
+            _with_status(TRIAL_KIND, action.name, action.version, status),
+            written=lambda metadata: self._observer.trial_status(metadata, action.status),
+            moved_on=self._observer.trial,
+        )
 
     async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> Outcome:
-        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
         status = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        try:
-            metadata = await self._write_status(path, EXPERIMENT_KIND, experiment.name, action.version, status)
-        except _MovedOn as moved:
-            self._observer.experiment(moved.body)
-            return Outcome(Verdict.FAILED, str(moved))
-        if metadata is not None:
-            self._observer.experiment_status(metadata, action.status)
-        return DONE
+        return await self._write_status(
+            f"{paths.experiments(experiment.namespace)}/{experiment.name}",
+            _with_status(EXPERIMENT_KIND, experiment.name, action.version, status),
+            written=lambda metadata: self._observer.experiment_status(metadata, action.status),
+            moved_on=self._observer.experiment,
+        )
 
     async def _change_experiment(self, experiment: Experiment, action: WriteMetadata | DeleteExperiment) -> Outcome:
         if isinstance(action, DeleteExperiment):
@@ -289,35 +272,32 @@ class Executor:
         self._observer.experiment(written)
         return DONE
 
-    async def _write_status(self, path: str, kind: str, name: str, version: int, status: Manifest) -> Manifest | None:
-        """Puts a status in the place of the one that it was made from.
+    async def _write_status(
+        self, path: str, body: Manifest, *, written: Callable[[Manifest], None], moved_on: Callable[[Manifest], None]
+    ) -> Outcome:
+        """Puts a status in the place of the one that it was made from; nothing is done where the object is gone.
 
         The whole status is ours, so it is replaced and not applied: there is nothing to merge, and merging is a third
         of what such a write costs the API server. Only metadata is asked back: the rest is as it was.
 
-        Returns:
-            The object's metadata, None where it is gone.
-
-        Raises:
-            _MovedOn: The object has another version by now.
+        Args:
+            path: The object.
+            body: Its status, and the version that this was made from.
+            written: Is told of the object's metadata when it has got the status.
+            moved_on: Is told of the object, read again, when it has another version by now.
         """
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": kind,
-            "metadata": {"name": name, "resourceVersion": str(version)},
-            "status": status,
-        }
         params = {"fieldManager": FIELD_MANAGER}
         try:
-            written = await self._client.request("PUT", f"{path}/status", params=params, body=body, accept=METADATA)
+            answer = await self._client.request("PUT", f"{path}/status", params=params, body=body, accept=METADATA)
         except ApiRefusal as refusal:
             if refusal.is_not_found:
-                return None
+                return DONE
             if not refusal.is_conflict:
                 raise
-            raise _MovedOn(refusal.message, await self._client.request("GET", path)) from refusal
-        metadata: Manifest = written["metadata"]
-        return metadata
+            moved_on(await self._client.request("GET", path))
+            return Outcome(Verdict.FAILED, refusal.message)
+        written(answer["metadata"])
+        return DONE
 
     async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> Outcome:
         path = f"{paths.pods(experiment.namespace)}/{action.name}"
@@ -360,6 +340,11 @@ class Executor:
         body = event_manifest(experiment, action, self._reporter)
         await self._client.request("POST", paths.events(experiment.namespace), body=body)
         return DONE
+
+
+def _with_status(kind: str, name: str, version: int, status: Manifest) -> Manifest:
+    metadata = {"name": name, "resourceVersion": str(version)}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}
 
 
 def _is_final(refusal: ApiRefusal) -> bool:
