@@ -67,10 +67,10 @@ PLACES = {
     "calls": "The operator's calls to the API server",
     "timeouts": "The same, never answered",
     "watches": "The operator's watches",
-    "reports": "The agents' reports to the operator",
+    "reports": "The agents' reports to the operator; those of a zombie that comes back while its successor runs",
     "leaders": "A second leader, while the first is frozen or goes on",
     "clocks": "The operator's clock, an hour ahead or back",
-    "bucket": "The agent's requests to S3, and the agent itself",
+    "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
 }
 
 

@@ -133,6 +133,8 @@ def _kills() -> Iterator[Perturbation]:
     yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("flowing", Call.REPORT, n) for n in (1, 9, 20)])
     few = [("plain", Call.CREATE_POD, 2), ("mixed", Call.ATTEMPT_END, 1), ("asha", Call.TRIAL_DECISION, 1)]
     yield from _each((Fault.KILL_TWICE, Fault.TERMINATE), few)
+    zombies = [("zombie", Call.CREATE_POD, 4), ("zombie", Call.REPORT, 10)]
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), zombies)
 
 
 def _calls() -> Iterator[Perturbation]:
@@ -175,9 +177,8 @@ def _reports() -> Iterator[Perturbation]:
         ("asha", Call.REPORT, 4),
     ]
     yield from _each(REPORT_FAULTS, places)
-    yield Perturbation("zombie", Call.REPORT, 4, Fault.SLOW)
-    yield Perturbation("zombie", Call.REPORT, 3, Fault.LATE_AGAIN)
-    yield Perturbation("zombie", Call.REPORT, 3, Fault.OVERTAKEN)
+    zombies = [("zombie", Call.REPORT, n) for n in (3, 8, 12)]
+    yield from _each((Fault.SLOW, Fault.LATE_AGAIN, Fault.OVERTAKEN, Fault.LOSE_REPLY), zombies)
     yield Perturbation("trapped", Call.REPORT, 3, Fault.LOSE_REPLY)
 
 
@@ -249,3 +250,5 @@ def _bucket() -> Iterator[Perturbation]:
     yield from _each((Fault.REFUSE_403, Fault.REFUSE_503, Fault.LOSE_REPLY), [("stored", Call.S3_DELETE, 1)])
     parts = [("large", Call.S3_PART, n) for n in (1, 2, 4)]
     yield from _each((Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)
+    full_disk = [("full", Call.S3_PUT_MANIFEST, n) for n in (1, 2, 3)] + [("full", Call.S3_PUT_HISTORY, 1)]
+    yield from _each((Fault.REFUSE_503, Fault.SLOW, Fault.LOSE_REPLY, Fault.KILL_AFTER), full_disk)

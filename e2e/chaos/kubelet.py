@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ import aiohttp
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
 from e2e.chaos.injector import Armed
+from e2e.chaos.polling import until
 from e2e.chaos.process_agent import ProcessAgent
 from e2e.chaos.scenarios import Mishap, Scenario, curve
 from e2e.chaos.simulated_agent import SimulatedAgent
@@ -25,7 +27,10 @@ from podtune.protocol.messages import Restored, parse_final_commit
 
 AUDIENCE = "podtune.dev/results"
 AGENT = "podtune-agent"
-ZOMBIE_SECONDS = 3.0
+HIDDEN_SECONDS = 20.0
+"""How long a zombie waits for its successor, at most."""
+FULL_SECONDS = 1.5
+"""How long a program whose disk is full goes on before it crashes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class End:
 
 
 VANISHED = End(0, "", "")
-"""No end that anybody sees: the pod is removed by force, and its agent goes on for a while."""
+"""No end that anybody sees: the pod is removed by force, and its agent comes back while the next one runs."""
 
 
 class SimulatedPod:
@@ -101,8 +106,11 @@ class SimulatedPod:
         else:
             end = None
         if end is VANISHED:
+            self.agent.fall_silent()
             await self._remove()
-            await self.agent.haunt(ZOMBIE_SECONDS)
+            await until(self._has_successor, HIDDEN_SECONDS)
+            step = self.truth.steps + 1
+            await self.agent.haunt(step, curve(self.index, step))
             return
         if end is not None:
             words = await self.agent.end()
@@ -133,7 +141,7 @@ class SimulatedPod:
         step = self.truth.restored
         while step < scenario.steps:
             if doom is not None and step >= doom.step:
-                return await self._overtaken(doom.mishap)
+                return await self._overtaken(doom.mishap, step)
             await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
             step += 1
             every = scenario.checkpoint_every
@@ -148,7 +156,11 @@ class SimulatedPod:
         self.agent.say_done()
         return End(0, "Completed", "Succeeded")
 
-    async def _overtaken(self, mishap: Mishap) -> End:
+    def _has_successor(self) -> bool:
+        """Whether a later attempt of the trial has reported something."""
+        return any(other.number > self.number and other.values for other in self._life.truth.of_trial(self.trial))
+
+    async def _overtaken(self, mishap: Mishap, step: int) -> End:
         self.truth.ended = str(mishap)
         match mishap:
             case Mishap.CRASH:
@@ -170,12 +182,19 @@ class SimulatedPod:
                 return End(0, "Completed", "Succeeded") if trapped else End(143, "Error", "Failed")
             case Mishap.VANISHED:
                 return VANISHED
+            case Mishap.DISK_FULL:
+                assert isinstance(self.agent, ProcessAgent)  # the others have no disk
+                self.agent.fill_disk()
+                with contextlib.suppress(OSError):
+                    self.agent.result(step + 1, curve(self.index, step + 1), checkpoint=True)
+                await asyncio.sleep(FULL_SECONDS)
+                return End(1, "Error", "Failed")
 
     async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
         candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
         self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
         if self._life.scenario.agent_bytes:
-            agent = ProcessAgent(self._body, self.truth, token=self._token, size=self._life.scenario.agent_bytes)
+            agent = ProcessAgent(self._body, self.truth, self._life.scenario, token=self._token)
             self.truth.restored = await agent.restore()
             return agent
         return self._simulate_agent(candidates)

@@ -5,11 +5,9 @@ Processes are none of it: they end with the harness.
 
 from __future__ import annotations
 
-import shutil
-
+from e2e.chaos import volumes
 from e2e.chaos.api import Api, ApiFailure
 from e2e.chaos.polling import until
-from e2e.chaos.process_agent import homes
 
 LABEL = "podtune-e2e/chaos"
 """Label of all namespaces of campaigns."""
@@ -40,7 +38,7 @@ async def remove_leftovers(api: Api) -> None:
 
     if not await until(are_gone, REMOVAL_SECONDS, interval=0.5):
         raise Stays(f"still there after {REMOVAL_SECONDS:.0f} s: {', '.join(await _namespaces(api))}")
-    shutil.rmtree(homes())
+    volumes.remove(volumes.home())
 
 
 async def _namespaces(api: Api) -> list[str]:

@@ -9,14 +9,15 @@ import asyncio
 import contextlib
 import json
 import random
-import shutil
 import signal
 import tempfile
 from pathlib import Path
 
+from e2e.chaos import volumes
 from e2e.chaos.api import Object
 from e2e.chaos.child import start_module
 from e2e.chaos.polling import until
+from e2e.chaos.scenarios import Scenario
 from e2e.chaos.truth import AttemptTruth
 from podtune.agent.restore_info import read_restore_info
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
@@ -35,13 +36,6 @@ class Corrupt(Exception):
     """What was restored is not what had been stored."""
 
 
-def homes() -> Path:
-    """The directory of all pods' files."""
-    found = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
-    found.mkdir(exist_ok=True)
-    return found
-
-
 def weights(index: int, step: int, size: int) -> bytes:
     """What a checkpoint holds: it follows from the trial and the iteration."""
     return random.Random(f"{index}/{step}").randbytes(size)
@@ -50,22 +44,24 @@ def weights(index: int, step: int, size: int) -> bytes:
 class ProcessAgent:
     """The agent of one attempt."""
 
-    def __init__(self, body: Object, truth: AttemptTruth, *, token: str, size: int) -> None:
+    def __init__(self, body: Object, truth: AttemptTruth, scenario: Scenario, *, token: str) -> None:
         """Makes its directory.
 
         Args:
             body: The pod.
             truth: What happens in the attempt.
+            scenario: Says how large things are.
             token: The pod's token.
-            size: Bytes of a checkpoint's largest file.
         """
         self._truth = truth
         self._body = body
         self._index = int(truth.trial.rpartition("-")[2])
-        self._size = size
-        self._home = Path(tempfile.mkdtemp(dir=homes()))
+        self._size = scenario.agent_bytes
+        self._home = Path(tempfile.mkdtemp(dir=volumes.home()))
         self._directory = self._home / "podtune"
         self._directory.mkdir()
+        if scenario.volume_bytes:
+            volumes.mount(self._directory, scenario.volume_bytes)
         (self._home / "token").write_text(token)
         self._words = self._home / "termination-log"
         self._process: asyncio.subprocess.Process | None = None
@@ -185,10 +181,19 @@ class ProcessAgent:
             self._process.kill()
         self._close()
 
-    async def haunt(self, seconds: float) -> None:
-        """Goes on although its pod is gone."""
-        await asyncio.sleep(seconds)
-        self.die()
+    def fall_silent(self) -> None:
+        """Only simulated agents are cut off."""
+        raise NotImplementedError
+
+    async def haunt(self, step: int, value: float) -> None:
+        """Only simulated agents come back."""
+        raise NotImplementedError
+
+    def fill_disk(self) -> None:
+        """Leaves no space on the volume that the agent shares with the program."""
+        with contextlib.suppress(OSError), (self._directory / "filler").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 12))
 
     def _append(self, line: Object) -> None:
         with (self._directory / layout.RESULTS).open("a") as file:
@@ -236,4 +241,4 @@ class ProcessAgent:
         if self._keeper is not None:
             self._keeper.cancel()
         self._printed = self.log
-        shutil.rmtree(self._home, ignore_errors=True)
+        volumes.remove(self._home)

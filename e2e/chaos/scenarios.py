@@ -21,6 +21,11 @@ class Mishap(StrEnum):
     EVICTED = "evicted"
     TRAPPED = "evicted, and the program ends well on SIGTERM"
     VANISHED = "gone without a trace"
+    DISK_FULL = "no space left on the volume that it shares with the agent"
+
+
+FAILURES = (Mishap.CRASH, Mishap.OOM, Mishap.DISK_FULL)
+"""Those that are the program's own, and count."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Scenario:
         waits: Whether the program waits until each result is acknowledged, so that decisions come in one order.
         dooms: By index of the trial, what becomes of its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
+        volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
         spec: What the manifest says beside the defaults.
         same_end: Whether every run of it ends the same, decisions included.
     """
@@ -52,6 +58,7 @@ class Scenario:
     checkpoint_every: int = 0
     waits: bool = True
     agent_bytes: int = 0
+    volume_bytes: int = 0
     dooms: Mapping[int, tuple[Doom, ...]] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
     same_end: bool = True
@@ -68,7 +75,7 @@ class Scenario:
 
     def failures(self, index: int) -> int:
         """How many failures a trial spends."""
-        return sum(doom.mishap in (Mishap.CRASH, Mishap.OOM) for doom in self.dooms.get(index, ()))
+        return sum(doom.mishap in FAILURES for doom in self.dooms.get(index, ()))
 
     def manifest(self, name: str, store: Object | None) -> Object:
         """The Experiment."""
@@ -132,7 +139,14 @@ SCENARIOS = {
                 "search": {"algorithm": "random", "maxTrials": 3, "seed": 7},
             },
         ),
-        Scenario("zombie", checkpoint_every=1, waits=False, dooms={0: (Doom(Mishap.VANISHED, 2),)}),
+        Scenario(
+            "zombie",
+            steps=5,
+            step_seconds=0.4,
+            checkpoint_every=1,
+            waits=False,
+            dooms={0: (Doom(Mishap.VANISHED, 2),)},
+        ),
         Scenario("trapped", checkpoint_every=1, dooms={0: (Doom(Mishap.TRAPPED, 2),), 2: (Doom(Mishap.OOM, 1),)}),
         Scenario(
             "stored",
@@ -150,6 +164,15 @@ SCENARIOS = {
             checkpoint_every=1,
             agent_bytes=17 << 20,
             dooms={0: (Doom(Mishap.CRASH, 1),)},
+            spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
+        ),
+        Scenario(
+            "full",
+            step_seconds=0.6,
+            checkpoint_every=1,
+            agent_bytes=200_000,
+            volume_bytes=4 << 20,
+            dooms={0: (Doom(Mishap.DISK_FULL, 2),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),

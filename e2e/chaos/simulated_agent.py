@@ -27,6 +27,7 @@ from podtune.protocol.messages import (
 
 UPLOAD_SECONDS = 0.1
 ANSWER_SECONDS = 5.0
+ZOMBIE_SECONDS = 1.5
 PATIENCE = 2.0
 """Seconds that an operator that does not answer is waited for once the program has ended."""
 
@@ -113,6 +114,8 @@ class SimulatedAgent:
     async def end(self) -> str:
         """The program has ended: delivers what can be delivered in time, and returns the final commit."""
         self.attempt.start_draining()
+        if self.wants_stop:
+            self.attempt.checkpoints.give_up_all_but_newest()
         self._changed.set()
         attempt = self.attempt
         await until(lambda: attempt.checkpoints.is_stored and attempt.is_delivered, PATIENCE, interval=0.02)
@@ -126,11 +129,16 @@ class SimulatedAgent:
         for task in self._tasks:
             task.cancel()
 
-    async def haunt(self, seconds: float) -> None:
-        """Goes on to post although its pod is gone: a zombie behind a broken network."""
+    def fall_silent(self) -> None:
+        """The network around it breaks."""
+        self.die()
+
+    async def haunt(self, step: int, value: float) -> None:
+        """Comes back although its pod is gone: a zombie, with a result and a checkpoint that nobody has heard of."""
         self.attempt.lost_report()
-        self._changed.set()
-        await asyncio.sleep(seconds)
+        self.attempt.add(ResultLine({"value": value, "training_iteration": step}, f"step-{step}"), time.time())
+        await self.start()
+        await asyncio.sleep(ZOMBIE_SECONDS)
         self.die()
 
     async def _post_all(self) -> None:

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 
+from e2e.chaos import volumes
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.child import start_module
-from e2e.chaos.process_agent import AGENT_PROGRAM, homes
+from e2e.chaos.process_agent import AGENT_PROGRAM
 from e2e.chaos.truth import Truth
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
@@ -84,7 +85,7 @@ class StoragePod:
 
     async def _run_program(self) -> tuple[str, int]:
         """Runs the agent's program with the pod's environment and files; returns its last words and exit code."""
-        with tempfile.TemporaryDirectory(dir=homes()) as home:
+        with tempfile.TemporaryDirectory(dir=volumes.home()) as home:
             trials, words = Path(home) / "trials", Path(home) / "termination-log"
             trials.mkdir()
             for number, chunk in enumerate(await self._chunks()):

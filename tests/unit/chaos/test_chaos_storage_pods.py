@@ -1,0 +1,49 @@
+"""The storage pods that `make chaos` plays: whatever becomes of them, the harness goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.chaos.api import ApiFailure
+from e2e.chaos.simulated_storage import StoragePod
+from e2e.chaos.truth import Truth
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.storage_job import StoragePurpose, StorageTask
+
+POD = "/api/v1/namespaces/chaos/pods/c1-storage-1"
+URI = "s3://chaos/chaos/uid/c1-0/pod-1/2"
+
+
+class GoneApi:
+    """An API server that holds nothing any more."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str]] = []
+
+    async def request(self, method: str, path: str, *_: Any, **__: Any) -> dict[str, Any]:
+        self.requests.append((method, path))
+        raise ApiFailure(404, "not found")
+
+
+def storage_pod(api: GoneApi, chunks: int) -> StoragePod:
+    task = StorageTask(StoragePurpose.TIDY, "chaos", "c1", "uid", chunks=chunks, export_to="")
+    variables = [{"name": agent_env.STORAGE_JOB, "value": task.to_json()}]
+    body = {
+        "metadata": {"name": "c1-storage-1", "namespace": "chaos", "uid": "storage-uid"},
+        "spec": {"containers": [{"env": variables}]},
+    }
+    return StoragePod(api, body, Truth(bucket={URI: 2}), is_real=False)  # type: ignore[arg-type]
+
+
+async def test_one_that_was_removed_by_force_has_nothing_to_say() -> None:
+    api = GoneApi()
+    await storage_pod(api, chunks=0).run()
+    assert api.requests == [("PATCH", f"{POD}/status")]
+
+
+async def test_one_that_is_deleted_while_it_waits_is_removed() -> None:
+    api = GoneApi()
+    pod = storage_pod(api, chunks=1)  # whose ConfigMap never comes
+    pod.delete()
+    await pod.run()
+    assert api.requests[-1] == ("DELETE", POD)
