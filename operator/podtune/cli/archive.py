@@ -1,18 +1,20 @@
 """A whole experiment in one file: the Experiment, its Trials and what they have recorded, in the words of the API.
 
 The file holds no secrets and nothing of the cluster that it comes from. Checkpoints are not in it: the Trials record
-where they are in the bucket, under the UID of the Experiment that has stored them.
+where they are in the bucket, under the UID of the Experiment that has stored them. A digest at its end tells a whole
+file from one that was cut off, which might be read as an experiment of fewer trials.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
@@ -20,7 +22,7 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.api_client import Object
 from podtune.cli.errors import CliError
-from podtune.cli.manifest import read_text, service_accounts
+from podtune.cli.manifest import read_documents, service_accounts
 
 KIND = "ExperimentArchive"
 VERSION = 1
@@ -57,7 +59,7 @@ class Archive:
             "warmStart": dict(self.known),
             "trials": list(self.trials),
         }
-        return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(sealed(body), sort_keys=False, allow_unicode=True)
 
     def renamed(self, name: str) -> Archive:
         """The same under another name: that of each Trial begins with it."""
@@ -80,6 +82,16 @@ class Archive:
             ),
             self.known,
         )
+
+
+def sealed(body: Mapping[str, Any]) -> Object:
+    """What an archive holds, with its digest."""
+    return {**body, "digest": _digest(body)}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def make_archive(experiment: Object, trials: list[Object], known: Mapping[str, str]) -> Archive:
@@ -106,18 +118,24 @@ def read_archive(path: Path) -> Archive:
     Raises:
         CliError: It is none, of a later version, or damaged.
     """
-    try:
-        body = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+    documents = read_documents(path)
+    body = documents[0] if len(documents) == 1 else None
     if not isinstance(body, Mapping) or body.get("kind") != KIND:
         raise CliError(f"{path}: it is no {KIND}; `podtune export EXPERIMENT` makes one")
     if body.get("version") != VERSION:
         raise CliError(f"{path}: its version is {body.get('version')!r}, this program knows {VERSION}; use a later one")
     try:
+        _check_digest(body)
         return _read(body)
-    except (InvalidSpec, ValidationError, LookupError, TypeError, AttributeError) as error:
-        raise CliError(f"{path}: it is damaged: {' '.join(str(error).split())[:300]}") from error
+    except (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise CliError(
+            f"{path}: it is damaged: {' '.join(str(error).split())[:300]}; export the experiment once more"
+        ) from error
+
+
+def _check_digest(body: Mapping[str, Any]) -> None:
+    if body.get("digest") != _digest({key: value for key, value in body.items() if key != "digest"}):
+        raise ValueError("it is not what was exported, by its digest")
 
 
 def _read(body: Mapping[str, Any]) -> Archive:
@@ -132,12 +150,18 @@ def _read(body: Mapping[str, Any]) -> Archive:
             raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},
-        metadata=dict(experiment.get("metadata") or {}),
+        metadata={kind: _texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
         spec=experiment["spec"],
         status=experiment["status"],
         trials=tuple(body["trials"]),
-        known=dict(body.get("warmStart") or {}),
+        known=_texts(body.get("warmStart") or {}, "warmStart"),
     )
+
+
+def _texts(value: Any, name: str) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise TypeError(f"{name} is no map of texts")
+    return dict(value)
 
 
 def _foreign(entries: Mapping[str, str]) -> dict[str, str]:

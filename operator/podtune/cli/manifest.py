@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from podtune.api.validation import find_problems, parse_experiment
 from podtune.cli.errors import CliError
 
 STANDARD_INPUT = Path("-")
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         CliError: The file can't be read, or holds no Experiment, or several.
     """
-    experiments = [document for document in _documents(path) if _is_experiment(document)]
+    experiments = [document for document in read_documents(path) if _is_experiment(document)]
     if len(experiments) != 1:
         found = f"{len(experiments)} of them" if experiments else "none"
         raise CliError(f"{path}: a file with one {EXPERIMENT_KIND} ({API_VERSION}) is needed; it has {found}")
@@ -85,10 +87,26 @@ def read_text(path: Path) -> str:
         raise CliError(f"{path}: it is not UTF-8: {error}") from error
 
 
-def _documents(path: Path) -> list[Any]:
+class _Loader(yaml.SafeLoader):
+    """Puts characters together that JSON may write as two halves: surrogates, which are no text by themselves."""
+
+    def construct_scalar(self, node: Any) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and _HALVES.search(value):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        return value
+
+
+def read_documents(path: Path) -> list[Any]:
+    """Reads the documents in a file of YAML, or JSON; `-` is standard input.
+
+    Raises:
+        CliError: It can't be read, or is neither.
+    """
+    text = read_text(path)
     try:
-        return list(yaml.safe_load_all(read_text(path)))
-    except yaml.YAMLError as error:
+        return list(yaml.load_all(text, _Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # what looks like a date need not be one
         raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from podtune.storage.address import StoreAddress
 from podtune.storage.content import PIECE, Content, Held
-from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected
+from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected, Unreachable
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part_size
 
 if TYPE_CHECKING:
@@ -151,12 +151,11 @@ class S3Store:
 
     def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
         """See `ObjectStore.list_uploads`."""
-        with self._asked(f"listing uploads below {prefix}") as client:
-            pages = client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)
-            for page in pages:
-                for item in page.get("Uploads", []):
-                    if item["Key"].startswith(prefix):
-                        yield PartialUpload(item["Key"], item["UploadId"])
+        for page in self._pages("list_multipart_uploads", prefix):
+            for item in page.get("Uploads", []):
+                key, upload_id = item.get("Key", ""), item.get("UploadId", "")
+                if upload_id and key.startswith(prefix):
+                    yield PartialUpload(key, upload_id)
 
     def get(self, key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         """See `ObjectStore.get`."""
@@ -180,11 +179,11 @@ class S3Store:
 
     def list(self, prefix: str) -> Iterator[str]:
         """See `ObjectStore.list`."""
-        with self._asked(f"listing {prefix}") as client:
-            pages = client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
-            for page in pages:
-                for item in page.get("Contents", []):
-                    yield item["Key"]
+        for page in self._pages("list_objects_v2", prefix):
+            for item in page.get("Contents", []):
+                # What is listed may be deleted next: a server that knows no prefixes must not have us delete more.
+                if (key := item.get("Key", "")).startswith(prefix):
+                    yield key
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`."""
@@ -205,6 +204,19 @@ class S3Store:
                 message = f"{self._address.where} refuses deleting {error.get('Key')} ({error.get('Code')}: "
                 refused = AccessDenied if error.get("Code") == "AccessDenied" else RequestRejected
                 raise refused(message + f"{error.get('Message')}); allow the credentials s3:DeleteObject")
+
+    def _pages(
+        self, operation: Literal["list_objects_v2", "list_multipart_uploads"], prefix: str
+    ) -> Iterator[Mapping[str, Any]]:
+        """The answers to a listing."""
+        with self._asked(f"listing {prefix}") as client:
+            try:
+                yield from client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:  # of the SDK, which has read nonsense
+                raise Unreachable(
+                    f"{self._address.where} answers with what is no listing: {error}; check that the endpoint is that "
+                    "of an S3 server"
+                ) from error
 
     @property
     def _encryption(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import yaml
 from cli_fakes import FakeApi
 
 from podtune.cli import main as cli
+from podtune.cli.archive import sealed
 from podtune.cli.errors import Refused
 from podtune.cli.resources import experiments_path, trials_path
 from tests.unit.cluster.objects import experiment_body, trial_body
@@ -188,8 +189,25 @@ def test_a_file_that_can_not_be_worked_with_is_refused_before_anything_is_made(
     suspended(api)
     file = exported(api, tmp_path)
     body = yaml.safe_load(file.read_text())
+    del body["digest"]
     change(body)
-    file.write_text(yaml.safe_dump(body))
+    file.write_text(yaml.safe_dump(sealed(body)))
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
     assert problem in capsys.readouterr().err
+    assert api.writes == []
+
+
+def test_a_file_that_was_cut_off_is_not_taken_for_an_experiment_of_fewer_trials(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    whole = file.read_text()
+    file.write_text(whole[: whole.index("- name: digits-1")])
+    assert len(yaml.safe_load(file.read_text())["trials"]) == 1, "it can be read"
+    capsys.readouterr()
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {file}: it is damaged: it is not what was exported, by its digest; export the experiment once more\n"
+    )
     assert api.writes == []

@@ -56,6 +56,17 @@ def test_an_experiment_is_read_or_refused_with_reasons(spec: Any) -> None:
         assert find_problems(document)
 
 
+def test_characters_that_json_writes_in_two_halves_are_read_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.json"
+    document = copy.deepcopy(GOOD)
+    document["spec"]["trialTemplate"]["spec"]["containers"][0]["command"] = ["echo", "\U0001f600"]
+    path.write_text(json.dumps(document))
+    assert "\\ud83d\\ude00" in path.read_text()
+    spec = read_manifest(path).spec
+    assert spec is not None
+    assert spec.trial_template.spec["containers"][0]["command"][1] == "\U0001f600"
+
+
 @fuzzed
 @given(spoilt(GOOD) | values)
 def test_a_manifest_on_disk_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, document: Any) -> None:
