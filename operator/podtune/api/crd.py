@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from podtune.api.cel import Rule
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.model import ATOMIC, ApiModel
 from podtune.api.names import (
@@ -27,7 +28,7 @@ from podtune.api.names import (
     TRIAL_PLURAL,
     VERSION,
 )
-from podtune.api.rules import EXPERIMENT_RULES, Rule
+from podtune.api.rules import EXPERIMENT_RULES
 from podtune.api.schema import structural_schema
 from podtune.api.trial import TrialSpec, TrialStatus
 

@@ -7,9 +7,8 @@ went through an API server. Rules about a change (`oldSelf`) have none; only the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
+from podtune.api.cel import Rule, exactly_one, fixed, fixed_of_trial, fixed_optional, fixed_optional_of_trial, some_time
 from podtune.api.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.experiment import MAX_NAME, ExperimentSpec
@@ -41,57 +40,6 @@ from podtune.api.stop import (
     TrialRule,
 )
 from podtune.api.trial import TrialSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One CEL rule.
-
-    Attributes:
-        rule: The expression; it must be true.
-        message: What is said when it is not, and the remedy.
-        expression: A CEL expression of the message with its values, where they are worth naming.
-        field: The field below the object that is at fault, such as `.min`.
-    """
-
-    rule: str
-    message: str
-    expression: str | None = None
-    field: str | None = None
-
-    def to_schema(self) -> dict[str, Any]:
-        """The rule as an entry of `x-kubernetes-validations`."""
-        written = {"rule": self.rule, "message": self.message}
-        if self.expression is not None:
-            written["messageExpression"] = self.expression
-        if self.field is not None:
-            written["fieldPath"] = self.field
-        return written
-
-
-def _fixed(field: str, same: str | None = None) -> Rule:
-    """A field that stays as it was made: what trials were compared by, or where their checkpoints are."""
-    return Rule(
-        rule=same or f"self.{field} == oldSelf.{field}",
-        message=f"{field} can't be changed once the experiment exists; make a new Experiment",
-        field=f".{field}",
-    )
-
-
-def _fixed_optional(field: str) -> Rule:
-    return _fixed(
-        field,
-        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-    )
-
-
-def _fixed_of_trial(field: str, same: str | None = None) -> Rule:
-    return Rule(
-        rule=same or f"self.{field} == oldSelf.{field}",
-        message=f"{field} of a trial can't be changed; only desiredState and overrides can",
-        field=f".{field}",
-    )
-
 
 _INTERVAL = Rule(
     rule="self.min <= self.max",
@@ -133,24 +81,6 @@ def _settings_of(algorithm: str) -> Rule:
         message=f"{algorithm} goes with algorithm {algorithm}; remove one of the two",
         expression=f"'{algorithm} goes with algorithm {algorithm}, not ' + self.algorithm + '; remove one of the two'",
         field=f".{algorithm}",
-    )
-
-
-def _exactly_one(model: type[ApiModel]) -> Rule:
-    fields = [field.alias or name for name, field in model.model_fields.items()]
-    found = " + ".join(f"(has(self.{field}) ? ' {field}' : '')" for field in fields)
-    return Rule(
-        rule=f"[{', '.join(f'has(self.{field})' for field in fields)}].exists_one(given, given)",
-        message=f"an entry needs exactly one of {', '.join(fields)}; start a new one, with a dash, for each",
-        expression=f"'needs exactly one of {', '.join(fields)}; found:' + {found} + '; start an entry for each'",
-    )
-
-
-def _some_time(field: str) -> Rule:
-    return Rule(
-        rule=f"!has(self.{field}) || self.{field}.matches('[1-9]')",
-        message=f"{field} is over before it begins; give at least 1s",
-        field=f".{field}",
     )
 
 
@@ -314,19 +244,15 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             ),
             field=".maxTrials",
         ),
-        _fixed("algorithm"),
-        _fixed("seed"),
-        _fixed("repeats"),
-        _fixed_optional("initial"),
-        _fixed_optional("warmStart"),
-        *map(_fixed_optional, WITH_SETTINGS),
+        *map(fixed, ("algorithm", "seed", "repeats")),
+        *map(fixed_optional, ("initial", "warmStart", *WITH_SETTINGS)),
     ),
-    Stop: (_some_time("totalTime"),),
-    TrialCriterion: (_exactly_one(TrialCriterion), _some_time("time")),
-    TrialRule: (_exactly_one(TrialRule), _some_time("time")),
-    ExperimentCriterion: (_exactly_one(ExperimentCriterion), _some_time("time")),
-    ExperimentRule: (_exactly_one(ExperimentRule), _some_time("time")),
-    Failures: tuple(map(_some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
+    Stop: (some_time("totalTime"),),
+    TrialCriterion: (exactly_one(TrialCriterion), some_time("time")),
+    TrialRule: (exactly_one(TrialRule), some_time("time")),
+    ExperimentCriterion: (exactly_one(ExperimentCriterion), some_time("time")),
+    ExperimentRule: (exactly_one(ExperimentRule), some_time("time")),
+    Failures: tuple(map(some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
     FailureRule: (
         Rule(
             rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",
@@ -350,7 +276,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             message="cost needs perGpuHour, perPodHour or both; without a price nothing is ever spent",
         ),
     ),
-    CheckpointStore: (_fixed("bucket"), _fixed_optional("prefix"), _fixed_optional("endpoint")),
+    CheckpointStore: (fixed("bucket"), fixed_optional("prefix"), fixed_optional("endpoint")),
     Checkpoints: (
         Rule(
             rule="!has(self.scratch) || has(self.store)",
@@ -373,14 +299,14 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     ExperimentSpec: (
-        _fixed("objective"),
+        fixed("objective"),
         # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
-        _fixed(
+        fixed(
             "parameters",
             "self.parameters == oldSelf.parameters && "
             "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
         ),
-        _fixed_optional("constraints"),
+        fixed_optional("constraints"),
         *_COMBINATIONS,
         Rule(
             rule=(
@@ -409,8 +335,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             ),
             field=".search.maxTrials",
         ),
-        _fixed_optional("scheduler"),
-        _fixed("trialTemplate"),
+        fixed_optional("scheduler"),
+        fixed("trialTemplate"),
         Rule(
             rule=(
                 f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))"
@@ -423,21 +349,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     TrialSpec: (
-        _fixed_of_trial("experiment"),
-        _fixed_of_trial("index"),
-        _fixed_of_trial("parameters"),
-        _fixed_of_trial(
-            "seed", "has(self.seed) == has(oldSelf.seed) && (!has(self.seed) || self.seed == oldSelf.seed)"
-        ),
-        _fixed_of_trial(
-            "restoreFrom",
-            "has(self.restoreFrom) == has(oldSelf.restoreFrom) && "
-            "(!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",
-        ),
-        _fixed_of_trial(
-            "proposal",
-            "has(self.proposal) == has(oldSelf.proposal) && (!has(self.proposal) || self.proposal == oldSelf.proposal)",
-        ),
+        *map(fixed_of_trial, ("experiment", "index", "parameters")),
+        *map(fixed_optional_of_trial, ("seed", "restoreFrom", "proposal")),
         Rule(
             rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",
