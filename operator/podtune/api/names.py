@@ -138,6 +138,21 @@ class ExperimentReason(StrEnum):
     STORAGE_WORK_FAILED = "StorageWorkFailed"
 
 
+class DecisionAction(StrEnum):
+    """What a recorded decision makes of a trial's current attempt."""
+
+    STOP = "STOP"
+    PAUSE = "PAUSE"
+    FAIL = "FAIL"
+    """It has failed in a way that no container tells of, such as a deadline that is over, and ends the trial."""
+    RETRY = "RETRY"
+    """It has failed like that, and spends a failure."""
+    END = "END"
+    """Another pod of the gang has ended, and the others go: what it has reported counts."""
+    REQUEUE = "REQUEUE"
+    """Its pods have found no place and are made anew: what it has reported counts."""
+
+
 class TrialReason(StrEnum):
     """Why a trial is in its state."""
 

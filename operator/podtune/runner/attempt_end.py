@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner import budgets, clones, gangs, nodes, reported, usage
 from podtune.runner.actions import FetchLogs
-from podtune.runner.failures import RESTORE_FAILED, RETRY, AttemptOutcome, FailureClass, classify
+from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial_machine import END, TrialMachine
+from podtune.runner.trial_machine import TrialMachine
 
 MAX_LOG_TAIL = 1024
 
@@ -41,8 +41,9 @@ def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
         return None
     final = trial.final_commit()
     agent = final is not None and final.seq > trial.acked_seq and not pod.gone
-    swept = gangs.swept(trial.status.decision, trial.attempt_pods)
-    own_end = trial.status.decision is None or trial.status.decision.action in (RETRY, END)
+    decision = trial.status.decision
+    swept = gangs.swept(decision, trial.attempt_pods)
+    own_end = decision is None or decision.action in (DecisionAction.RETRY, DecisionAction.END)
     failed = next((p for p in trial.attempt_pods if _has_logs(p) and p.uid not in swept), None) if own_end else None
     if failed is None and not agent:
         return None
@@ -68,7 +69,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     decision = trial.status.decision
     outcome = classify(
         trial.attempt_pods.members,
-        None if decision is not None and decision.action == END else decision,
+        None if decision is not None and decision.action == DecisionAction.END else decision,
         said_done=final is not None and final.done,
         failures=trial.context.spec.failures,
         log_tail=trial.logs.program_tail if trial.logs else "",
@@ -141,14 +142,14 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
     decision = trial.status.decision
     assert decision is not None  # else the class were another
     match decision.action:
-        case "REQUEUE" if decision.reason == TrialReason.NODE_FORGOTTEN:
+        case DecisionAction.REQUEUE if decision.reason == TrialReason.NODE_FORGOTTEN:
             trial.set(decision=None, retry_time=rfc3339(now))
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
             return Ending(outcome)
-        case "REQUEUE":
+        case DecisionAction.REQUEUE:
             gangs.requeue(trial, outcome.message, now)
             return Ending(outcome)
-        case "PAUSE":
+        case DecisionAction.PAUSE:
             trial.explain(TrialState.PAUSED, decision.reason, clip(outcome.message))
             trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue
             return Ending(outcome)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
-from podtune.api.names import TrialReason
+from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.trial import MAX_DECISION_MESSAGE
-from podtune.runner.failures import FAIL, RETRY
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.runner.usage import training_time
@@ -32,7 +31,7 @@ class Deadline:
     """
 
     due: float
-    action: str
+    action: DecisionAction
     reason: TrialReason
     message: str
     why: str
@@ -70,7 +69,7 @@ def _start(trial: TrialMachine) -> Iterator[Deadline]:
         return
     limit = trial.context.spec.failures.start_deadline
     why = f"(for longer than failures.startDeadline, {limit})"
-    yield Deadline(since + seconds(limit), FAIL, reason, message, why)
+    yield Deadline(since + seconds(limit), DecisionAction.FAIL, reason, message, why)
 
 
 def _pending(trial: TrialMachine) -> Iterator[Deadline]:
@@ -82,7 +81,7 @@ def _pending(trial: TrialMachine) -> Iterator[Deadline]:
     words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting is not None else "it is still starting"
     why = f"(not running after failures.pendingDeadline, {limit})"
     due = pod.created + seconds(limit)
-    yield Deadline(due, FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)
+    yield Deadline(due, DecisionAction.FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)
 
 
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
@@ -92,7 +91,8 @@ def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
         return
     left = seconds(limit) - training_time(trial.status, trial.pod, now)
     why = f"(for longer than failures.runDeadline, {limit}, all attempts added up)"
-    yield Deadline(now + left, FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, "the program has not come to an end", why)
+    message = "the program has not come to an end"
+    yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)
 
 
 def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
@@ -107,4 +107,4 @@ def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     due = max(last + seconds(limit), trial.unseen.deaf_until(pod.uid, now, trial.context.settings.report_wait))
     shown = f"no result since iteration {trial.status.iteration}" if trial.status.iteration else "no result at all"
     why = f"(for longer than failures.silenceDeadline, {limit})"
-    yield Deadline(due, RETRY, TrialReason.SILENCE_DEADLINE_EXCEEDED, shown, why)
+    yield Deadline(due, DecisionAction.RETRY, TrialReason.SILENCE_DEADLINE_EXCEEDED, shown, why)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from podtune.api.failures import FailureAction, Failures
+from podtune.api.names import DecisionAction
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
 from podtune.runner.failure_rules import first_match
@@ -86,8 +87,6 @@ NODE_FAILED_REASONS = frozenset({"NodeLost", "DeletionByTaintManager", "Containe
 """Reasons of disruptions that a node brings about by failing itself."""
 RESTORE_FAILED = "RestoreFailed"
 """Reason of an attempt whose checkpoint could not be put in place."""
-FAIL, RETRY = "FAIL", "RETRY"
-"""Decisions on an attempt that has failed in a way that no container tells of: such as a deadline that is over."""
 LOST_CONTAINER = "ContainerStatusUnknown"
 """The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
 
@@ -114,10 +113,10 @@ def classify(
     Returns:
         The class, with reason and message for people.
     """
-    if decision is not None and decision.action not in (FAIL, RETRY):
+    if decision is not None and decision.action not in (DecisionAction.FAIL, DecisionAction.RETRY):
         return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
-    if decision is not None and (decision.action == FAIL or not _ended_by_itself(pods[0])):
-        own = FailureClass.FINAL if decision.action == FAIL else FailureClass.USER
+    if decision is not None and (decision.action == DecisionAction.FAIL or not _ended_by_itself(pods[0])):
+        own = FailureClass.FINAL if decision.action == DecisionAction.FAIL else FailureClass.USER
         return _by_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
     telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
     ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
-from podtune.api.names import QUEUE_NAME, TrialReason, TrialState
+from podtune.api.names import QUEUE_NAME, DecisionAction, TrialReason, TrialState
 from podtune.api.trial import Decision
 from podtune.runner.actions import OpenGates
 from podtune.runner.attempt_pods import AttemptPods
@@ -25,7 +25,7 @@ from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial_machine import END, REQUEUE, TrialMachine
+from podtune.runner.trial_machine import TrialMachine
 
 
 def keep_together(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
@@ -56,7 +56,7 @@ def swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
 
     Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
     """
-    if decision is None or decision.action != END:
+    if decision is None or decision.action != DecisionAction.END:
         return frozenset()
     return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
 
@@ -110,7 +110,7 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
     first = fallen[0]
     what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
     message = f"the pod of rank {first.rank} {what}: the others are ended with it"
-    trial.decide(END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
+    trial.decide(DecisionAction.END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
 
 
 def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
@@ -127,7 +127,7 @@ def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> Non
         f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout, "
         f"{trial.context.spec.trial_template.placement_timeout}; their places are given back"
     )
-    trial.decide(REQUEUE, TrialReason.NOT_PLACED, message, now=now)
+    trial.decide(DecisionAction.REQUEUE, TrialReason.NOT_PLACED, message, now=now)
 
 
 def _placed(pods: AttemptPods) -> int:

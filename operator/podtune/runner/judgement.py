@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podtune.api.names import TrialReason
+from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.trial import RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import resources
@@ -115,7 +115,7 @@ class Judge:
         self.completed(trial, metrics_of(trial.status.last_result), now)
         trial.note(Entry.STOP, verdict.message, verdict.because, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
-        trial.decide(verdict.action, reason, verdict.message, ticket=self.tickets.latest, now=now)
+        trial.decide(DecisionAction.STOP, reason, verdict.message, ticket=self.tickets.latest, now=now)
         return NEVER
 
     def restore_stopper(self, trial: TrialMachine) -> None:
@@ -224,17 +224,18 @@ class Judge:
             return
         self.tickets.record(trial, now)
         reason, ticket = TrialReason.PAUSED_BY_SCHEDULER, self.tickets.latest
-        trial.decide(verdict.action, reason, verdict.message, step=result.step, ticket=ticket, now=now)
+        trial.decide(DecisionAction(verdict.action), reason, verdict.message, step=result.step, ticket=ticket, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
         trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)
         reason, ticket = TrialReason.METRIC_MISSING, self.tickets.latest
-        trial.decide("FAIL", reason, str(missing), step=result.step, ticket=ticket, now=now)
+        trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, ticket=ticket, now=now)
 
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
         trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
-        ticket, wait = self.tickets.latest, self._wait(trial, verdict, result)
-        trial.decide(verdict.action, reason, verdict.message, step=result.step, ticket=ticket, wait=wait, now=now)
+        action, ticket = DecisionAction(verdict.action), self.tickets.latest
+        wait = self._wait(trial, verdict, result)
+        trial.decide(action, reason, verdict.message, step=result.step, ticket=ticket, wait=wait, now=now)
 
     def _wait(self, trial: TrialMachine, verdict: Verdict, result: Result) -> float:
         """How long a checkpoint is waited for: the one that the result carries, and before a pause any new one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import TrialStatus
 from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Because
@@ -90,6 +90,6 @@ def was_removed(status: TrialStatus) -> bool:
     """
     if status.state is TrialState.ERROR:
         return True
-    stopped = status.decision is not None and status.decision.action == "STOP"
+    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
     others = (TrialReason.COMPLETED, TrialReason.STOPPED_BY_EXPERIMENT)
     return status.state is TrialState.TERMINATED and status.reason not in others and not stopped

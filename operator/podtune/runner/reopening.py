@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.resume import ResumePolicy, Resumption
 from podtune.api.trial import TrialStatus
 from podtune.runner.ledger import Entry
@@ -110,6 +110,6 @@ def _restarted(status: TrialStatus) -> TrialStatus:
 
 def _was_paused_by_scheduler(status: TrialStatus) -> bool:
     """Whether a trial that was stopped with its experiment was paused then, by the scheduler."""
-    stopped = status.decision is not None and status.decision.action == "STOP"
+    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
     last = status.last_attempt
     return not stopped and last is not None and last.reason == TrialReason.PAUSED_BY_SCHEDULER

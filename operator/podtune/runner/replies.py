@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from podtune.api.names import DecisionAction
 from podtune.protocol.messages import Reply, Report
 from podtune.runner import clones, ledger
 from podtune.runner.reported import is_ahead
@@ -55,7 +56,7 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
         acked_seq=trial.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
-        decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == "PAUSE" else "STOP"),
+        decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == DecisionAction.PAUSE else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
         kept=(*protected, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.to_export(trial.saved, report.ledger),
@@ -65,5 +66,5 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
 def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
-    pauses = decision is not None and decision.action == "PAUSE" and not clones.is_given_up(trial.status)
+    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_given_up(trial.status)
     return pauses or (decision is None and trial.wanted_step is not None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.search_space import parse_value
 from podtune.api.trial import MAX_DECISION_MESSAGE, Decision, PodRef
 from podtune.protocol.messages import (
@@ -39,8 +39,8 @@ from podtune.tuning.searchers.base import Attributes, Configuration
 NEVER = float("inf")
 WISHED_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
 """Pauses that a user asked for, of the trial or of the whole experiment: they end when the wish does."""
-END, REQUEUE = "END", "REQUEUE"
-"""Decisions that end an attempt and not the trial: what it has reported counts, and it goes on with the next one."""
+GOES_ON = frozenset({DecisionAction.PAUSE, DecisionAction.RETRY, DecisionAction.END, DecisionAction.REQUEUE})
+"""Decisions that end an attempt and not the trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class TrialMachine:
     def is_stopped(self) -> bool:
         """Whether a decision was taken that ends it: results that come after do not count."""
         decision = self.status.decision
-        return decision is not None and decision.action not in ("PAUSE", "RETRY", END, REQUEUE)
+        return decision is not None and decision.action not in GOES_ON
 
     @property
     def is_to_run(self) -> bool:
@@ -273,7 +273,7 @@ class TrialMachine:
     def is_pausing(self) -> bool:
         """Whether the scheduler has decided to pause it: the results that come after do not count."""
         decision = self.status.decision
-        return decision is not None and decision.action == "PAUSE" and decision.reason not in WISHED_PAUSES
+        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in WISHED_PAUSES
 
     @property
     def is_paused_by_wish(self) -> bool:
@@ -300,7 +300,7 @@ class TrialMachine:
 
     def decide(
         self,
-        action: str,
+        action: DecisionAction,
         reason: TrialReason,
         message: str,
         *,
@@ -362,7 +362,7 @@ class TrialMachine:
         if clones.is_given_up(self.saved):
             return False
         if self.act_by == NEVER:  # decided before a restart: a pause can wait, a stopped trial's agent will store it
-            self.act_by = now + (self.context.settings.pause_wait if decision.action == "PAUSE" else 0.0)
+            self.act_by = now + (self.context.settings.pause_wait if decision.action == DecisionAction.PAUSE else 0.0)
         if now >= self.act_by or not self.home:
             return False
         return not any(c.uri.startswith(self.home) and c.step >= decision.step for c in self.saved.checkpoints)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.conditions import clip
-from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.runner import attempt_end, deadlines, gangs, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
@@ -18,7 +18,7 @@ from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
-from podtune.runner.trial_machine import NEVER, REQUEUE, TrialMachine
+from podtune.runner.trial_machine import NEVER, TrialMachine
 
 
 class TrialPlanner:
@@ -129,7 +129,7 @@ class TrialPlanner:
                 if tells:
                     self._judge.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
-                trial.decide("STOP", reason, message, now=now)
+                trial.decide(DecisionAction.STOP, reason, message, now=now)
         elif not self._places.creating(trial, now):
             if tells:
                 self._judge.scheduler.on_trial_remove(trial.index)
@@ -161,7 +161,7 @@ class TrialPlanner:
         if trial.status.decision is None and not trial.attempt_pods.is_over:
             wait = trial.context.settings.pause_wait if trial.context.store_prefix else 0.0
             trial.note(Entry.PAUSE, message, {}, now=now)
-            trial.decide("PAUSE", reason, message, wait=wait, now=now)
+            trial.decide(DecisionAction.PAUSE, reason, message, wait=wait, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.is_paused_by_wish:
@@ -221,7 +221,7 @@ class TrialPlanner:
             self._dispatch.alarms.set(trial.name, due)
             return
         message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
-        trial.decide(REQUEUE, TrialReason.NODE_FORGOTTEN, message, step=0, now=now)
+        trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_FORGOTTEN, message, step=0, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
         """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""
