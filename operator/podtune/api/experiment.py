@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from podtune.api.checkpoints import Checkpoints
 from podtune.api.compatibility import check_combination, scheduler_name
-from podtune.api.conditions import Condition
+from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.configuration import ConfigurationRules
 from podtune.api.expression import ExpressionText
 from podtune.api.failures import Failures
@@ -314,7 +314,7 @@ class ExperimentStatus(StatusModel):
 
     observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
     state: ExperimentState | None = Field(default=None, description="State, for people.")
-    message: str = Field(default="", max_length=1024, description="The state in a sentence.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state in a sentence.")
     trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
     best: BestTrial | None = Field(default=None, description="The best result so far.")
     pareto_front: list[ParetoTrial] = Field(

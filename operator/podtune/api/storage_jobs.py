@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from podtune.api.conditions import MAX_MESSAGE
 from podtune.api.model import StatusModel, keyed_by
 from podtune.protocol.storage_job import StoragePurpose
 
@@ -42,7 +43,7 @@ class StorageJob(StatusModel):
     retry_time: str | None = Field(default=None, max_length=32, description="When the next try begins.")
     completion_time: str | None = Field(default=None, max_length=32, description="When it was done or given up.")
     uri: str = Field(default="", max_length=1024, description="Of an Export: where the best checkpoint is now.")
-    message: str = Field(default="", max_length=1024, description="What came of it, or why the last try failed.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="What came of it, or why the last try failed.")
 
 
 class StorageStatus(StatusModel):

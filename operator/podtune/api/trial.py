@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from podtune.api.conditions import Condition
+from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.model import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
 from podtune.api.restore_from import RestoreFrom
@@ -21,8 +21,19 @@ MAX_FAILED_NODES = 8
 MAX_LOST_ORIGINS = 8
 """So many checkpoints that spec.restoreFrom came to, and that could not be restored, are remembered."""
 MAX_DECISION_MESSAGE = 512
+MAX_LEDGER_MESSAGE = 256
+MAX_NUMBERS = 16
+"""So many numbers stand behind a decision in the ledger."""
+MAX_NUMBER_NAME = 63
+MAX_NUMBER = 64
+MAX_LOG_TAIL = 1024
+MAX_RUNG_TELLS = 32
+"""So many of its values at rungs the searcher is told of."""
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
+
+NumberName = Annotated[str, Field(max_length=MAX_NUMBER_NAME)]
+Number = Annotated[str, Field(max_length=MAX_NUMBER)]
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
@@ -176,9 +187,11 @@ class LedgerEntry(StatusModel):
     attempt: int = Field(default=0, ge=0, description="The attempt that it was taken on.")
     step: int = Field(default=0, ge=0, description="The iteration that it was taken on.")
     action: str = Field(max_length=16, description="CONTINUE, PAUSE, STOP, PROMOTE, EXPLOIT, RETRY, …")
-    message: str = Field(default="", max_length=256, description="The decision and its reason in a sentence.")
-    because: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=64)]] = Field(
-        default_factory=dict, max_length=16, description="The numbers that it was made from."
+    message: str = Field(
+        default="", max_length=MAX_LEDGER_MESSAGE, description="The decision and its reason in a sentence."
+    )
+    because: dict[NumberName, Number] = Field(
+        default_factory=dict, max_length=MAX_NUMBERS, description="The numbers that it was made from."
     )
 
 
@@ -191,9 +204,9 @@ class AttemptEnd(StatusModel):
         max_length=32, alias="class", description="complete, ours, user, final, disruption, infrastructure or ignored."
     )
     reason: str = Field(max_length=128, description="Reason in one word, such as Error, OOMKilled, Evicted.")
-    message: str = Field(default="", max_length=1024, description="What happened, in a sentence.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="What happened, in a sentence.")
     exit_code: int | None = Field(default=None, description="Exit code of the program, where there is one.")
-    log_tail: str = Field(default="", max_length=1024, description="The last lines of the program's log.")
+    log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
 
 
 class Consumption(StatusModel):
@@ -224,7 +237,7 @@ class TrialStatus(StatusModel):
     observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
     state: TrialState | None = Field(default=None, description="State, for people.")
     reason: str = Field(default="", max_length=128, description="Why it is in that state, in one word.")
-    message: str = Field(default="", max_length=1024, description="The state in a sentence.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state in a sentence.")
     attempt: int = Field(default=0, ge=0, description="Number of the current or last attempt, from 1.")
     failures: int = Field(default=0, ge=0, description="Failures of its own, out of maxFailures.")
     disruptions: int = Field(
@@ -299,7 +312,7 @@ class TrialStatus(StatusModel):
         description="Checkpoints that spec.restoreFrom came to and that could not be restored, the latest last.",
     )
     rung_tells: list[RungTell] = Field(
-        default_factory=list, max_length=32, description="Values at rungs that the searcher was told of."
+        default_factory=list, max_length=MAX_RUNG_TELLS, description="Values at rungs that the searcher was told of."
     )
     ledger: list[LedgerEntry] = Field(
         default_factory=list,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason, TrialState
-from podtune.api.trial import AttemptEnd, PodRef
+from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
 from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
 from podtune.runner import budgets, clones, gangs, nodes, reported, usage
 from podtune.runner.actions import FetchLogs
@@ -18,8 +18,6 @@ from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
-
-MAX_LOG_TAIL = 1024
 
 
 @dataclass(frozen=True, slots=True)

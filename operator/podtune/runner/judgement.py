@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podtune.api.names import DecisionAction, TrialReason
-from podtune.api.trial import RungTell
+from podtune.api.trial import MAX_RUNG_TELLS, RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import resources
 from podtune.runner.alarms import SOON
@@ -17,8 +17,6 @@ from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
 from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
 from podtune.tuning.stoppers import TrialStopper
-
-MAX_RUNG_TELLS = 32
 
 
 class Judge:

@@ -13,7 +13,15 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 from podtune.api.conditions import clip
-from podtune.api.trial import LedgerEntry, TrialSpec, TrialStatus
+from podtune.api.trial import (
+    MAX_LEDGER_MESSAGE,
+    MAX_NUMBER,
+    MAX_NUMBER_NAME,
+    MAX_NUMBERS,
+    LedgerEntry,
+    TrialSpec,
+    TrialStatus,
+)
 from podtune.protocol import messages
 from podtune.runner.results import show
 from podtune.runner.timestamps import rfc3339
@@ -23,10 +31,6 @@ MAX_SIZE = 1536
 """About so many bytes are kept, and the latest entry in any case."""
 MAX_TRIAL = 3072
 """Bytes of a Trial, with spec and status, above which decisions that are in the bucket are not kept here as well."""
-MAX_MESSAGE = 256
-MAX_NUMBERS = 16
-MAX_NAME = 63
-MAX_NUMBER = 64
 _FRAME = 96
 """Bytes of an entry besides its texts."""
 
@@ -69,14 +73,15 @@ def enter(
         attempt: The attempt that it was decided on.
         step: The iteration that it was decided on.
     """
+    numbers = list(because.items())[:MAX_NUMBERS]
     entry = LedgerEntry(
         number=status.ledger[-1].number + 1 if status.ledger else 1,
         time=rfc3339(now),
         attempt=attempt,
         step=step,
         action=action,
-        message=clip(message, MAX_MESSAGE),
-        because={name[:MAX_NAME]: show(value)[:MAX_NUMBER] for name, value in list(because.items())[:MAX_NUMBERS]},
+        message=clip(message, MAX_LEDGER_MESSAGE),
+        because={name[:MAX_NUMBER_NAME]: show(value)[:MAX_NUMBER] for name, value in numbers},
     )
     return status.model_copy(update={"ledger": _newest([*status.ledger, entry])})
 

@@ -30,6 +30,7 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.api.population import PopulationSettings
 from podtune.api.search_space import Scalar, format_value
+from podtune.api.trial import MAX_LEDGER_MESSAGE
 from podtune.tuning.numbers import readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
@@ -49,8 +50,6 @@ from podtune.tuning.schedulers.explore import Explorer, Observation
 from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
-MAX_MESSAGE = 256
-"""Longest message that the ledger of a Trial's status has room for."""
 Because = dict[str, float | int | str]
 
 
@@ -267,8 +266,8 @@ def sentence(what: str, changes: Sequence[str]) -> str:
     for place, change in enumerate(changes):
         rest = f", and {len(changes) - place} more"
         piece = f"{'; perturbed: ' if place == 0 else ', '}{change}"
-        if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_MESSAGE:
-            return (text + rest)[:MAX_MESSAGE]
+        if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
+            return (text + rest)[:MAX_LEDGER_MESSAGE]
         text += piece
     return text
 
