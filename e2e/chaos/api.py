@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import random
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -19,6 +20,8 @@ import yaml
 Object = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
+WAITS = (0.2, 1.0, 5.0)
+"""Seconds until a request that was not answered is made again."""
 
 
 class ApiFailure(Exception):
@@ -63,11 +66,27 @@ class Api:
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
     ) -> Object:
-        """Makes a request.
+        """Makes a request; once more, a few times, where the server does not answer: this is past all faults.
 
         Raises:
             ApiFailure: It was refused.
         """
+        is_again = False
+        for wait in WAITS:
+            try:
+                return await self._request_once(method, path, body, content_type, params)
+            except (aiohttp.ClientConnectionError, TimeoutError):
+                is_again = True
+            except ApiFailure as failure:
+                if is_again and method == "POST" and failure.status == HTTPStatus.CONFLICT:
+                    return {}  # it had been made, and only the answer was lost
+                raise
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+        return await self._request_once(method, path, body, content_type, params)
+
+    async def _request_once(
+        self, method: str, path: str, body: Object | None, content_type: str, params: Mapping[str, str] | None
+    ) -> Object:
         assert self._session is not None  # open
         data = json.dumps(body).encode() if body is not None else None
         headers = {"Content-Type": content_type, "Accept": "application/json"}

@@ -30,10 +30,10 @@ from e2e.chaos.scenarios import SCENARIOS, Scenario
 from e2e.chaos.truth import Truth
 
 PREFIX = "chaos"
-PATIENCE = 50.0
+PATIENCE = 90.0
 """Seconds in which nothing happens to an experiment, after which it is taken for stuck: however slow the machine is, an
 experiment that goes on shows it."""
-TIMEOUT_PATIENCE = 130.0
+TIMEOUT_PATIENCE = 170.0
 API_SECONDS = 33.0
 """Longer than the operator waits for an answer."""
 AGENT_SECONDS = 6.0

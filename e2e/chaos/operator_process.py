@@ -21,6 +21,7 @@ from e2e.chaos.polling import until
 STEAL_SECONDS = 1.5
 """How long two operators believe that they lead, at least."""
 AGAIN_SECONDS = 1.0
+START_SECONDS = 120.0
 
 
 class DidNotStart(Exception):
@@ -166,7 +167,7 @@ class Operators:
         """Starts the first one, and returns when it leads.
 
         Raises:
-            DidNotStart: It does not lead within a minute.
+            DidNotStart: It does not lead within two minutes.
         """
         await self.leader.start()
         self._supervise(self.leader)
@@ -243,7 +244,7 @@ class Operators:
                 self.recoveries.append(time.monotonic() - died)
 
     async def _until_it_leads(self, process: OperatorProcess) -> None:
-        if not await until(process.leads, 60.0):
+        if not await until(process.leads, START_SECONDS):
             raise DidNotStart(f"the operator does not lead; see {self._directory}")
 
 

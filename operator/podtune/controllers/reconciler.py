@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 MAX_ACTIONS = 32
 """API requests under way at a time, over all experiments."""
+CLOCK_TOLERANCE = 5.0
+"""Seconds that the clock may go back, as it does a little now and then, before anything is done about it."""
 CRASH_BACKOFF = Backoff(1.0, 300.0)
 
 
@@ -52,6 +54,8 @@ class Reconciler:
         self._slots = asyncio.Semaphore(MAX_ACTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
+        self._latest = 0.0
+        """The time at which something was decided last."""
         self._is_running = False
 
     @property
@@ -110,11 +114,12 @@ class Reconciler:
         self._queue.add_at(uid, self._now() + CRASH_BACKOFF.delay(count, uid))
 
     def _decide(self, uid: str) -> None:
+        now = self._now()
+        self._heed_clock(now)
         entry = self._store.entry(uid)
         if entry is None:
             self._queue.forget(uid)
             return
-        now = self._now()
         if entry.machine is not None:
             plan = entry.machine.decide(now)
         elif entry.experiment.problem:
@@ -124,6 +129,15 @@ class Reconciler:
         for action in plan.actions:
             self._spawn(uid, entry, action)
         self._queue.add_at(uid, plan.wake)
+
+    def _heed_clock(self, now: float) -> None:
+        """Makes all machines anew where the clock has gone back: what they wait for would be far away."""
+        if now < self._latest - CLOCK_TOLERANCE:
+            log.warning("machines made anew: the clock has gone back", seconds=round(self._latest - now, 1))
+            for entry in self._store.entries():
+                entry.machine = None
+                self._queue.add(entry.experiment.uid)
+        self._latest = now
 
     def _spawn(self, uid: str, entry: Entry, action: Action) -> None:
         task = asyncio.create_task(self._carry_out(uid, entry, action))

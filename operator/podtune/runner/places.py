@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from podtune.api.model import seconds
 from podtune.runner import clones, parameters
 from podtune.runner.actions import CreatePod
 from podtune.runner.dispatch import Dispatch
@@ -48,9 +49,10 @@ class Places:
             trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
         )
         (self._pending.add if pending else self._pending.discard)(trial.name)
-        at = max(trial.may_start_at(), self._dispatch.ready_at(("create-pod", trial.name)))
+        since = trial.may_start_at()
+        at = max(_due(trial, since, now), self._dispatch.ready_at(("create-pod", trial.name)))
         if at <= now and not holds:
-            self.queue.add(trial, trial.may_start_at())
+            self.queue.add(trial, since)
         else:
             self.queue.discard(trial.index)
         if at <= now and holds and not trial.is_paused_by_scheduler:
@@ -152,3 +154,15 @@ class Places:
             self._turn.settle(trial, creating=True)
             self._begun.discard(trial.name)
             self._picked.pop(trial.name, None)
+
+
+def _due(trial: TrialMachine, at: float, now: float) -> float:
+    """When a wait that was to last until some time is over.
+
+    No wait is longer than the settings say: one that would be was written down by a clock that has gone back since.
+    """
+    if not now < at < NEVER:
+        return at
+    spec = trial.context.spec
+    longest = max(seconds(spec.failures.backoff.max), seconds(spec.trial_template.placement_timeout))
+    return at if at <= now + longest else now

@@ -146,7 +146,7 @@ class StorageWork:
         if job.state is StorageJobState.RUNNING:
             return self._go_on(storage, job, todo, now)
         retry = parse_rfc3339(job.retry_time) or 0.0
-        if now < retry:
+        if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
             self._dispatch.alarms.set(EXPERIMENT, retry)
             return storage
         return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))

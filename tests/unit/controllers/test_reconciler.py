@@ -46,19 +46,23 @@ class Operator:
     """Everything between the watches and the API server."""
 
     def __init__(self, cluster: FakeCluster) -> None:
-        self.queue = WorkQueue(now)
+        self.clock_is_off = 0.0
+        self.queue = WorkQueue(self.now)
         self.store = Store(RunnerSettings(), self.queue.add)
         self.health = WatchHealth(now)
         reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
         observer = EchoingObserver(self.store, self.health)
         executor = Executor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
-        self.reconciler = Reconciler(self.store, self.queue, executor, now)
+        self.reconciler = Reconciler(self.store, self.queue, executor, self.now)
         self.sweep = Sweep(cluster, self.store, (), random.Random(1))
         self._take = {
             "experiments": (self.store.experiment, self.store.experiment_gone),
             "trials": (self.store.trial, self.store.trial_gone),
             "pods": (self.store.pod, self.store.pod_gone),
         }
+
+    def now(self) -> float:
+        return now() + self.clock_is_off
 
     def event(self, kind: str, plural: str, body: Manifest) -> None:
         if plural in self._take:
@@ -197,6 +201,24 @@ async def test_failures_are_tried_again_with_backoff_and_not_in_a_loop() -> None
         await asyncio.sleep(120)
     posts = [call for call in world.cluster.writes("trials") if call.method == "POST"]
     assert 2 * 5 <= len(posts) <= 2 * 12  # two places; 0.5 s, doubling, up to 60 s
+
+
+@in_virtual_time
+async def test_a_clock_that_goes_back_delays_nothing() -> None:
+    world = World()
+
+    def refuse(call: Any) -> None:
+        if call.method == "POST":
+            raise refusal(403, "exceeded quota")
+
+    async with world.operating() as operator:
+        operator.clock_is_off = 4096.0
+        world.experiment()
+        world.cluster.before = refuse
+        await asyncio.sleep(20)  # by now it waits some seconds between two tries
+        world.cluster.before = lambda _: None
+        operator.clock_is_off = 0.0
+        await world.until("Complete", within=120)
 
 
 @in_virtual_time

@@ -6,6 +6,7 @@ from typing import Any
 
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.runner.actions import Propose
+from podtune.runner.timestamps import rfc3339
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -50,6 +51,18 @@ def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
     told = [tell.number for tell in simulation.actions(Propose)[-1].tells]
     assert told.count(0) == 1, "once, when it has come to its end"
     assert scheduler.told.count("complete 0") == 1
+
+
+def test_a_backoff_that_was_written_by_a_clock_that_ran_ahead_is_not_waited_for() -> None:
+    program = Program(steps=6, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    simulation = Simulation(spec(**FIELDS), program)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
+    trial = simulation.api.trials["e-0"]
+    ahead = trial.status.model_copy(update={"retry_time": rfc3339(simulation.now + 3600.0)})
+    simulation.api.write_trial_status("e-0", trial.version, ahead)
+    simulation.restart()
+    simulation.run(20.0)
+    assert "e-0-2" in simulation.pods
 
 
 def restored_after(damaged: int) -> tuple[int, Simulation]:
