@@ -31,6 +31,10 @@ class NothingRestored(Exception):
     """The attempt must go on from a checkpoint, and none of those it was given can be restored."""
 
 
+class NotNow(Exception):
+    """What there is to restore can't be had at present."""
+
+
 def restore(
     settings: Settings,
     log: EventLog,
@@ -40,8 +44,8 @@ def restore(
 ) -> RestoreInfo:
     """Restores the first checkpoint that is whole, or none, and leaves word of it.
 
-    A restore that fails never fails the trial: it starts afresh then, and says why. Only one that is to go on from
-    another trial's checkpoint, with the parameters that belong to it, fails instead.
+    A checkpoint that is damaged never fails the trial: it starts afresh then, and says why. Only one that is to go on
+    from another trial's checkpoint, with the parameters that belong to it, fails instead.
 
     Args:
         settings: The attempt, and what to restore from.
@@ -51,10 +55,10 @@ def restore(
         sleep: Waits.
 
     Raises:
-        NothingRestored: It can't be restored, and the attempt must not start afresh; or this pod is one of several,
-            and could not restore what the others can.
-        SettingsError: The list of checkpoints is wrong.
+        NothingRestored: It can't be restored, and the attempt must not start afresh.
+        NotNow: The store does not answer.
         OSError: The shared directory can't be written to.
+        SettingsError: The list of checkpoints is wrong.
     """
     candidates = parse_candidates(settings.restore_from)
     if candidates and settings.store is None:
@@ -69,14 +73,13 @@ def restore(
             patience=PATIENCE,
             clock=time.monotonic,
             sleep=sleep,
-            together=settings.replicas > 1,
             timeout=settings.sync.timeout,
             local=LocalCache(settings.scratch) if settings.scratch else None,
         )
         try:
             outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
         except StoreError as error:
-            raise NothingRestored(f"all ranks have to go on from the same checkpoint, and here: {error}") from error
+            raise NotNow(str(error)) from error
     if outcome.candidate is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
     info = _info(outcome)

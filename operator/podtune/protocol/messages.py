@@ -219,6 +219,8 @@ class FinalCommit:
 
 MAX_FINAL_COMMIT = 3072
 MAX_COMMITS_AT_END = 4
+NOT_RESTORABLE = 1
+"""Exit code of a restore for which it is certain that no checkpoint can be put in place."""
 UNACKED_PREFIX = "podtune-result "
 """Before each result that was never acknowledged, or is not known to be durable, as JSON, in the agent's own log at
 its end."""

@@ -15,6 +15,7 @@ from podtune.api.failures import FailureAction, Failures
 from podtune.api.names import DecisionAction
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
+from podtune.protocol.messages import NOT_RESTORABLE
 from podtune.runner.failure_rules import first_match
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 
@@ -87,6 +88,8 @@ NODE_FAILED_REASONS = frozenset({"NodeLost", "DeletionByTaintManager", "Containe
 """Reasons of disruptions that a node brings about by failing itself."""
 RESTORE_FAILED = "RestoreFailed"
 """Reason of an attempt whose checkpoint could not be put in place."""
+RESTORE_INTERRUPTED = "RestoreInterrupted"
+"""Reason of an attempt that could not put its checkpoint in place, though nothing is known to be wrong with it."""
 LOST_CONTAINER = "ContainerStatusUnknown"
 """The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
 
@@ -172,12 +175,9 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
     if end is None:
         return _without_failed_container(pod)
     if end.name == RESTORE_CONTAINER:
-        return AttemptOutcome(
-            FailureClass.INFRASTRUCTURE,
-            RESTORE_FAILED,
-            f"restoring the checkpoint failed: {end.message}",
-            end.exit_code,
-        )
+        message = f"restoring the checkpoint failed: {end.message}"
+        reason = RESTORE_FAILED if end.exit_code == NOT_RESTORABLE else RESTORE_INTERRUPTED
+        return AttemptOutcome(FailureClass.INFRASTRUCTURE, reason, message, end.exit_code)
     if end.reason == OUT_OF_MEMORY:
         return AttemptOutcome(
             FailureClass.USER,

@@ -53,8 +53,9 @@ class Outcome:
 class Restorer:
     """Restores the first of several checkpoints that is whole.
 
-    A store that does not answer is asked again until patience is at an end. What is missing or damaged stays so: then
-    the next one is tried, and after the last a fresh start is the outcome, never an error.
+    A store that does not answer is asked again until patience is at an end, and then that is an error: what it holds
+    may be whole, and going on from less would throw it away. What is missing or damaged stays so: then the next one is
+    tried, and after the last a fresh start is the outcome.
     """
 
     def __init__(
@@ -68,7 +69,6 @@ class Restorer:
         sleep: Callable[[float], None],
         local: LocalSource | None = None,
         timeout: float = float("inf"),
-        together: bool = False,
     ) -> None:
         """Prepares a restore.
 
@@ -81,8 +81,6 @@ class Restorer:
             sleep: Waits.
             local: Where files may be had without the store.
             timeout: Seconds that the restore may take in all.
-            together: Whether other ranks restore the same: trouble that only this one may have is then no reason to
-                go back further than they do.
         """
         self._store = store
         self._bucket = bucket
@@ -93,7 +91,6 @@ class Restorer:
         self._clock = clock
         self._sleep = sleep
         self._local = local
-        self._together = together
 
     def restore(self, candidates: Sequence[Candidate], directory: Path) -> Outcome:
         """Restores into `directory`, which is there afterwards only if something was restored.
@@ -103,8 +100,8 @@ class Restorer:
             directory: Does not have to exist; what it holds is deleted.
 
         Raises:
-            OSError: The directory can't be emptied; with `together`, also that files can't be written.
-            StoreError: With `together`: the store does not answer this rank.
+            OSError: Files can't be written here.
+            StoreError: The store does not answer, or not in time.
         """
         problems: list[str] = []
         for candidate in candidates:
@@ -112,7 +109,7 @@ class Restorer:
             try:
                 download = self._restore_one(candidate, directory)
             except (CorruptCheckpoint, ManifestError, StoreError, OSError) as error:
-                if self._together and _may_be_ours_alone(error):
+                if not _is_of_the_checkpoint(error):
                     raise
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
@@ -166,6 +163,6 @@ def _remove(directory: Path) -> None:
         shutil.rmtree(directory)
 
 
-def _may_be_ours_alone(error: Exception) -> bool:
-    """Whether another rank may have none of it: what is wrong in the bucket is wrong for all."""
-    return isinstance(error, OSError) or (isinstance(error, StoreError) and not error.permanent)
+def _is_of_the_checkpoint(error: Exception) -> bool:
+    """Whether it will be the same at another time, and on another node."""
+    return not isinstance(error, OSError) and not (isinstance(error, StoreError) and not error.permanent)

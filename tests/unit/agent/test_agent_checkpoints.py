@@ -1,5 +1,6 @@
 """Checkpoints on their way from the program into the bucket, and back."""
 
+import errno
 import io
 import json
 import os
@@ -16,7 +17,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.settings import Settings, SettingsError
-from podtune.protocol.messages import LedgerEntry, parse_ledger
+from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, parse_ledger
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
@@ -408,28 +409,44 @@ class TestRestore:
         assert info.message.count("manifest is missing") == 2
         assert not restored.exists()
 
-    def test_a_store_that_stays_away_means_a_fresh_start(self, run, store, monkeypatch):
+    @pytest.mark.parametrize("or_fail", ["true", ""])
+    def test_a_store_that_stays_away_is_no_reason_to_begin_afresh(self, store, environ, commits, monkeypatch, or_fail):
         monkeypatch.setattr("podtune.agent.restore.PATIENCE", 0.0)
         store.failure = Unreachable("bucket 'models' does not answer")
-        info, _ = run()
-        assert info.step == 0
-        assert "does not answer" in info.message
+        settings = self.settings(environ, commits, or_fail)
+        assert self.exit_code(settings, store) == os.EX_TEMPFAIL
+        assert "bucket 'models' does not answer" in settings.termination_log.read_text()
+
+    def test_nor_is_a_full_disk(self, store, environ, commits, monkeypatch):
+        def write(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("podtune.storage.download.Download.run", write)
+        settings = self.settings(environ, commits)
+        assert self.exit_code(settings, store) == os.EX_TEMPFAIL
+        assert "No space left on device" in settings.termination_log.read_text()
+
+    def settings(self, environ, commits, or_fail=""):
+        items = [{"uri": c.uri, "digest": c.digest, "step": c.step} for c in commits]
+        variables = {
+            "PODTUNE_RESTORE_FROM": json.dumps(items),
+            "PODTUNE_RESTORE_OR_FAIL": or_fail,
+            "PODTUNE_TERMINATION_LOG": environ["PODTUNE_TERMINATION_LOG"] + "-of-the-restore-container",
+        }
+        return Settings.from_environ(environ | STORE | variables)
+
+    def exit_code(self, settings, store):
+        return run_restore(settings, EventLog(lambda: 0.0, stream=io.StringIO()), make_store=lambda _: store)
 
     def test_an_attempt_that_is_to_be_a_clone_fails_where_nothing_is_whole(self, run, store):
         store.objects.clear()
         with pytest.raises(NothingRestored, match="manifest is missing"):
             run(PODTUNE_RESTORE_OR_FAIL="true")
 
-    def test_the_kubelet_is_told_why_a_clone_could_not_be_restored(self, store, environ, commits, tmp_path):
+    def test_the_kubelet_is_told_why_a_clone_could_not_be_restored(self, store, environ, commits):
         store.objects.clear()
-        items = [{"uri": c.uri, "digest": c.digest, "step": c.step} for c in commits[:1]]
-        variables = {
-            "PODTUNE_RESTORE_FROM": json.dumps(items),
-            "PODTUNE_RESTORE_OR_FAIL": "true",
-            "PODTUNE_TERMINATION_LOG": str(tmp_path / "of-the-restore-container"),
-        }
-        settings = Settings.from_environ(environ | STORE | variables)
-        assert run_restore(settings, EventLog(lambda: 0.0, stream=io.StringIO()), make_store=lambda _: store) == 1
+        settings = self.settings(environ, commits[:1], "true")
+        assert self.exit_code(settings, store) == NOT_RESTORABLE
         assert settings.termination_log.read_text() == "step 2 was not restored: its manifest is missing"
 
     def test_a_clone_that_is_whole_is_restored_from_the_donors_place(self, run, environ):

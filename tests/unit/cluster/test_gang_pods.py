@@ -142,6 +142,7 @@ async def test_a_queue_of_kueue_is_told_of_the_whole_group() -> None:
         assert metadata["labels"]["kueue.x-k8s.io/queue-name"] == "team"
         assert metadata["labels"]["kueue.x-k8s.io/pod-group-name"] == "digits-0-1"
         assert metadata["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "3"
+        assert metadata["annotations"]["kueue.x-k8s.io/retriable-in-group"] == "false", "an attempt gets no other pods"
 
 
 async def test_a_pod_that_is_alone_costs_one_request_and_has_nothing_of_a_gang() -> None:

@@ -127,6 +127,17 @@ def test_a_parameters_value_arrives_as_it_is_whatever_dollars_are_in_it(value: s
     assert expand("$(PODTUNE_PARAM_lr_name)", variables) == value
 
 
+def test_a_queue_of_kueue_and_the_gates_of_others_are_passed_through() -> None:
+    """As the pod is alone, Kueue needs to know of no group."""
+    spec = {"containers": [{"name": "main", "image": "i"}], "schedulingGates": [{"name": "example.com/quota"}]}
+    queue = {"kueue.x-k8s.io/queue-name": "team"}
+    experiment = experiment_record(trialTemplate={"metadata": {"labels": queue}, "spec": spec})
+    pod = pod_manifest(experiment, action(), AGENT)
+    assert pod["spec"]["schedulingGates"] == spec["schedulingGates"]
+    assert {key: value for key, value in pod["metadata"]["labels"].items() if "kueue" in key} == queue
+    assert not [key for key in pod["metadata"]["annotations"] if "kueue" in key]
+
+
 def test_the_agent_starts_before_the_program_and_all_of_the_templates_own_init_containers() -> None:
     own = [
         {"name": "fetch", "image": "i"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.protocol.messages import (
+    NOT_RESTORABLE,
     UNACKED_PREFIX,
     CheckpointCommit,
     FinalCommit,
@@ -38,6 +40,7 @@ class Fate(Enum):
     DELETED = "deleted by somebody else"
     VANISHED = "gone without a trace"
     NOT_ADMITTED = "refused by the kubelet"
+    STORE_AWAY = "the bucket does not answer when it restores"
     STUCK = "its image can't be pulled"
     DISK = "evicted for its own disk"
     HUNG = "the program hangs; its agent lives on"
@@ -146,7 +149,10 @@ class SimulatedPod:
             return
         moment = self._sim.now
         if not self._can_start:
-            end = ContainerEnd(RESTORE_CONTAINER, 1, "Error", "its manifest is missing")
+            end = ContainerEnd(RESTORE_CONTAINER, NOT_RESTORABLE, "Error", "its manifest is missing")
+            self._finish(PodPhase.FAILED, (end,), agent=False)
+        elif self._happens(Fate.STORE_AWAY):
+            end = ContainerEnd(RESTORE_CONTAINER, os.EX_TEMPFAIL, "Error", "the bucket does not answer")
             self._finish(PodPhase.FAILED, (end,), agent=False)
         elif self._happens(Fate.NOT_ADMITTED):
             self._finish(PodPhase.FAILED, (), reason="OutOfcpu", message="Node didn't have enough cpu", agent=False)
@@ -239,7 +245,7 @@ class SimulatedPod:
                 self._sim.api.remove_pod(self.name)
             case Fate.HUNG:
                 pass
-            case Fate.NOT_ADMITTED | Fate.STUCK | Fate.UNSCHEDULABLE:
+            case Fate.NOT_ADMITTED | Fate.STORE_AWAY | Fate.STUCK | Fate.UNSCHEDULABLE:
                 raise AssertionError("it never ran")
 
     def _is_own(self, parameters: dict[str, str]) -> bool:

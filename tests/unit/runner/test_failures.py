@@ -10,6 +10,7 @@ from podtune.api.failures import Failures
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
+from podtune.protocol.messages import NOT_RESTORABLE
 from podtune.runner.actions import CreatePod, FetchLogs, Outcome, Verdict
 from podtune.runner.failures import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
@@ -53,7 +54,8 @@ DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRAST
         (pod(reason="OutOfcpu", training=False), INFRASTRUCTURE),
         (pod(reason="UnexpectedAdmissionError", training=False), INFRASTRUCTURE),
         (pod(training=False), INFRASTRUCTURE),
-        (pod(training=False, ends=exited(1, name=RESTORE_CONTAINER)), INFRASTRUCTURE),
+        (pod(training=False, ends=exited(NOT_RESTORABLE, name=RESTORE_CONTAINER)), INFRASTRUCTURE),
+        (pod(training=False, ends=exited(75, name=RESTORE_CONTAINER)), INFRASTRUCTURE),
         (pod(ends=exited(137, "OOMKilled")), USER),
         (pod(reason="Evicted", message="ephemeral storage exceeds", ends=exited(137)), USER),
         (pod(ends=exited(1)), USER),

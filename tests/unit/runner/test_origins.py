@@ -177,6 +177,15 @@ def test_in_the_place_of_one_that_is_gone_another_is_looked_for(restarted: bool)
     assert [entry.action for entry in status.ledger][:3] == ["RESTORE", "RETRY", "RESTORE"]
 
 
+def test_one_that_can_not_be_had_at_present_is_no_lost_one() -> None:
+    program = Program(steps=12, checkpoint_every=2, mishaps={1: (Mishap(Fate.STORE_AWAY),)})
+    simulation = start({"trial": "other-3", "experiment": "other"}, program)
+    put_there(simulation)
+    simulation.run()
+    assert simulation.pods["e-1-2"].restored.uri == THERE.uri
+    assert simulation.status(1).lost_origins == []
+
+
 def test_a_damaged_one_gives_way_to_the_one_before() -> None:
     simulation = start({"trial": "e-0"}, Program(steps=12, checkpoint_every=2), maxConcurrentTrials=1)
     simulation.run(until=lambda: simulation.status_exists(0) and simulation.status(0).state is TrialState.TERMINATED)

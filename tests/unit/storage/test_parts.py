@@ -56,7 +56,7 @@ class Gang:
         with open_tree(self.directory, (source.name,)) as tree:
             return upload_checkpoint(self.store, tree, self.place(step, attempt), taken, commit=commit)
 
-    def restore(self, digest: str, step: int = 1, *, together: bool = True) -> Path:
+    def restore(self, digest: str, step: int = 1) -> Path:
         target = self.directory / "restored"
         restorer = Restorer(
             self.store,
@@ -65,7 +65,6 @@ class Gang:
             patience=1.0,
             clock=lambda: self.clock.now,
             sleep=self.clock.sleep,
-            together=together,
         )
         restorer.restore([Candidate(self.place(step).uri, digest, step)], target)
         return target
@@ -134,4 +133,3 @@ def test_a_rank_that_can_not_reach_the_store_goes_back_no_further_than_the_other
     gang.store.failure = Unreachable("bucket 'bucket' does not answer")
     with pytest.raises(Unreachable):
         gang.restore(digest)
-    assert not gang.restore(digest, together=False).exists()
