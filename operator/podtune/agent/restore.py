@@ -109,7 +109,7 @@ def _candidate(item: Any) -> Candidate:
     match item:
         case {"uri": str(uri), "digest": str(digest), "step": int(step)}:
             return Candidate(uri, digest, step)
-    raise SettingsError(f'PODTUNE_RESTORE_FROM holds {item!r}; each item has a "uri", a "digest" and a "step"')
+    raise SettingsError(f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"')
 
 
 def _info(outcome: Outcome) -> RestoreInfo:
