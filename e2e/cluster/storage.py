@@ -8,7 +8,7 @@ import http.client
 import json
 import secrets
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -155,13 +155,15 @@ class S3Client:
                 quote_via=quote,
                 safe="",
             )
-            status, answer = self._send("GET", f"/{self._access.bucket}", query=query)
-            if status != HTTPStatus.OK:
-                raise ClusterError(f"S3: listing {prefix}: {status} {answer[:300].decode(errors='replace')}")
-            page = [element.text or "" for element in ET.fromstring(answer).iter() if element.tag.endswith("}Key")]
+            page = _keys(self._request("GET", f"/{self._access.bucket}", query=query))
             if not page:
                 return found
             found += page
+
+    def uploads(self, prefix: str) -> Sequence[str]:
+        """Return the keys of the uploads in parts that were begun and neither completed nor aborted."""
+        query = urlencode({"prefix": prefix, "uploads": ""}, quote_via=quote, safe="")
+        return _keys(self._request("GET", f"/{self._access.bucket}", query=query))
 
     def _head_bucket(self) -> int | None:
         try:
@@ -169,10 +171,10 @@ class S3Client:
         except (OSError, http.client.HTTPException):
             return None
 
-    def _request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        status, answer = self._send(method, path, body)
+    def _request(self, method: str, path: str, body: bytes = b"", query: str = "") -> bytes:
+        status, answer = self._send(method, path, body, query)
         if status != HTTPStatus.OK:
-            raise ClusterError(f"S3: {method} {path}: {status} {answer[:300].decode(errors='replace')}")
+            raise ClusterError(f"S3: {method} {path}?{query}: {status} {answer[:300].decode(errors='replace')}")
         return answer
 
     def _send(self, method: str, path: str, body: bytes = b"", query: str = "") -> tuple[int, bytes]:
@@ -186,6 +188,10 @@ class S3Client:
                 return response.status, response.read()
             finally:
                 connection.close()
+
+
+def _keys(answer: bytes) -> list[str]:
+    return [element.text or "" for element in ET.fromstring(answer).iter() if element.tag.endswith("}Key")]
 
 
 def start(kubectl: Kubectl, access: S3Access, data_directory: str, client: S3Client) -> None:

@@ -11,6 +11,9 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     FILL_AT         fill the disk likewise
     WAIT_AT         wait for SIGTERM likewise
     HANG_AT         hang likewise, deaf to SIGTERM
+    HOLD_AT         wait before this epoch until there is a file `go` in the shared directory
+    CRASH_NODE      crash only on this node; NODE says which one it is
+    WEIGHTS_MIB     add a file of so many MiB to each checkpoint, which is never the same (0)
 """
 
 import json
@@ -42,6 +45,18 @@ def go_wrong(epoch: int) -> None:
         time.sleep(600)
 
 
+def hold(epoch: int) -> None:
+    go = Path(os.environ["PODTUNE_DIR"]) / "go"
+    while epoch == int(os.environ.get("HOLD_AT", "0")) and not go.exists():
+        time.sleep(0.1)
+
+
+def write_weights(path: Path) -> None:
+    with path.open("wb") as file:
+        for _ in range(int(os.environ["WEIGHTS_MIB"])):
+            file.write(os.urandom(1 << 20))
+
+
 def main() -> None:
     # The first process of a container is not ended by a signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0 if "TRAP" in os.environ else 143))
@@ -52,6 +67,7 @@ def main() -> None:
     crash_at = int(os.environ.get("CRASH_AT", "0"))
     always = "CRASH_ALWAYS" in os.environ
     only = os.environ.get("CRASH_TRIAL", os.environ["PODTUNE_TRIAL_INDEX"])
+    may_crash = os.environ.get("CRASH_NODE", "") in ("", os.environ.get("NODE"))
     start = 0
     restored = trial.restored_checkpoint()
     if restored is not None:
@@ -59,8 +75,9 @@ def main() -> None:
         print(f"resumed from epoch {start}", flush=True)
     for epoch in range(start + 1, epochs + 1):
         time.sleep(seconds)
+        hold(epoch)
         first = os.environ["PODTUNE_ATTEMPT"] == "1"
-        if epoch == crash_at and (always or first) and only == os.environ["PODTUNE_TRIAL_INDEX"]:
+        if epoch == crash_at and may_crash and (always or first) and only == os.environ["PODTUNE_TRIAL_INDEX"]:
             print(f"crashing at epoch {epoch}", file=sys.stderr, flush=True)
             sys.exit(int(os.environ.get("CRASH_CODE", "1")))
         if first:
@@ -71,6 +88,8 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as directory:
             (Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
+            if "WEIGHTS_MIB" in os.environ:
+                write_weights(Path(directory) / "weights")
             trial.report({"epoch": epoch, "value": value, "start": start}, checkpoint=directory)
         if trial.should_stop():
             return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.disruptions import evict
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, trial_status
@@ -53,18 +52,43 @@ def test_a_pod_taken_away_spends_no_failure(cluster: Cluster, namespace: Kuberne
     container = counter({"EPOCHS": "24", "EPOCH_SECONDS": "0.4"})
     namespace.apply(experiment("evicted", container, search=ONE, checkpoints={"store": store(cluster)}))
     eventually(lambda: trial_status(namespace, "evicted-0").get("checkpoint", {}).get("step", 0) >= 2)
-    eviction = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "evicted-0-1", "namespace": namespace.namespace},
-    }
-    path = f"/api/v1/namespaces/{namespace.namespace}/pods/evicted-0-1/eviction"
-    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    evict(namespace, "evicted-0-1")
     namespace.wait_for_condition("experiments.podtune.dev", "evicted", "Complete")
     status = trial_status(namespace, "evicted-0")
     assert (status["attempt"], status["failures"], status["disruptions"]) == (2, 0, 1)
     assert status["iteration"] == 24
     assert epochs_of_attempt(cluster, status["checkpoint"]["uri"])[0] > 2
+
+
+def test_a_node_on_which_different_trials_fail_is_avoided(cluster: Cluster, namespace: Kubernetes) -> None:
+    """Two trials on each of two nodes, of which one is bad: they go on on the other one, and so do all that follow."""
+    bad = cluster.node_name("n2")
+    environment = {"EPOCHS": "4", "CRASH_AT": "2", "CRASH_ALWAYS": "1", "CRASH_NODE": bad}
+    container = counter(environment, resources={"requests": {"cpu": "10m", "memory": "32Mi"}})
+    container["env"].append({"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+    made = experiment(
+        "avoiding",
+        container,
+        search={"algorithm": "random", "maxTrials": 6, "seed": 1},
+        maxConcurrentTrials=4,
+        failures={"maxFailures": 8, "avoidNodeAfter": 2, "backoff": {"initial": "1s", "max": "2s"}},
+    )
+    made["spec"]["trialTemplate"]["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"podtune.dev/experiment": "avoiding"}},
+        }
+    ]
+    namespace.apply(made)
+    namespace.wait_for_condition("experiments.podtune.dev", "avoiding", "Complete", deadline=240)
+    (avoided,) = namespace.get("experiments.podtune.dev", "avoiding")["status"]["avoidedNodes"]
+    assert avoided["name"] == bad
+    assert avoided["trials"] >= 2
+    statuses = [trial["status"] for trial in namespace.list("trials.podtune.dev")]
+    assert len([status for status in statuses if status.get("failedNodes")]) >= 2
+    assert all(status["state"] == "TERMINATED" and status["pod"]["node"] != bad for status in statuses)
 
 
 def test_a_pod_that_no_node_can_take_waits_with_the_schedulers_words(namespace: Kubernetes) -> None:

@@ -9,6 +9,7 @@ from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 
+API_VERSION = "podtune.dev/v1alpha1"
 TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
 ONE = {"algorithm": "random", "maxTrials": 1}
 SLOW = {"EPOCHS": "60", "EPOCH_SECONDS": "0.4"}
@@ -149,6 +150,22 @@ def test_a_trial_starts_from_another_experiments_checkpoint(cluster: Cluster, na
     assert status["lastResult"]["start"] == str(donated)
     assert "/donor-0/" in status["origin"]["uri"]
     assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / 7)
+
+
+def test_a_trial_that_a_user_makes_starts_from_a_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(experiment("mixed", counter(SLOW), search=ONE, checkpoints={"store": store(cluster)}))
+    eventually(lambda: has_checkpoint(namespace, "mixed-0"))
+    owner = {"apiVersion": API_VERSION, "kind": "Experiment", "name": "mixed", "controller": True}
+    owner["uid"] = namespace.get(EXPERIMENTS, "mixed")["metadata"]["uid"]
+    spec = {"experiment": "mixed", "index": 1, "parameters": {"base": "0.6"}, "restoreFrom": {"trial": "mixed-0"}}
+    metadata = {"name": "mixed-1", "labels": {"podtune.dev/experiment": "mixed"}, "ownerReferences": [owner]}
+    namespace.apply({"apiVersion": API_VERSION, "kind": "Trial", "metadata": metadata, "spec": spec})
+    namespace.wait_for_condition(EXPERIMENTS, "mixed", "Complete")
+    status = status_of(namespace, "mixed-1")
+    assert (status["state"], status["iteration"]) == ("TERMINATED", 60)
+    assert "/mixed-0/" in status["origin"]["uri"]
+    assert status["lastResult"]["start"] == str(status["origin"]["step"])
+    assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / 61)
 
 
 def test_a_checkpoint_that_is_gone_is_told_of(cluster: Cluster, namespace: Kubernetes) -> None:

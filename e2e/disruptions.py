@@ -1,0 +1,47 @@
+"""Taking pods away, as others do on a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from e2e.experiments import counter
+from e2e.kubernetes import Kubernetes, Object
+
+
+def evict(namespace: Kubernetes, pod: str) -> None:
+    """Asks the eviction API to take a pod away, as `kubectl drain` does."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/{namespace.namespace}/pods/{pod}/eviction"
+    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+@contextmanager
+def urgent_pod(namespace: Kubernetes, gpus: int) -> Iterator[None]:
+    """A pod of high priority that wants GPUs for a moment; others have to make room."""
+    name = f"{namespace.namespace}-urgent"
+    resources: Object = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "urgent"},
+        "spec": {
+            "containers": [counter(resources=resources, command=["sleep", "3"])],
+            "restartPolicy": "Never",
+            "priorityClassName": name,
+            "terminationGracePeriodSeconds": 1,
+        },
+    }
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "value": 1000,
+        "metadata": {"name": name},
+    }
+    namespace.apply(priority)
+    try:
+        namespace.apply(pod)
+        yield
+    finally:
+        namespace.kubectl("delete", "priorityclass", name, "--ignore-not-found")
