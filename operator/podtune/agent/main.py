@@ -14,12 +14,11 @@ from random import Random
 from podtune.agent import signals
 from podtune.agent.event_log import EventLog
 from podtune.agent.last_words import write_reason
-from podtune.agent.restore import NothingRestored, NotNow, restore
+from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.storage_pod import StoragePod, run_storage
 from podtune.agent.store_check import FrugalStore
-from podtune.protocol.messages import NOT_RESTORABLE
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
@@ -59,10 +58,10 @@ def run_restore(settings: Settings, log: EventLog, make_store: Callable[[StoreAd
     """The init container."""
     try:
         restore(settings, log, Random(), make_store)
-    except (NothingRestored, NotNow, SettingsError, OSError) as error:
+    except (NothingRestored, SettingsError, OSError) as error:
         log.error("restore failed", message=str(error))
         _tell_reason(settings, log, str(error))
-        return NOT_RESTORABLE if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
+        return error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
     return 0
 
 

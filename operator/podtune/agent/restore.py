@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore_info import RestoreInfo
 from podtune.agent.settings import Settings, SettingsError
-from podtune.protocol.messages import MAX_MESSAGE
+from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.errors import StoreError
@@ -28,11 +29,19 @@ LONGEST_WAIT = 15.0
 
 
 class NothingRestored(Exception):
-    """The attempt must go on from a checkpoint, and none of those it was given can be restored."""
+    """The attempt must go on from a checkpoint, and none of those it was given can be restored.
+
+    Attributes:
+        exit_code: What tells the operator so.
+    """
+
+    exit_code = NOT_RESTORABLE
 
 
-class NotNow(Exception):
+class NotNow(NothingRestored):
     """What there is to restore can't be had at present."""
+
+    exit_code = os.EX_TEMPFAIL
 
 
 def restore(
