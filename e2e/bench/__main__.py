@@ -1,85 +1,61 @@
-"""`make bench`.
+"""`make bench` and `make bench-full`.
 
-python -m e2e.bench [--trials 1000] [--parallelism 100] [--nodes 20] [--json FILE]
+python -m e2e.bench [lifecycle] [results] … [tuner] [--full] [--json FILE]
+
+Without --full all parts together take ten minutes, with it an hour. What is found is compared with the figures that
+were committed last, e2e/bench/figures/operator.json; to commit new ones, have them written there, and have
+docs/generate_performance.py make docs/performance.md of them. Parts that were not run stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import importlib
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from e2e.bench.lifecycle import ExperimentRun, JobRun, run_experiment, run_job
-from e2e.cluster import Cluster
-from e2e.kubernetes import Kubernetes
+from e2e.bench.figures import DIRECTORY, Found, run_parts
+from e2e.bench.measurement import Part, headlines
+from e2e.bench.tuner import __main__ as tuner
 
-NAMESPACES = ("bench-job", "bench-podtune")
+COMMITTED = DIRECTORY / "operator.json"
+CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
+PARTS = ("lifecycle",)
+"""Modules beside this one, each with a function `measure`."""
+TUNER = "tuner"
+TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5"]
+"""Of the tuner's own benchmark, what takes a minute; in full it takes ten."""
 
 
-def main() -> int:
-    """Runs the benchmark; returns the exit code."""
-    options = _parser().parse_args()
-    cluster = Cluster.connect()
-    _remove_namespaces(cluster)
-    cluster.add_kwok_nodes(options.nodes)
-    try:
-        job = run_job(_namespace(cluster, NAMESPACES[0]), options.trials, options.parallelism)
-        _remove_namespaces(cluster)
-        experiment = run_experiment(_namespace(cluster, NAMESPACES[1]), cluster, options.trials, options.parallelism)
-    finally:
-        _remove_namespaces(cluster)
-        cluster.remove_kwok_nodes()
-    _print(job, experiment, options.parallelism)
-    if options.json is not None:
-        figures = {"processors": os.cpu_count(), "job": asdict(job), "experiment": asdict(experiment)}
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    return 0
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; returns the exit code, 1 where a promise is not held."""
+    options = _parser().parse_args(arguments)
+    named = options.parts or [*PARTS, TUNER]
+    parts = {name: partial(_measure, name, options.full) for name in named if name != TUNER}
+    code = run_parts(parts, CONSOLE, committed=COMMITTED, headlines=headlines, file=options.json) if parts else 0
+    if TUNER in named:
+        code = max(code, tuner.main([] if options.full else TUNER_ARGUMENTS))
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m e2e.bench", description="Podtune beside a bare Job.")
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--parallelism", type=int, default=100)
-    parser.add_argument("--nodes", type=int, default=20, help="fake nodes")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser = argparse.ArgumentParser(prog="python -m e2e.bench", description="What the operator and its parts cost.")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, TUNER, []], help="which; all when none is named")
+    parser.add_argument("--full", action="store_true", help="an hour in place of ten minutes")
+    parser.add_argument("--json", type=Path, help="where to write the figures, those of the tuner aside")
     return parser
 
 
-def _namespace(cluster: Cluster, name: str) -> Kubernetes:
-    cluster.kubectl("create", "namespace", name)
-    return Kubernetes(cluster, name)
-
-
-def _remove_namespaces(cluster: Cluster) -> None:
-    cluster.kubectl("delete", "namespace", *NAMESPACES, "--ignore-not-found", "--timeout=300s", timeout=310)
-
-
-def _print(job: JobRun, experiment: ExperimentRun, parallelism: int) -> None:
-    title = (
-        f"{experiment.trials} no-op trials, {parallelism} at once, on fake nodes; {os.cpu_count()} processors for all"
-    )
-    table = Table("what", "figure", title=title, title_justify="left")
-    writes = experiment.writes.total() / experiment.trials
-    table.add_row("bare Job", f"{job.rate:.1f} pods/s")
-    table.add_row("Podtune", f"{experiment.rate:.1f} trials/s")
-    table.add_row("Podtune / bare Job", f"{experiment.rate / job.rate:.2f}")
-    table.add_row("API writes of the operator a trial", f"{writes:.2f}")
-    for kind, count in experiment.writes.most_common():
-        table.add_row(f"  {kind}", f"{count / experiment.trials:.3f}")
-    table.add_row("operator CPU a trial", f"{1000 * experiment.processor_seconds / experiment.trials:.1f} ms")
-    table.add_row("operator memory at the end", f"{experiment.resident_bytes / 1e6:.0f} MB")
-    Console().print(table)
-    shares = Table("CPU of the cluster's components, ms a pod", "bare Job", "Podtune")
-    for name in experiment.components | job.components:
-        figures = (run.components[name] / experiment.trials for run in (job, experiment))
-        shares.add_row(name, *(f"{figure:.1f}" for figure in figures))
-    Console().print(shares)
+def _measure(name: str, full: bool) -> Found:
+    CONSOLE.print(f"{name} …")
+    part: Part = importlib.import_module(f"e2e.bench.{name}").measure
+    found = part(full)
+    CONSOLE.print(found.table())
+    return found.to_json(), found.problems
 
 
 if __name__ == "__main__":

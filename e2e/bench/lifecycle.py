@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from e2e.bench.audit import AuditLog
+from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.processor_time import components, resident_bytes, seconds
 from e2e.cluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
@@ -15,6 +16,10 @@ from e2e.kubernetes import Kubernetes, Object
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 DEADLINE = 900.0
+NAMESPACES = ("bench-job", "bench-podtune")
+PARALLELISM = 100
+NODES = 20
+TRIALS, FULL_TRIALS = 500, 2000
 
 CONTAINER: Object = {
     "name": "trial",
@@ -69,6 +74,51 @@ class ExperimentRun:
     def rate(self) -> float:
         """Trials a second."""
         return self.trials / self.seconds
+
+
+def measure(full: bool) -> Measurement:
+    """Runs a bare Job, then an Experiment, on fake nodes of the local cluster."""
+    trials = FULL_TRIALS if full else TRIALS
+    cluster = Cluster.connect()
+    _remove_namespaces(cluster)
+    cluster.add_kwok_nodes(NODES)
+    try:
+        job = run_job(_namespace(cluster, NAMESPACES[0]), trials, PARALLELISM)
+        _remove_namespaces(cluster)
+        experiment = run_experiment(_namespace(cluster, NAMESPACES[1]), cluster, trials, PARALLELISM)
+    finally:
+        _remove_namespaces(cluster)
+        cluster.remove_kwok_nodes()
+    setting = f"{trials} no-op trials, {PARALLELISM} at once, on {NODES} fake nodes of a real API server and scheduler"
+    return Measurement(setting, _figures(job, experiment))
+
+
+def _figures(job: JobRun, experiment: ExperimentRun) -> list[Figure]:
+    trials = experiment.trials
+    components = [
+        Figure(f"{name}, {who}", run.components[name] / trials, "ms a pod")
+        for name in sorted(experiment.components | job.components)
+        for who, run in (("bare Job", job), ("Podtune", experiment))
+    ]
+    return [
+        Figure("bare Job", job.rate, "pods/s"),
+        Figure("Podtune", experiment.rate, "trials/s"),
+        Figure("trials a second, as a share of a bare Job's pods", experiment.rate / job.rate),
+        Figure("operator's API writes a no-op trial", experiment.writes.total() / trials),
+        *(Figure(f"of these {kind}", count / trials) for kind, count in experiment.writes.most_common()),
+        Figure("operator's processor time a no-op trial", 1000 * experiment.processor_seconds / trials, "ms"),
+        Figure("operator's memory after no-op trials", experiment.resident_bytes / 1e6, "MB"),
+        *components,
+    ]
+
+
+def _namespace(cluster: Cluster, name: str) -> Kubernetes:
+    cluster.kubectl("create", "namespace", name)
+    return Kubernetes(cluster, name)
+
+
+def _remove_namespaces(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "namespace", *NAMESPACES, "--ignore-not-found", "--timeout=300s", timeout=310)
 
 
 def run_job(kubernetes: Kubernetes, pods: int, parallelism: int) -> JobRun:

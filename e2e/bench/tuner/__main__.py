@@ -9,19 +9,20 @@ have them written there; parts that were not run stay as they are.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from e2e.bench.figures import Found, make_table, run_parts
 from e2e.bench.tuner import cost, quality, scheduling
 from e2e.bench.tuner.environments import Environment, Missing
-from e2e.bench.tuner.figures import COMMITTED, Change, compare, headlines, machine, read
+from e2e.bench.tuner.figures import COMMITTED, headlines
 from e2e.bench.tuner.problems import NAMES
 
 FINISHED = (1_000, 10_000)
@@ -31,23 +32,11 @@ RAY_SECONDS = 240
 CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmarks; 1 where a promise is not held."""
-    options = _parser().parse_args()
-    parts = options.parts or list(PARTS)
-    figures: dict[str, Any] = {}
-    broken: list[str] = []
-    for part in parts:
-        found, problems = PARTS[part](options)
-        figures[part] = {"machine": machine(), "figures": found, "broken": problems}
-        broken += problems
-    before = read(COMMITTED)
-    CONSOLE.print(_comparison(compare(headlines(before), headlines(figures)), before))
-    if options.json is not None:
-        options.json.write_text(json.dumps({**read(options.json), **figures}, indent=1) + "\n", encoding="utf-8")
-    for promise in broken:
-        CONSOLE.print(f"[red]not held[/red]: {promise}")
-    return 1 if broken else 0
+    options = _parser().parse_args(arguments)
+    parts = {part: partial(PARTS[part], options) for part in options.parts or PARTS}
+    return run_parts(parts, CONSOLE, committed=COMMITTED, headlines=headlines, file=options.json)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,15 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-Part = tuple[Any, list[str]]
-"""The figures, and which promises they break."""
-
-
-def _quality(options: argparse.Namespace) -> Part:
+def _quality(options: argparse.Namespace) -> Found:
     pairings = quality.compare(options.algorithms, options.problems, options.seeds)
     lost = quality.losses(pairings)
     title = f"The best value found, {options.seeds} paired seeds; p: chance of such a loss where there is none"
-    table = _table(title, "problem", "algorithm", "trials", "Podtune", "Optuna", "better : worse", "p", "")
+    table = make_table(title, "problem", "algorithm", "trials", "Podtune", "Optuna", "better : worse", "p", "")
     for pairing in pairings:
         (ours, theirs), (wins, defeats) = pairing.medians, pairing.wins
         verdict = "lost" if pairing in lost else ""
@@ -82,12 +67,12 @@ def _quality(options: argparse.Namespace) -> Part:
     return [asdict(pairing) for pairing in pairings], problems
 
 
-def _schedulers(options: argparse.Namespace) -> Part:
+def _schedulers(options: argparse.Namespace) -> Found:
     regrets = scheduling.compare(options.seeds)
     title = (
         f"Regret over virtual time on {scheduling.GPUS} GPUs, in percent of accuracy: median of {options.seeds} seeds"
     )
-    table = _table(title, "", *(f"{hours:g} h" for hours in scheduling.HOURS), "trials")
+    table = make_table(title, "", *(f"{hours:g} h" for hours in scheduling.HOURS), "trials")
     for regret in regrets:
         cells = (f"{100 * median:.2f}" for median in regret.medians)
         table.add_row(regret.name, *cells, f"{regret.trials:.0f}")
@@ -95,14 +80,14 @@ def _schedulers(options: argparse.Namespace) -> Part:
     return {"hours": scheduling.HOURS, "contenders": [asdict(regret) for regret in regrets]}, []
 
 
-def _cost(options: argparse.Namespace) -> Part:
+def _cost(options: argparse.Namespace) -> Found:
     engine = cost.run_engine(options.trials)
     others = {
         "Syne Tune, simulated": _other("bench-syne-tune.txt", "with_syne_tune", options.trials, cost.AT_ONCE),
         "Ray Tune": _other("replay.txt", "with_ray", options.ray_trials, RAY_SECONDS) if options.ray_trials else None,
     }
     title = f"No-op trials with random search, {cost.AT_ONCE} at once"
-    table = _table(title, "", "trials", "seconds", "trials a second", "processor ms a trial")
+    table = make_table(title, "", "trials", "seconds", "trials a second", "processor ms a trial")
     for name, run in {"Podtune, simulated": asdict(engine), **others}.items():
         if run is not None:
             rate, busy = run["trials"] / run["seconds"], run.get("processor_seconds")
@@ -130,7 +115,7 @@ def _other(requirements: str, module: str, *arguments: int) -> Any:
 
 def _asking_table(askings: Sequence[cost.Asking]) -> Table:
     names = [f"{who}, {count:,}" for count in FINISHED for who in ("Podtune", "Optuna")]
-    table = _table("Processor time of a proposal after so many finished trials, ms", "algorithm", *names)
+    table = make_table("Processor time of a proposal after so many finished trials, ms", "algorithm", *names)
     for asking in askings:
         cells = []
         for place in range(len(FINISHED)):
@@ -140,25 +125,7 @@ def _asking_table(askings: Sequence[cost.Asking]) -> Table:
     return table
 
 
-def _comparison(changes: Sequence[Change], before: Mapping[str, Any]) -> Table:
-    """What was found beside what was committed last."""
-    machines = {part["machine"]["date"]: part["machine"] for part in before.values()}
-    measured = "; ".join(f"{date}, {words['processors']}, Python {words['python']}" for date, words in machines.items())
-    table = _table(f"Beside the committed figures ({measured or 'none'})", "", "committed", "now", "now / committed")
-    for change in changes:
-        ratio = "-" if change.ratio is None else f"{change.ratio:.2f}"
-        table.add_row(change.name, f"{change.before:.4g}", f"{change.now:.4g}", ratio)
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", no_wrap=True)
-    return table
-
-
-PARTS: dict[str, Callable[[argparse.Namespace], Part]] = {
+PARTS: dict[str, Callable[[argparse.Namespace], Found]] = {
     "quality": _quality,
     "schedulers": _schedulers,
     "cost": _cost,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from e2e.bench.figures import compare, machine, read
 from e2e.bench.tuner import __main__ as command
 from e2e.bench.tuner import cost, figures, optuna_gp, quality, scheduling
 from e2e.bench.tuner.problems import NAMES, problem
@@ -103,19 +104,19 @@ def found(median: float, busy: float) -> dict[str, Any]:
         "schedulers": {"hours": [1, 3], "contenders": [asdict(scheduling.Regret("ASHA", [0.02, median], [], 9))]},
         "cost": {"engine": asdict(engine), "others": others, "proposals": [asdict(asking)]},
     }
-    return {name: {"machine": figures.machine(), "figures": part, "broken": []} for name, part in parts.items()}
+    return {name: {"machine": machine(), "figures": part, "broken": []} for name, part in parts.items()}
 
 
 def test_what_is_found_is_compared_with_what_was_committed() -> None:
     before, now = figures.headlines(found(0.4, 1.0)), figures.headlines(found(0.2, 3.0))
-    changes = {change.name: change for change in figures.compare(before, now)}
+    changes = {change.name: change for change in compare(before, now)}
     assert changes["median of tpe on branin"].ratio == pytest.approx(0.5)
     assert changes["regret of ASHA after 3 h, %"].now == pytest.approx(20)
     assert changes["engine, processor ms a trial"].ratio == pytest.approx(3)
     assert changes["proposal of tpe after 10,000 trials, ms"].before == 50.0
     assert "Ray Tune, trials a second" not in changes
     part = {name: figure for name, figure in found(0.4, 1.0).items() if name == "cost"}
-    assert {change.ratio for change in figures.compare(before, figures.headlines(part))} == {1.0}
+    assert {change.ratio for change in compare(before, figures.headlines(part))} == {1.0}
     assert figures.headlines({}) == {}
 
 
@@ -128,7 +129,7 @@ def test_a_part_that_is_run_alone_leaves_the_others_in_the_file(
     arguments = ["tuner", "quality", "--algorithms", "cmaes", "--problems", "sphere", "--seeds", "2"]
     monkeypatch.setattr(sys, "argv", [*arguments, "--json", str(file)])
     assert command.main() == 0
-    written = figures.read(file)
+    written = read(file)
     assert written.keys() == {"cost", "quality"}
     assert written["cost"] == found(0.4, 1.0)["cost"]
     monkeypatch.setattr(sys, "argv", arguments)
@@ -137,7 +138,7 @@ def test_a_part_that_is_run_alone_leaves_the_others_in_the_file(
 
 
 def test_the_committed_figures_break_no_promise() -> None:
-    committed = figures.read(figures.COMMITTED)
+    committed = read(figures.COMMITTED)
     assert committed.keys() == {"quality", "schedulers", "cost"}
     assert [part["broken"] for part in committed.values()] == [[], [], []]
     assert set(committed["cost"]["machine"]) == {"date", "processors", "python"}

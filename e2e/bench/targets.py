@@ -1,0 +1,46 @@
+"""What the operator is held to, by the name of the figure that tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """A limit of a figure."""
+
+    limit: float
+    unit: str = ""
+    at_least: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure is within the limit; one that is not a number is not."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        return f"{'≥' if self.at_least else '≤'} {self.limit:,g} {self.unit}".strip()
+
+
+TARGETS: Mapping[str, Target] = {
+    "trials a second, as a share of a bare Job's pods": Target(0.65, at_least=True),
+    "operator's API writes a no-op trial": Target(4.1),
+    "operator's processor time a no-op trial": Target(9, "ms"),
+    "results taken in a second": Target(5000, "results/s", at_least=True),
+    "results lost": Target(0),
+    "results counted twice": Target(0),
+    "growth of the processor time a trial": Target(1.15),
+    "operator's memory a trial": Target(25, "kB"),
+    "operator's memory at 10,000 trials": Target(500, "MB"),
+    "growth of the Experiment object": Target(1.15),
+    "first decision after SIGKILL": Target(15, "s"),
+    "pods made twice": Target(0),
+    "longest stall of the event loop": Target(100, "ms"),
+    "pod's end to the next pod's POST, p99": Target(250, "ms"),
+    "result to decision, p99": Target(100, "ms"),
+    "agent's memory when idle": Target(45, "MB"),
+    "agent's processor time until its first report": Target(0.4, "s"),
+    "agent's image over its base": Target(40, "MB"),
+}
