@@ -32,6 +32,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/python -m podtune.api.crd --check
 	@$(BIN)/python docs/generate_reference.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
+	@$(BIN)/python docs/generate_performance.py --check
 
 .PHONY: unit
 unit: install ## Run the tests that need nothing but Python
@@ -72,8 +73,13 @@ demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: bench
-bench: cluster bench-tuner ## Measure Podtune beside a bare Job on fake nodes, and its tuner beside others
+bench: cluster ## Measure the operator and the tuner in ten minutes, beside their targets and the committed figures
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
+
+.PHONY: bench-full
+bench-full: cluster ## Measure all of it in an hour, and write the figures and the page on performance
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench --full --json e2e/bench/figures/operator.json; code=$$?; \
+	  $(BIN)/python docs/generate_performance.py --write && exit $$code
 
 .PHONY: bench-tuner
 bench-tuner: install ## Measure the tuner beside Optuna, Syne Tune and Ray Tune: ten minutes, no cluster
@@ -88,6 +94,7 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python -m podtune.api.crd --write
 	@$(BIN)/python docs/generate_reference.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
+	@$(BIN)/python docs/generate_performance.py --write
 
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes

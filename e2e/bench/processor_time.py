@@ -24,7 +24,7 @@ def processes(container: str) -> list[Path]:
 
 def seconds(container: str) -> float:
     """Processor seconds that the container's processes have used so far."""
-    return sum(_used(process) for process in processes(container))
+    return sum(seconds_of(process) for process in processes(container))
 
 
 def components() -> Counter[str]:
@@ -34,15 +34,21 @@ def components() -> Counter[str]:
         with contextlib.suppress(OSError):
             name = (process / "cmdline").read_bytes().split(b"\0")[0].decode().rpartition("/")[2]
             if name in COMPONENTS:
-                used[name] += round(_used(process) * 1000)
+                used[name] += round(seconds_of(process) * 1000)
     return used
 
 
-def _used(process: Path) -> float:
+def seconds_of(process: Path) -> float:
+    """Processor seconds that a process has used so far, by its /proc folder."""
     fields = (process / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def resident_bytes(container: str) -> int:
     """Resident memory of the container's processes."""
-    return sum(int((process / "statm").read_text().split()[1]) * _PAGE for process in processes(container))
+    return sum(map(resident_bytes_of, processes(container)))
+
+
+def resident_bytes_of(process: Path) -> int:
+    """Resident memory of a process, by its /proc folder."""
+    return int((process / "statm").read_text().split()[1]) * _PAGE

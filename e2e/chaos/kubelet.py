@@ -8,13 +8,13 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import aiohttp
 
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
 from e2e.chaos.injector import Armed
+from e2e.chaos.pod_status import AGENT, COMPLETED, End, ended, now, running
 from e2e.chaos.polling import until
 from e2e.chaos.process_agent import ProcessAgent
 from e2e.chaos.scenarios import Mishap, Scenario, curve
@@ -26,7 +26,6 @@ from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Restored, parse_final_commit
 
 AUDIENCE = "podtune.dev/results"
-AGENT = "podtune-agent"
 HIDDEN_SECONDS = 20.0
 """How long a zombie waits for its successor, at most."""
 FULL_SECONDS = 1.5
@@ -40,15 +39,6 @@ class Life:
     scenario: Scenario
     truth: Truth
     random: random.Random
-
-
-@dataclass(frozen=True)
-class End:
-    """How the training container ended."""
-
-    exit_code: int
-    reason: str
-    phase: str
 
 
 VANISHED = End(0, "", "")
@@ -99,8 +89,8 @@ class SimulatedPod:
         self._token = await self._mint_token()
         self.agent = await self._make_agent()
         if not self._deleted.is_set():
-            self._started = _now()
-            await self._status(self._running())
+            self._started = now()
+            await self._status(running(self._started))
             await self.agent.start()
             end = await self._train()
         else:
@@ -117,7 +107,7 @@ class SimulatedPod:
             if words:
                 self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
             self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
-            await self._status(self._ended(end, words))
+            await self._status(ended(self._started, end, words))
             await self._deleted.wait()
         await self._remove()
 
@@ -154,7 +144,7 @@ class SimulatedPod:
             if self.agent.wants_stop:
                 await asyncio.sleep(60)  # the pod is about to be deleted
         self.agent.say_done()
-        return End(0, "Completed", "Succeeded")
+        return COMPLETED
 
     def _has_successor(self) -> bool:
         """Whether a later attempt of the trial has reported something."""
@@ -173,13 +163,13 @@ class SimulatedPod:
                     "status": "True",
                     "reason": "EvictionByEvictionAPI",
                     "message": "drained",
-                    "lastTransitionTime": _now(),
+                    "lastTransitionTime": now(),
                 }
                 await self._status({"conditions": [condition]})
                 await self._api.request("DELETE", self._path)
                 await self._deleted.wait()
                 trapped = mishap is Mishap.TRAPPED
-                return End(0, "Completed", "Succeeded") if trapped else End(143, "Error", "Failed")
+                return COMPLETED if trapped else End(143, "Error", "Failed")
             case Mishap.VANISHED:
                 return VANISHED
             case Mishap.DISK_FULL:
@@ -234,25 +224,6 @@ class SimulatedPod:
 
     async def _remove(self) -> None:
         await self._api.request("DELETE", self._path, {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}})
-
-    def _running(self) -> Object:
-        state = {"running": {"startedAt": self._started}}
-        return {
-            "phase": "Running",
-            "startTime": self._started,
-            "initContainerStatuses": [_container(AGENT, state, ready=True)],
-            "containerStatuses": [_container("trial", state, ready=True)],
-        }
-
-    def _ended(self, end: End, words: str) -> Object:
-        times = {"startedAt": self._started or _now(), "finishedAt": _now()}
-        program = {"terminated": {"exitCode": end.exit_code, "reason": end.reason, **times}}
-        agent = {"terminated": {"exitCode": 0, "reason": "Completed", "message": words, **times}}
-        return {
-            "phase": end.phase,
-            "initContainerStatuses": [_container(AGENT, agent, ready=False)],
-            "containerStatuses": [_container("trial", program, ready=False)],
-        }
 
 
 class Kubelet:
@@ -333,11 +304,3 @@ def _agent_settings(body: Object) -> dict[str, str]:
     _command, variables = agent["args"]
     settings: dict[str, str] = json.loads(variables.replace("$$", "$"))
     return settings
-
-
-def _container(name: str, state: Object, *, ready: bool) -> Object:
-    return {"name": name, "image": "none", "imageID": "", "ready": ready, "restartCount": 0, "state": state}
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -76,8 +76,8 @@ class OperatorProcess:
     """One operator; its metrics say when it leads."""
 
     def __init__(self, zygote: Zygote, environment: dict[str, str], log: Path) -> None:
-        self.results_port = _free_port()
-        self.probe_port = _free_port()
+        self.results_port = free_port()
+        self.probe_port = free_port()
         self._environment = {
             **environment,
             "PODTUNE_LISTEN_RESULTS": str(self.results_port),
@@ -257,7 +257,8 @@ async def _answers(process: OperatorProcess) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -1,0 +1,124 @@
+"""Results a second that one operator process takes in with decisions: a thousand agents at once, under ASHA.
+
+Every agent has a connection of its own and posts a batch as soon as the one before was answered, so this is what the
+operator manages at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from e2e.bench.api_objects import Object
+from e2e.bench.measured_operator import longest_stall, now
+from e2e.bench.measurement import Figure, Measurement, percentile
+from e2e.bench.played_cluster import PlayedCluster, PlayedPod, played_cluster
+from e2e.chaos.polling import until
+from e2e.chaos.scenarios import curve
+
+BATCH = 10
+RUNG, ITERATIONS = 50, 200
+"""Half of the trials are stopped after 50 iterations, half of the others after 100."""
+AGENTS = 1000
+DEADLINE = 300.0
+
+
+def measure(full: bool) -> Measurement:
+    """Has agents post as fast as they are answered."""
+    iterations = ITERATIONS * 5 if full else ITERATIONS
+    return asyncio.run(measure_crowd(AGENTS, iterations))
+
+
+async def measure_crowd(agents: int, iterations: int) -> Measurement:
+    """Has so many agents post, each so many results."""
+    async with played_cluster() as cluster:
+        crowd = _Crowd(iterations)
+        cluster.program = lambda _: crowd.run
+        cluster.create_experiment("results", _experiment(agents, iterations))
+        if not await until(lambda: crowd.waiting == agents, DEADLINE):
+            raise TimeoutError(f"{crowd.waiting} of {agents} agents are there: {cluster.problems[:3]}")
+        begun, busy, since = time.monotonic(), cluster.operator.processor_seconds, now()
+        crowd.begin.set()
+        await cluster.until_complete(DEADLINE)
+        seconds = crowd.last_answer - begun
+        busy = cluster.operator.processor_seconds - busy
+        stall = longest_stall(cluster.operator, since)
+        pods = list(cluster.played.values())
+        taken = sum(pod.answers.acked_seq for pod in pods)
+        figures = [
+            Figure("results taken in a second", taken / seconds, "results/s"),
+            Figure("operator's processor time a result", 1e6 * busy / taken, "µs"),
+            Figure("operator's processor time while results come", 100 * busy / seconds, "%"),
+            Figure("batch answered, p50", 1000 * percentile(crowd.waits, 0.5), "ms"),
+            Figure("batch answered, p99", 1000 * percentile(crowd.waits, 0.99), "ms"),
+            Figure("longest stall of the event loop while results come", stall, "ms"),
+            Figure("trials stopped by ASHA", next(iter(cluster.experiments))["status"]["trials"]["stoppedEarly"]),
+            Figure("API writes a trial that reports", cluster.api.writes.total() / agents),
+            Figure("results lost", sum(_lost(cluster))),
+            Figure("results counted twice", sum(map(_doubled, cluster.trials))),
+        ]
+        setting = (
+            f"{agents} agents played on loopback, each posts batches of {BATCH} results, {taken:,} in all; ASHA stops "
+            f"half of the trials at each rung from {RUNG} on"
+        )
+        return Measurement(setting, figures, _wrong_decisions(cluster, iterations) + cluster.problems)
+
+
+class _Crowd:
+    """The programs of all trials."""
+
+    def __init__(self, iterations: int) -> None:
+        self._iterations = iterations
+        self.begin = asyncio.Event()
+        self.waiting = 0
+        self.last_answer = 0.0
+        self.waits: list[float] = []
+
+    async def run(self, pod: PlayedPod) -> None:
+        self.waiting += 1
+        await self.begin.wait()
+        for first in range(1, self._iterations + 1, BATCH):
+            steps = range(first, min(first + BATCH, self._iterations + 1))
+            posted = time.monotonic()
+            await pod.answers.until_acknowledged(pod.report(*(curve(pod.index, step) for step in steps)))
+            self.last_answer = time.monotonic()
+            self.waits.append(self.last_answer - posted)
+
+
+def _experiment(agents: int, iterations: int) -> Object:
+    return {
+        "search": {"algorithm": "random", "maxTrials": agents, "seed": 1},
+        "scheduler": {"asha": {"maxTime": iterations, "gracePeriod": RUNG, "reductionFactor": 2}},
+        "maxConcurrentTrials": agents,
+    }
+
+
+def _lost(cluster: PlayedCluster) -> Iterable[int]:
+    """Of each trial, how many of the results that count are not in its status: those up to its end."""
+    trials = {trial["metadata"]["name"]: trial["status"] for trial in cluster.trials}
+    for pod in cluster.played.values():
+        status = trials[pod.trial]
+        decision = status.get("decision") or {}
+        last = decision.get("step") or len(pod.values)
+        yield abs(last - status["iteration"]) + (float(status["lastResult"]["value"]) != pod.values[last - 1])
+
+
+def _doubled(trial: Object) -> int:
+    """How many decisions a trial records on a result that it had decided on before."""
+    decided = [(entry["attempt"], entry["step"]) for entry in trial["status"].get("ledger") or ()]
+    return len(decided) - len(set(decided))
+
+
+def _wrong_decisions(cluster: PlayedCluster, iterations: int) -> list[str]:
+    """What a trial's record of its rungs says otherwise than its agent has reported."""
+    rungs = [step for step in (RUNG * 2**power for power in range(16)) if step < iterations]
+    pods = {pod.trial: pod for pod in cluster.played.values()}
+    wrong = []
+    for trial in cluster.trials:
+        step = (trial["status"].get("decision") or {}).get("step")
+        if step is not None and step not in rungs and step < iterations:
+            wrong.append(f"{trial['metadata']['name']} was stopped at {step}, which is no rung")
+        elif len(pods[trial["metadata"]["name"]].values) < (step or iterations):
+            wrong.append(f"{trial['metadata']['name']} ended before its results were there")
+    return wrong

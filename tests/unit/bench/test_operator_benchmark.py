@@ -1,0 +1,81 @@
+"""The operator's benchmark: it runs, and tells a miss from a hit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from e2e.bench import results
+from e2e.bench.api_objects import Objects, Refused, selecting
+from e2e.bench.figures import read, run_parts
+from e2e.bench.measurement import Figure, Measurement, headlines, percentile
+from e2e.bench.targets import TARGETS
+
+RATE = "results taken in a second"
+
+
+def test_a_figure_that_misses_its_target_is_a_broken_promise() -> None:
+    found = Measurement("", [Figure(RATE, 4999), Figure("results lost", 0), Figure("no target", 1)], ["another"])
+    assert found.problems == [f"{RATE}: 4,999", "another"]
+    assert not TARGETS[RATE].holds(float("nan"))
+    assert not TARGETS["results lost"].holds(float("nan"))
+
+
+def test_a_percentile_is_a_value_that_was_seen() -> None:
+    assert percentile([4, 1, 3, 2], 0.5) == 2
+    assert percentile([4, 1, 3, 2], 0.99) == 4
+
+
+def test_a_part_that_fails_keeps_no_other_from_being_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps({"older": {"figures": 1}}))
+
+    def fails() -> tuple[object, list[str]]:
+        raise RuntimeError("no cluster")
+
+    def works() -> tuple[object, list[str]]:
+        return Measurement("", [Figure(RATE, 6000)]).to_json(), []
+
+    parts = {"fails": fails, "works": works}
+    console = Console(width=100)
+    nothing = tmp_path / "none.json"
+    assert run_parts(parts, console, committed=nothing, headlines=headlines, file=file) == 1
+    written = read(file)
+    assert written.keys() == {"older", "works"}
+    assert headlines({"works": written["works"]}) == {RATE: 6000}
+    assert "not measured: fails: no cluster" in capsys.readouterr().out
+
+
+async def test_a_watch_begins_after_a_version_and_sees_what_it_selects() -> None:
+    pods = Objects().of("pods")
+    first = pods.create("n", {"metadata": {"name": "a", "labels": {"x": "1"}}})
+    pods.create("n", {"metadata": {"name": "b", "labels": {"x": "2"}}})
+    pods.set_deleting("n", "a")
+    pods.remove("n", "a")
+    queue = pods.watch(int(first["metadata"]["resourceVersion"]), selecting("x in (1,3)"))
+    events = [json.loads(queue.get_nowait()) for _ in range(queue.qsize())]
+    assert [event["type"] for event in events] == ["MODIFIED", "DELETED"]
+    assert "deletionTimestamp" in events[0]["object"]["metadata"]
+
+
+def test_what_was_made_from_an_older_version_is_refused() -> None:
+    trials = Objects().of("trials")
+    body = trials.create("n", {"metadata": {"name": "a"}})
+    trials.replace("n", {**body, "status": {"state": "RUNNING"}}, only="status")
+    with pytest.raises(Refused, match="modified"):
+        trials.replace("n", {**body, "status": {}}, only="status")
+    assert trials.get("n", "a")["status"] == {"state": "RUNNING"}
+
+
+@pytest.mark.slow
+async def test_results_of_a_few_agents_are_taken_in_with_decisions() -> None:
+    found = await results.measure_crowd(4, 110)
+    figures = {figure.name: figure.value for figure in found.figures}
+    assert figures["results lost"] == figures["results counted twice"] == 0
+    assert figures["trials stopped by ASHA"] >= 1
+    assert found.broken == []
