@@ -5,7 +5,6 @@ Many experiments run side by side, so that the whole takes little longer than th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.containers import kill_container
+from e2e.disruptions import evict
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, trial_status
@@ -83,12 +83,6 @@ def assert_resumed(cluster: Cluster, namespace: Kubernetes, name: str, reason: s
 def is_at(namespace: Kubernetes, name: str, step: int) -> Callable[[], bool]:
     """Whether a trial has a checkpoint of this epoch or a later one."""
     return lambda: trial_status(namespace, f"{name}-0").get("checkpoint", {}).get("step", 0) >= step
-
-
-def evict(namespace: Kubernetes, pod: str) -> None:
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
-    path = f"/api/v1/namespaces/{namespace.namespace}/pods/{pod}/eviction"
-    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
 @contextmanager

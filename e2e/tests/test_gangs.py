@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.disruptions import evict
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.trials import trial_status
 
 pytestmark = pytest.mark.alone
 
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 6
 RESOURCES = {"limits": {"memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
-
-
-def trial_status(namespace: Kubernetes, name: str) -> Object:
-    status: Object = namespace.get("trials.podtune.dev", name).get("status", {})
-    return status
 
 
 def gang(name: str, replicas: int, environment: dict[str, str], resources: Object = RESOURCES, **fields: Any) -> Object:
@@ -64,13 +61,7 @@ def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace:
     environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "1"}
     namespace.apply(gang("evicted", 4, environment, checkpoints={"store": store(cluster)}))
     eventually(lambda: trial_status(namespace, "evicted-0").get("checkpoint", {}).get("step", 0) >= 2)
-    eviction = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "evicted-0-1-1", "namespace": namespace.namespace},
-    }
-    path = f"/api/v1/namespaces/{namespace.namespace}/pods/evicted-0-1-1/eviction"
-    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    evict(namespace, "evicted-0-1-1")
     namespace.wait_for_condition("experiments.podtune.dev", "evicted", "Complete", deadline=90)
     status = trial_status(namespace, "evicted-0")
     assert (status.get("failures", 0), status["disruptions"]) == (0, 1)
