@@ -10,9 +10,8 @@ from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialS
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
-from tests.unit.runner.test_runner_schedulers import PATIENT, SCHEDULERS, STEPS
+from tests.unit.runner.test_runner_schedulers import EVERY_SCHEDULER, PATIENT, STEPS
 
-ALL = {**SCHEDULERS, "asha": {"asha": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3}}, "fifo": {}}
 WAITING = ("hyperband", "bohb", "generations")
 """Those whose trials wait for each other."""
 TRIALS = 12
@@ -23,7 +22,7 @@ def start(scheduler: str, **fields: Any) -> Simulation:
         "checkpoints": {"store": STORE},
         "search": {"algorithm": "bohb" if scheduler == "bohb" else "random", "maxTrials": TRIALS, "seed": 7},
         "maxConcurrentTrials": 3,
-        "scheduler": ALL[scheduler],
+        "scheduler": EVERY_SCHEDULER[scheduler],
     }
     return Simulation(spec(**defaults | fields), Program(steps=STEPS + 3, checkpoint_every=1), settings=PATIENT)
 
@@ -61,7 +60,7 @@ def test_the_others_go_on_without_a_trial_that_its_user_has_paused(
 
 
 @pytest.mark.parametrize("moment", [2.0, 8.0, 14.0])
-@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_paused_trial_goes_on_whenever_its_user_says_so(scheduler: str, moment: float) -> None:
     """Paused while it runs, waits, or is paused by the scheduler already."""
     simulation = start(scheduler)
@@ -79,7 +78,7 @@ def test_a_paused_trial_goes_on_whenever_its_user_says_so(scheduler: str, moment
 
 
 @pytest.mark.parametrize("moment", [2.0, 8.0, 14.0])
-@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_whatever_its_user_stops_is_stopped_and_the_others_go_on(scheduler: str, moment: float) -> None:
     simulation = start(scheduler)
     simulation.run(moment)
@@ -92,7 +91,7 @@ def test_whatever_its_user_stops_is_stopped_and_the_others_go_on(scheduler: str,
 
 
 @pytest.mark.parametrize("moment", [3.0, 9.0, 15.0])
-@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_machine_made_anew_agrees_while_trials_are_held(scheduler: str, moment: float) -> None:
     simulation = start(scheduler)
     simulation.run(moment)

@@ -21,7 +21,7 @@ from podtune.runner.timestamps import parse_rfc3339
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
-from tests.unit.runner.test_runner_schedulers import PATIENT, SCHEDULERS, STEPS
+from tests.unit.runner.test_runner_schedulers import EVERY_SCHEDULER, PATIENT, STEPS
 
 FIELDS: dict[str, Any] = {
     "search": {"algorithm": "random", "maxTrials": 3, "seed": 7},
@@ -193,15 +193,12 @@ def test_trials_are_opened_whenever_the_operator_dies(restarts: int) -> None:
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
 
 
-ALL = {**SCHEDULERS, "asha": {"asha": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3}}, "fifo": {}}
-
-
 def stopped_and_resumed(scheduler: str, moment: float) -> Simulation:
     fields = {
         "checkpoints": {"store": STORE},
         "search": {"algorithm": "bohb" if scheduler == "bohb" else "random", "maxTrials": 12, "seed": 7},
         "maxConcurrentTrials": 3,
-        "scheduler": ALL[scheduler],
+        "scheduler": EVERY_SCHEDULER[scheduler],
         "failures": {"maxFailures": 0},
     }
     program = Program(steps=STEPS + 3, checkpoint_every=1, mishaps={1: CRASH})
@@ -214,7 +211,7 @@ def stopped_and_resumed(scheduler: str, moment: float) -> Simulation:
 
 
 @pytest.mark.parametrize("moment", [4.0, 11.0, 17.0])
-@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_an_experiment_that_was_stopped_goes_on_with_every_scheduler(scheduler: str, moment: float) -> None:
     simulation = stopped_and_resumed(scheduler, moment)
     simulation.run(600.0)
@@ -226,7 +223,7 @@ def test_an_experiment_that_was_stopped_goes_on_with_every_scheduler(scheduler: 
 
 
 @pytest.mark.parametrize("moment", [4.0, 11.0, 17.0])
-@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_machine_made_anew_agrees_on_how_it_goes_on(scheduler: str, moment: float) -> None:
     simulation = stopped_and_resumed(scheduler, moment)
     simulation.run(moment)

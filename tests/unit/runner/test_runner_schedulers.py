@@ -25,6 +25,12 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
     "population": {"pbt": {"interval": 2, "quantile": 0.5}},
     "generations": {"pbt": {"interval": 3, "quantile": 0.4, "synchronous": True}},
 }
+EVERY_SCHEDULER = {
+    **SCHEDULERS,
+    "asha": {"asha": {"maxTime": STEPS, "gracePeriod": 1, "reductionFactor": 3}},
+    "fifo": {},
+}
+"""Those that pause nothing, too."""
 PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
 
 weathers = any_weather(lives=20.0)
