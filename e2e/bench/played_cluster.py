@@ -22,9 +22,10 @@ from e2e.chaos.pod_status import COMPLETED, ended, now, running
 from e2e.chaos.simulated_agent import SimulatedAgent
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
+from podtune.api.validation import parse_experiment
 from podtune.protocol.messages import Reply, Report
 
-PLURALS = ("experiments", "trials", "pods")
+Program = Callable[["PlayedPod"], Awaitable[None]]
 
 
 class Answers(Truth):
@@ -89,22 +90,19 @@ class PlayedPod:
             self._agent.result(len(self.values), value, checkpoint=False)
         return len(self.values)
 
-    async def run(self, program: Callable[[PlayedPod], Awaitable[None]] | None) -> None:
-        """Lives; without a program it has ended before anybody sees it run, as pods of no-op programs have."""
+    async def run(self, program: Program) -> None:
+        """Lives."""
         try:
-            if program is None:
-                self._set_status(ended(now(), COMPLETED, self._agent.attempt.final_commit().to_json()))
-            else:
-                self._started = now()
-                self._set_status(running(self._started))
-                await self._agent.start()
-                await self._train(program)
+            self._started = now()
+            self._set_status(running(self._started))
+            await self._agent.start()
+            await self._train(program)
             await self._deleted.wait()
             self._cluster.pods.remove(NAMESPACE, self.name)
         finally:
             self._agent.die()
 
-    async def _train(self, program: Callable[[PlayedPod], Awaitable[None]]) -> None:
+    async def _train(self, program: Program) -> None:
         """Runs the program to its end, unless the pod is deleted before."""
         training = asyncio.ensure_future(program(self))
         deleted = asyncio.ensure_future(self._deleted.wait())
@@ -126,20 +124,26 @@ class PlayedCluster:
     Attributes:
         api: The API server.
         operator: The operator's process.
-        program: What runs in the pods; None for a program that ends at once.
         played: All pods that there have been, by name.
         created: When each pod was made, by the clock of `time.monotonic`.
         ended: When each was seen to have ended.
         problems: What went wrong in a pod.
     """
 
-    def __init__(self, api: ApiServer, operator: MeasuredOperator, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        operator: MeasuredOperator,
+        session: aiohttp.ClientSession,
+        program: Callable[[int], Program],
+    ) -> None:
         self.api = api
         self.operator = operator
         self.session = session
-        self.program: Callable[[int], Callable[[PlayedPod], Awaitable[None]] | None] = lambda _: None
+        self._program = program
         self.played: dict[str, PlayedPod] = {}
         self.created: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
         self.problems: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
@@ -150,7 +154,11 @@ class PlayedCluster:
         self.experiments.listeners.append(lambda *_: self._over.set())
 
     def create_experiment(self, name: str, spec: Object) -> None:
-        """Adds an Experiment."""
+        """Adds an Experiment.
+
+        Raises:
+            InvalidSpec: The operator would refuse it.
+        """
         full = {
             "objective": {"metric": "value", "mode": "max"},
             "parameters": [{"name": "base", "float": {"min": 0, "max": 1}}],
@@ -158,6 +166,7 @@ class PlayedCluster:
             **spec,
         }
         body = {"apiVersion": API_VERSION, "kind": EXPERIMENT_KIND, "metadata": {"name": name}, "spec": full}
+        parse_experiment(body)
         self.experiments.create(NAMESPACE, body)
 
     async def until_complete(self, seconds: float) -> None:
@@ -185,27 +194,32 @@ class PlayedCluster:
             task = asyncio.ensure_future(self._run(pod))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif "deletionTimestamp" in body["metadata"]:
+            return
+        if "deletionTimestamp" in body["metadata"]:
             self.played[name].delete()
+        if kind == "DELETED" or (body.get("status") or {}).get("phase") == COMPLETED.phase:
+            self.ended.setdefault(name, time.monotonic())
 
     async def _run(self, pod: PlayedPod) -> None:
         try:
-            await pod.run(self.program(pod.index))
+            await pod.run(self._program(pod.index))
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
             self.problems.append(f"{pod.name}: {type(error).__name__}: {error}")
 
 
 @contextlib.asynccontextmanager
-async def played_cluster() -> AsyncIterator[PlayedCluster]:
-    """Everything is up while the context lasts, and the operator leads."""
+async def played_cluster(program: Callable[[int], Program]) -> AsyncIterator[PlayedCluster]:
+    """Everything is up while the context lasts, and the operator leads.
+
+    Args:
+        program: What runs in the pods of a trial, by its number.
+    """
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtune-bench-")))
         api = ApiServer()
-        for plural in PLURALS:
-            api.objects.of(plural)
         operator = MeasuredOperator(await stack.enter_async_context(api.running()), directory)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
-        cluster = PlayedCluster(api, operator, session)
+        cluster = PlayedCluster(api, operator, session, program)
         stack.push_async_callback(operator.kill)
         stack.push_async_callback(cluster.close)
         await operator.start()

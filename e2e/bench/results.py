@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from e2e.bench.api_objects import Object
-from e2e.bench.measured_operator import longest_stall, now
+from e2e.bench.measured_operator import longest_stall, now, own_processor_seconds
 from e2e.bench.measurement import Figure, Measurement, percentile
 from e2e.bench.played_cluster import PlayedCluster, PlayedPod, played_cluster
 from e2e.chaos.polling import until
@@ -32,17 +32,17 @@ def measure(full: bool) -> Measurement:
 
 async def measure_crowd(agents: int, iterations: int) -> Measurement:
     """Has so many agents post, each so many results."""
-    async with played_cluster() as cluster:
-        crowd = _Crowd(iterations)
-        cluster.program = lambda _: crowd.run
+    crowd = _Crowd(iterations)
+    async with played_cluster(lambda _: crowd.run) as cluster:
         cluster.create_experiment("results", _experiment(agents, iterations))
         if not await until(lambda: crowd.waiting == agents, DEADLINE):
             raise TimeoutError(f"{crowd.waiting} of {agents} agents are there: {cluster.problems[:3]}")
         begun, busy, since = time.monotonic(), cluster.operator.processor_seconds, now()
+        own = own_processor_seconds()
         crowd.begin.set()
         await cluster.until_complete(DEADLINE)
         seconds = crowd.last_answer - begun
-        busy = cluster.operator.processor_seconds - busy
+        busy, own = cluster.operator.processor_seconds - busy, own_processor_seconds() - own
         stall = longest_stall(cluster.operator, since)
         pods = list(cluster.played.values())
         taken = sum(pod.answers.acked_seq for pod in pods)
@@ -50,6 +50,7 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
             Figure("results taken in a second", taken / seconds, "results/s"),
             Figure("operator's processor time a result", 1e6 * busy / taken, "µs"),
             Figure("operator's processor time while results come", 100 * busy / seconds, "%"),
+            Figure("processor time of agents and API server meanwhile", 100 * own / seconds, "%"),
             Figure("batch answered, p50", 1000 * percentile(crowd.waits, 0.5), "ms"),
             Figure("batch answered, p99", 1000 * percentile(crowd.waits, 0.99), "ms"),
             Figure("longest stall of the event loop while results come", stall, "ms"),

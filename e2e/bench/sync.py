@@ -27,11 +27,14 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.sync_server import BUCKET, environment, running_server
 
 ROOT = Path(__file__).resolve().parents[2]
 TRANSFERS = 16
 """Of rclone, as its manual advises for many small files."""
+TOOLS = ("aws s3 sync", "rclone")
+FLOOR = "cp + SHA-256"
 
 
 @dataclass(frozen=True)
@@ -67,24 +70,65 @@ class Tool:
     down: Callable[[str, Path], list[str]]
 
 
+def measure(full: bool) -> Measurement:
+    """Transfers all loads; in brief a tenth of each, once."""
+    options = _parser().parse_args([] if full else ["--repeats", "1", "--scale", "0.1"])
+    found = run(options)
+    extent = "" if full else ", a tenth of it"
+    figures: list[Figure] = []
+    for load in LOADS:
+        figures += _limits(load, extent, [item for item in found if item.load == load.name])
+    for item in found:
+        name = f"{item.load}{extent}, {item.tool}"
+        figures += [Figure(f"{name}, up", item.up_seconds, "s"), Figure(f"{name}, down", item.down_seconds, "s")]
+        figures.append(Figure(f"{name}, resident", item.resident_mib, "MiB"))
+    repeats = "median of 3 transfers" if full else "one transfer"
+    return Measurement(f"versitygw on loopback, {repeats}, each tool in a process of its own", figures)
+
+
+def _limits(load: Load, extent: str, found: list[Measured]) -> Iterator[Figure]:
+    """Our time to that of the fastest other tool, or of copying and hashing alone where that is longer."""
+    if not found:
+        return
+    ours = [item for item in found if item.tool.startswith("podtune")]
+    tools = [item for item in found if item.tool in TOOLS]
+    floor = next(item for item in found if item.tool == FLOOR)
+    for name, seconds in (("up", _up), ("down", _down)):
+        limit = max(min(map(seconds, tools), default=0.0), seconds(floor))
+        yield Figure(f"{load.name}{extent}: {name}, to what is possible", min(map(seconds, ours)) / limit)
+
+
+def _up(item: Measured) -> float:
+    return item.up_seconds
+
+
+def _down(item: Measured) -> float:
+    return item.down_seconds
+
+
 def main() -> int:
     """Runs the benchmark; returns the exit code."""
     options = _parser().parse_args()
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="podtune-bench-") as name:
-        directory = Path(name)
-        with running_server(directory) as endpoint:
-            tools = list(_tools(endpoint, directory))
-            found = [
-                measured
-                for load in LOADS
-                if options.load in load.name
-                for measured in _measure(load, tools, directory, endpoint, options)
-            ]
+    found = run(options)
     _print(found)
     if options.json is not None:
         figures = {"processors": os.cpu_count(), "repeats": options.repeats, "scale": options.scale}
         options.json.write_text(json.dumps({**figures, "measured": [asdict(item) for item in found]}, indent=2) + "\n")
     return 0
+
+
+def run(options: argparse.Namespace) -> list[Measured]:
+    """Has each tool transfer each load."""
+    with tempfile.TemporaryDirectory(dir=options.directory, prefix="podtune-bench-") as name:
+        directory = Path(name)
+        with running_server(directory) as endpoint:
+            tools = list(_tools(endpoint, directory))
+            return [
+                measured
+                for load in LOADS
+                if options.load in load.name
+                for measured in _measure(load, tools, directory, endpoint, options)
+            ]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
 def _tools(endpoint: str, directory: Path) -> Iterator[Tool]:
     for layout in ("Plain", "Packed"):
         yield _podtune(layout, endpoint)
-    yield Tool("cp + SHA-256", _copy_to(directory / "copies"), _copy_from(directory / "copies"))
+    yield Tool(FLOOR, _copy_to(directory / "copies"), _copy_from(directory / "copies"))
     if aws := _install_aws(directory):
         sync = [aws, "--endpoint-url", endpoint, "--region", "us-east-1", "s3", "sync", "--only-show-errors"]
         yield Tool(
@@ -234,7 +278,7 @@ def _print(found: list[Measured]) -> None:
     for column in ("load", "tool", "up, s", "down, s", "up / best tool", "down / best tool", "resident, MiB", "CPU, s"):
         table.add_column(column, justify="left" if column in ("load", "tool") else "right")
     for item in found:
-        others = [other for other in found if other.load == item.load and other.tool in ("aws s3 sync", "rclone")]
+        others = [other for other in found if other.load == item.load and other.tool in TOOLS]
         up = item.up_seconds / min((other.up_seconds for other in others), default=item.up_seconds)
         down = item.down_seconds / min((other.down_seconds for other in others), default=item.down_seconds)
         times = (f"{item.up_seconds:.1f}", f"{item.down_seconds:.1f}", f"{up:.2f}", f"{down:.2f}")

@@ -1,0 +1,113 @@
+"""What a trial costs the operator as trials become many: of one experiment, and of many small ones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import orjson
+
+from e2e.bench.api_objects import Object
+from e2e.bench.measurement import Figure, Measurement
+from e2e.bench.played_cluster import PlayedPod, played_cluster
+from e2e.chaos.scenarios import curve
+
+SIZES, FULL_SIZES = (1_000, 3_000, 10_000), (1_000, 3_000, 10_000, 30_000)
+EXPERIMENTS, FULL_EXPERIMENTS = 30, 300
+TRIALS_EACH = 30
+AT_ONCE = 100
+SECONDS_A_TRIAL = 0.5
+"""A run that takes longer than so many times its trials is given up."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an operator process has used for its trials.
+
+    Attributes:
+        processor_ms: Of a trial.
+        grown_bytes: By how much its memory has grown.
+        resident_bytes: Its memory at the end.
+        object_bytes: Size of the largest Experiment, as JSON.
+        seconds: From the first to the last trial.
+    """
+
+    trials: int
+    processor_ms: float
+    grown_bytes: int
+    resident_bytes: int
+    object_bytes: int
+    seconds: float
+
+
+def measure(full: bool) -> Measurement:
+    """Runs experiments of ever more trials, each with an operator process of its own."""
+    sizes = FULL_SIZES if full else SIZES
+    experiments = FULL_EXPERIMENTS if full else EXPERIMENTS
+    costs = [asyncio.run(run(1, size)) for size in sizes]
+    many = asyncio.run(run(experiments, TRIALS_EACH))
+    setting = (
+        f"Trials with one result each, {AT_ONCE} at once, against an API server in memory; a new operator process for "
+        "each size"
+    )
+    return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many)])
+
+
+async def run(experiments: int, trials: int) -> Cost:
+    """Runs so many experiments of so many trials to their ends.
+
+    Raises:
+        TimeoutError: They take far too long.
+    """
+    loop = asyncio.get_running_loop()
+    count = experiments * trials
+    async with played_cluster(lambda _: report_once) as cluster:
+        before, busy, begun = cluster.operator.resident_bytes, cluster.operator.processor_seconds, loop.time()
+        for number in range(experiments):
+            cluster.create_experiment(f"growth{number}", _experiment(trials, max(1, AT_ONCE // experiments)))
+        await cluster.until_complete(60 + SECONDS_A_TRIAL * count)
+        if cluster.problems:
+            raise RuntimeError(f"{len(cluster.problems)} pods failed: {cluster.problems[0]}")
+        resident = cluster.operator.resident_bytes
+        return Cost(
+            trials=count,
+            processor_ms=1000 * (cluster.operator.processor_seconds - busy) / count,
+            grown_bytes=resident - before,
+            resident_bytes=resident,
+            object_bytes=max(len(orjson.dumps(experiment)) for experiment in cluster.experiments),
+            seconds=loop.time() - begun,
+        )
+
+
+async def report_once(pod: PlayedPod) -> None:
+    """The shortest program that has something to say."""
+    await pod.answers.until_acknowledged(pod.report(curve(pod.index, 1)))
+
+
+def _experiment(trials: int, at_once: int) -> Object:
+    search = {"algorithm": "random", "maxTrials": trials, "seed": 1}
+    return {"search": search, "maxConcurrentTrials": at_once}
+
+
+def _figures(costs: list[Cost]) -> list[Figure]:
+    first, last = costs[0], costs[-1]
+    figures = []
+    for cost in costs:
+        figures.append(Figure(f"processor time a trial of {cost.trials:,}", cost.processor_ms, "ms"))
+        figures.append(Figure(f"operator's memory at {cost.trials:,} trials", cost.resident_bytes / 1e6, "MB"))
+        figures.append(Figure(f"Experiment object at {cost.trials:,} trials", cost.object_bytes, "B"))
+    added = (last.resident_bytes - first.resident_bytes) / (last.trials - first.trials)
+    return [
+        *figures,
+        Figure("growth of the processor time a trial", last.processor_ms / first.processor_ms),
+        Figure("operator's memory a trial", added / 1e3, "kB"),
+        Figure("growth of the Experiment object", last.object_bytes / first.object_bytes),
+    ]
+
+
+def _figures_of_many(experiments: int, cost: Cost) -> list[Figure]:
+    name = f"{experiments} experiments of {TRIALS_EACH}"
+    return [
+        Figure(f"processor time a trial, {name}", cost.processor_ms, "ms"),
+        Figure(f"operator's memory, {name}", cost.resident_bytes / 1e6, "MB"),
+    ]
