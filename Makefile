@@ -59,14 +59,14 @@ chaos: cluster ## Inject every fault, one at a time, and hold each run to the un
 
 .PHONY: chaos-sample
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 8
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 11
 
 .PHONY: test-long
 test-long: cluster ## Run the tests whose faults last as long as they do in life
 	@$(CLUSTER) exec -- $(BIN)/pytest -m long e2e/tests
 
 .PHONY: test
-test: lint unit component e2e ## Run everything
+test: lint unit component e2e chaos-sample ## Run everything
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing

@@ -98,8 +98,9 @@ def _introduction(figures: Figures) -> Iterator[str]:
             else ".\n"
         )
     )
-    if figures.get("note"):
-        yield f"**How these figures came about:** {figures['note']}\n"
+    if figures["rerun"]:
+        groups = ", ".join(figures["rerun"])
+        yield f"Run once more by themselves, after the whole, and here in the place of their first figures: {groups}.\n"
     yield "A fault is repeated by its name: `python -m e2e.chaos --seed 1 --only mixed/attempt-end.1/kill-after`.\n"
     for broken in figures["broken"]:
         yield f"- broken: `{broken}`"

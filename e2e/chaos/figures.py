@@ -29,6 +29,7 @@ def figures(
         "operatorDeaths": len(recoveries),
         "leadingAgainSeconds": _spread(recoveries),
         "groups": groups,
+        "rerun": [],
     }
 
 
@@ -51,6 +52,7 @@ def merged(recorded: Mapping[str, Any], new: Mapping[str, Any], ran: Collection[
         "operatorDeaths": recorded["operatorDeaths"] + new["operatorDeaths"],
         "leadingAgainSeconds": most_deaths["leadingAgainSeconds"],
         "groups": groups,
+        "rerun": sorted({*recorded["rerun"], *new["groups"]}),
     }
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from e2e.chaos.perturbation import Fault
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,6 +38,27 @@ def test_what_is_broken_is_said(generator: ModuleType) -> None:
     text = generator.page({**figures, "broken": ["plain/create-pod.1/500"]})
     assert "1 broke a promise**" in text
     assert "- broken: `plain/create-pod.1/500`" in text
+
+
+def test_what_was_run_once_more_is_said(generator: ModuleType) -> None:
+    from e2e.chaos.figures import merged
+
+    whole = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text()) | {"rerun": [], "broken": ["a/b.1/500"]}
+    again = whole | {"groups": {"clocks": whole["groups"]["kills"]}, "broken": []}
+    both = merged(whole, again, {"a/b.1/500"})
+    assert both["broken"] == []
+    assert "place of their first figures: clocks." in generator.page(both)
+
+
+def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
+    from e2e.chaos.campaign import sample
+    from e2e.chaos.catalog import groups
+
+    every = int(re.search(r"--every (\d+)", (ROOT / "Makefile").read_text())[1])  # type: ignore[index]
+    chosen = sample(groups(), every)
+    faults = {perturbation.fault for group in chosen for perturbation in group.perturbations}
+    assert [group.name for group in chosen if not group.perturbations] == []
+    assert {Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.LOSE_REPLY, Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER} <= faults
 
 
 def test_every_group_of_faults_tests_a_promise(generator: ModuleType) -> None:
