@@ -38,7 +38,7 @@ async def remove_leftovers(api: Api) -> None:
 
     if not await until(are_gone, REMOVAL_SECONDS, interval=0.5):
         raise Stays(f"still there after {REMOVAL_SECONDS:.0f} s: {', '.join(await _namespaces(api))}")
-    volumes.remove(volumes.home())
+    volumes.remove_leftovers()
 
 
 async def _namespaces(api: Api) -> list[str]:

@@ -1,18 +1,28 @@
-"""The files of the pods whose agent is real, below one directory; a volume may be a file system of its own."""
+"""The files of the pods whose agent is real; a volume may be a file system of its own."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+_ROOT = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
+
 
 def home() -> Path:
-    """The directory of all pods' files."""
-    found = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
-    found.mkdir(exist_ok=True)
+    """The directory of the pods' files of this campaign."""
+    found = _ROOT / str(os.getpid())
+    found.mkdir(parents=True, exist_ok=True)
     return found
+
+
+def remove_leftovers() -> None:
+    """Removes the files of this campaign, and of those that are no more."""
+    for directory in _ROOT.glob("*"):
+        if directory == home() or not Path("/proc", directory.name).exists():
+            remove(directory)
 
 
 def mount(directory: Path, size: int) -> None:
