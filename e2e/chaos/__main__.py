@@ -37,7 +37,9 @@ def main() -> int:
             for perturbation in group.perturbations:
                 print(group.name, perturbation.id)
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # one way to end it
+    # One way to end it, also where a shell has started it in the background and has it ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with prepared():
             return asyncio.run(_run(chosen, options))
