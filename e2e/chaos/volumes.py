@@ -20,8 +20,9 @@ def home() -> Path:
 
 def remove_leftovers() -> None:
     """Removes the files of this campaign, and of those that are no more."""
-    for directory in _ROOT.glob("*"):
-        if directory == home() or not Path("/proc", directory.name).exists():
+    own = home()
+    for directory in list(_ROOT.iterdir()):
+        if directory == own or not Path("/proc", directory.name).exists():
             remove(directory)
 
 
