@@ -22,6 +22,8 @@ STEAL_SECONDS = 1.5
 """How long two operators believe that they lead, at least."""
 AGAIN_SECONDS = 1.0
 START_SECONDS = 120.0
+END_SECONDS = 20.0
+"""How long one that was deposed may take to notice."""
 
 
 class DidNotStart(Exception):
@@ -204,7 +206,10 @@ class Operators:
         self.leader.signal(signal.SIGUSR1 if seconds > 0 else signal.SIGUSR2)
 
     async def depose(self, armed: Armed, *, freeze: bool) -> None:
-        """See `Processes.depose`."""
+        """See `Processes.depose`; goes on when the deposed one, whose call it was, is gone."""
+        await asyncio.shield(asyncio.ensure_future(self._depose(armed, freeze=freeze)))
+
+    async def _depose(self, armed: Armed, *, freeze: bool) -> None:
         async with self._deposing:
             old, new = self.leader, self._make()
             if freeze:
@@ -219,6 +224,8 @@ class Operators:
             await asyncio.sleep(STEAL_SECONDS * armed.random.uniform(0.2, 1.0))
             if freeze:
                 old.signal(signal.SIGCONT)
+            if not await until(lambda: not old.is_alive, END_SECONDS):
+                await old.kill()  # or it would take the Lease from one that is to lead later
 
     def _make(self) -> OperatorProcess:
         self._count += 1
