@@ -30,6 +30,7 @@ def figures(
         "leadingAgainSeconds": _spread(recoveries),
         "groups": groups,
         "rerun": [],
+        "brokenBefore": [],
     }
 
 
@@ -53,6 +54,7 @@ def merged(recorded: Mapping[str, Any], new: Mapping[str, Any], ran: Collection[
         "leadingAgainSeconds": most_deaths["leadingAgainSeconds"],
         "groups": groups,
         "rerun": sorted({*recorded["rerun"], *new["groups"]}),
+        "brokenBefore": sorted({*recorded["brokenBefore"], *(each for each in recorded["broken"] if each in ran)}),
     }
 
 

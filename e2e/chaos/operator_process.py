@@ -218,9 +218,10 @@ class Operators:
             self._supervise(new)
             await new.start()
             await until(lambda: _answers(new))
-            await self._steal_lease()
+            if not freeze:
+                await self._steal_lease()
             self.leader = new
-            await self._until_it_leads(new)
+            await self._until_it_leads(new)  # where the old one is frozen, once its Lease has expired
             await asyncio.sleep(STEAL_SECONDS * armed.random.uniform(0.2, 1.0))
             if freeze:
                 old.signal(signal.SIGCONT)

@@ -43,11 +43,14 @@ def test_what_is_broken_is_said(generator: ModuleType) -> None:
 def test_what_was_run_once_more_is_said(generator: ModuleType) -> None:
     from e2e.chaos.figures import merged
 
-    whole = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text()) | {"rerun": [], "broken": ["a/b.1/500"]}
+    recorded = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
+    whole = recorded | {"rerun": [], "broken": ["a/b.1/500"], "brokenBefore": []}
     again = whole | {"groups": {"clocks": whole["groups"]["kills"]}, "broken": []}
     both = merged(whole, again, {"a/b.1/500"})
     assert both["broken"] == []
-    assert "place of their first figures: clocks." in generator.page(both)
+    text = generator.page(both)
+    assert "place of their first figures: clocks." in text
+    assert "not when they were run once more: `a/b.1/500`." in text
 
 
 def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
