@@ -107,6 +107,8 @@ def _introduction(figures: Figures) -> Iterator[str]:
     yield "A fault is repeated by its name: `python -m e2e.chaos --seed 1 --only mixed/attempt-end.1/kill-after`.\n"
     for broken in figures["broken"]:
         yield f"- broken: `{broken}`"
+    if figures["broken"]:
+        yield ""
 
 
 def _promises(figures: Figures) -> Iterator[str]:

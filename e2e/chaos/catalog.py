@@ -102,7 +102,7 @@ def groups() -> tuple[Group, ...]:
         Group("timeouts", 30, tuple(_timeouts())),
         Group("watches", 8, tuple(_watches())),
         Group("reports", 10, tuple(_reports())),
-        Group("leaders", 3, tuple(_leaders())),
+        Group("leaders", 1, tuple(_leaders())),
         Group("clocks", 3, tuple(_clocks())),
         Group("bucket", 8, tuple(_bucket())),
     )
