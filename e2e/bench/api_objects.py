@@ -40,7 +40,8 @@ class Collection:
         self._objects: dict[tuple[str, str], Object] = {}
         self._encoded: dict[tuple[str, str], bytes] = {}
         self._events: deque[tuple[int, Object, bytes]] = deque(maxlen=REMEMBERED)
-        self._watches: dict[asyncio.Queue[bytes], Matches] = {}
+        self._watches: dict[asyncio.Queue[bytes | None], Matches] = {}
+        self._forgotten = 0
         self.listeners: list[Callable[[str, Object], None]] = []
         """Called with the type of each event and its object, in the process of the server itself."""
 
@@ -115,24 +116,31 @@ class Collection:
         if body is not None:
             self._tell("DELETED", self._with_version(body))
 
-    def watch(self, version: int, matches: Matches) -> asyncio.Queue[bytes]:
-        """A queue of all events from a version on; end it with `unwatch`.
+    def watch(self, version: int, matches: Matches) -> asyncio.Queue[bytes | None]:
+        """A queue of all events from a version on, None at its end; end it with `unwatch`.
 
         Raises:
             Refused: The version is too long ago.
         """
-        if len(self._events) == REMEMBERED and version < self._events[0][0]:
+        if version < self._forgotten or (len(self._events) == REMEMBERED and version < self._events[0][0]):
             raise Refused(410, "Expired", "too old resource version")
-        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         for at, body, line in self._events:
             if at > version and matches(body):
                 queue.put_nowait(line)
         self._watches[queue] = matches
         return queue
 
-    def unwatch(self, queue: asyncio.Queue[bytes]) -> None:
+    def unwatch(self, queue: asyncio.Queue[bytes | None]) -> None:
         """Nobody takes from a queue any more."""
         del self._watches[queue]
+
+    def expire(self) -> None:
+        """Ends all watches and forgets all events, as after a compaction: who watched has to list everything anew."""
+        self._forgotten = self._next_version()
+        self._events.clear()
+        for queue in self._watches:
+            queue.put_nowait(None)
 
     def _put(self, kind: str, body: Object) -> Object:
         body = self._with_version(body)

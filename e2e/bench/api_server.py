@@ -74,9 +74,8 @@ class ApiServer:
                 return _json({"metadata": {"name": namespace}})
             return await self._answer_in(request, namespace, *rest)
         except Refused as refused:
-            body = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
             self.conflicts += refused.reason == "AlreadyExists"
-            return _json({**body, "code": refused.status}, refused.status)
+            return _json(_status(refused), refused.status)
 
     async def _answer_without_namespace(self, request: web.Request, words: list[str]) -> web.Response:
         if words[-1] == "tokenreviews":
@@ -146,17 +145,24 @@ class ApiServer:
 
     async def _watch(self, request: web.Request, found: Collection) -> web.StreamResponse:
         version = int(request.query.get("resourceVersion") or self.objects.version)
-        queue = found.watch(version, selecting(request.query.get("labelSelector", "")))
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
         try:
-            await response.prepare(request)
-            while True:
+            queue = found.watch(version, selecting(request.query.get("labelSelector", "")))
+        except Refused as refused:  # a watch has begun by then, so it is told in an event
+            await response.write(orjson.dumps({"type": "ERROR", "object": _status(refused)}) + b"\n")
+            return response
+        try:
+            is_over = False
+            while not is_over:
                 lines = [await queue.get()]
                 while not queue.empty():
                     lines.append(queue.get_nowait())
-                await response.write(b"".join(lines))
+                is_over = None in lines
+                await response.write(b"".join(filter(None, lines)))
         finally:
             found.unwatch(queue)
+        return response
 
 
 def token_of(pod: Object) -> str:
@@ -170,6 +176,11 @@ def _review(token: str) -> Object:
     extra = {POD_NAME: [pod], POD_UID: [uid]}
     user = {"username": f"{SERVICE_ACCOUNT}{namespace}:default", "extra": extra}
     return {"authenticated": True, "audiences": [TOKEN_AUDIENCE], "user": user}
+
+
+def _status(refused: Refused) -> Object:
+    body = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
+    return {**body, "code": refused.status}
 
 
 def _resource(plural: str, kind: str) -> Object:

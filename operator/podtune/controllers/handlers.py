@@ -15,7 +15,7 @@ from typing import Any, cast
 import kopf
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
-from podtune.cluster.client import Manifest
+from podtune.cluster.client import PAGE, Manifest
 from podtune.controllers.store import Store
 from podtune.controllers.sweep import POD_SELECTOR, Sweep
 from podtune.controllers.watch_health import WatchHealth
@@ -71,6 +71,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = NoDiffs()
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
+    settings.watching.chunk_size = PAGE  # decoded at once, a large list would hold up results and the Lease
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from podtune.cluster.client import PAGE
 from podtune.cluster.errors import ApiError
+from podtune.controllers.handlers import make_settings
 from podtune.controllers.store import Store
-from podtune.controllers.sweep import PERIOD, SETTLE, SOON, Sweep
+from podtune.controllers.sweep import AT_A_TIME, PERIOD, SETTLE, SOON, Sweep
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import FakeCluster, no_answer
 from tests.unit.cluster.objects import EXPERIMENTS, PODS, TRIALS, experiment_body, pod_body, trial_body
@@ -53,6 +55,25 @@ async def test_the_first_one_fills_the_store_page_by_page() -> None:
     entry = scene.store.entry("e-1")
     assert entry is not None
     assert entry.machine is not None
+
+
+@in_virtual_time
+async def test_a_large_page_is_read_in_parts_with_others_in_between() -> None:
+    scene = Scene()
+    count = 3 * AT_A_TIME
+    scene.cluster.put(EXPERIMENTS, experiment_body())
+    for index in range(count):
+        scene.cluster.put(TRIALS, trial_body(index, uid=f"t-{index}"))
+    seen: set[int] = set()
+    filling = asyncio.create_task(scene.sweep.first())
+    while not filling.done():
+        await asyncio.sleep(0)
+        seen.add(len(scene.store.uids()) - 1)
+    assert {AT_A_TIME, 2 * AT_A_TIME, count} <= seen
+
+
+def test_watches_begin_with_pages_that_are_decoded_one_by_one() -> None:
+    assert make_settings().watching.chunk_size == PAGE
 
 
 @in_virtual_time
