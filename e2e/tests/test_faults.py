@@ -5,15 +5,14 @@ Many experiments run side by side, so that the whole takes little longer than th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from e2e.cluster import Cluster
 from e2e.containers import kill_container
-from e2e.disruptions import evict
+from e2e.disruptions import evict, urgent_pod
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, trial_status
@@ -24,8 +23,8 @@ EPOCHS = 16
 ONE = {"algorithm": "random", "maxTrials": 1}
 PLAIN: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """Without a GPU, a trial can run on both nodes."""
-GPUS: Object = {"limits": {"nvidia.com/gpu": "4"}, **PLAIN}
-"""All that there are: whoever wants one has to take them away."""
+ALL_GPUS = 4
+"""Whoever wants one has to take them away from a trial that has all."""
 SOON = [
     {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
     for taint in ("not-ready", "unreachable")
@@ -85,35 +84,6 @@ def is_at(namespace: Kubernetes, name: str, step: int) -> Callable[[], bool]:
     return lambda: trial_status(namespace, f"{name}-0").get("checkpoint", {}).get("step", 0) >= step
 
 
-@contextmanager
-def urgent_pod(namespace: Kubernetes) -> Iterator[None]:
-    """A pod of high priority that wants a GPU."""
-    name = f"{namespace.namespace}-urgent"
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "urgent"},
-        "spec": {
-            "containers": [counter(resources=GPUS, command=["sleep", "3"])],
-            "restartPolicy": "Never",
-            "priorityClassName": name,
-            "terminationGracePeriodSeconds": 1,
-        },
-    }
-    priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "value": 1000,
-        "metadata": {"name": name},
-    }
-    namespace.apply(priority)
-    try:
-        namespace.apply(pod)
-        yield
-    finally:
-        namespace.kubectl("delete", "priorityclass", name, "--ignore-not-found")
-
-
 def container_of(namespace: Kubernetes, pod: str, name: str) -> Object:
     """Status of one of a pod's containers."""
     status = namespace.get("pod", pod)["status"]
@@ -132,9 +102,12 @@ def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
     def start(name: str, environment: dict[str, str], **more: Any) -> None:
         run_one(namespace, cluster, name, environment, **more)
 
-    start("disk", {"FILL_AT": "5"}, resources={"limits": {"ephemeral-storage": "64Mi"}, **PLAIN})
+    little_disk = {"limits": {"ephemeral-storage": "64Mi"}, **PLAIN}
+    start("disk", {"FILL_AT": "5"}, resources=little_disk)
+    start("shared-disk", {"FILL_AT": "5", "TMPDIR": "/podtune"}, resources=little_disk)
+    start("full", {"FILL_AT": "5", "TMPDIR": "/small"}, failures={"maxFailures": 0}, **small_volume())
     start("hung", {"HANG_AT": "5"}, failures={"silenceDeadline": "15s"}, grace=14)
-    start("preempted", wait, resources=GPUS)
+    start("preempted", wait, resources={"limits": {"nvidia.com/gpu": str(ALL_GPUS)}, **PLAIN})
     start("drained", wait, pod=on_work_node)
     start("trapped", wait | {"TRAP": "1"})
     start("memory", {"OOM_AT": "5"}, resources={"limits": {"memory": "128Mi"}, **PLAIN})
@@ -157,7 +130,7 @@ def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
     eventually(is_at(namespace, "trapped", 3))
     evict(namespace, "trapped-0-1")
     eventually(is_at(namespace, "preempted", 3))
-    with urgent_pod(namespace):
+    with urgent_pod(namespace, ALL_GPUS):
         eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
 
 
@@ -172,6 +145,7 @@ def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernete
     assert_resumed(cluster, namespace, "preempted", "PreemptionByScheduler", disruptions=1)
     assert_resumed(cluster, namespace, "ignored", "Error", ignored=1)
     assert_resumed(cluster, namespace, "disk", "Evicted", failures=1)
+    assert_resumed(cluster, namespace, "shared-disk", "Evicted", failures=1)
     assert_resumed(cluster, namespace, "elsewhere", "Error", infrastructureFailures=1)
     status = trial_status(namespace, "elsewhere-0")
     assert status["pod"]["node"] != status["failedNodes"][0]["node"], status
@@ -181,8 +155,25 @@ def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernete
     assert (status["attempt"], counters(status), status["iteration"]) == (1, {}, EPOCHS)
     assert epochs_of_attempt(cluster, status["checkpoint"]["uri"]) == list(range(1, EPOCHS + 1))
 
+    assert_full_disk_is_told(namespace)
     assert_given_up(namespace, "greedy", "PendingDeadlineExceeded", "Insufficient nvidia.com/gpu")
     assert_given_up(namespace, "secretless", "StartDeadlineExceeded", "no-such-secret")
+
+
+def small_volume() -> Object:
+    """Of the pod: a volume of 1 MiB at /small, on which programs see for themselves that it is full."""
+    volume = {"name": "small", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+    return {"pod": {"volumes": [volume]}, "volumeMounts": [{"name": "small", "mountPath": "/small"}]}
+
+
+def assert_full_disk_is_told(namespace: Kubernetes) -> None:
+    """A program that could not write ended by that: the end of its log says so, and what it had stored is kept."""
+    namespace.wait_for_condition("experiments.podtune.dev", "full", "Failed")
+    status = trial_status(namespace, "full-0")
+    assert (status["state"], counters(status)) == ("ERROR", {"failures": 1})
+    assert (status["lastAttempt"]["class"], status["lastAttempt"]["exitCode"]) == ("user", 1)
+    assert "No space left on device" in status["lastAttempt"]["logTail"]
+    assert (status["iteration"], status["checkpoint"]["step"]) == (4, 4)
 
 
 def assert_given_up(namespace: Kubernetes, name: str, reason: str, words: str) -> None:
