@@ -75,6 +75,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
+    settings.queueing.idle_timeout = 0.5  # seconds; each object that was seen has a task for so long
     settings.networking.request_timeout = 30
     return settings
 
