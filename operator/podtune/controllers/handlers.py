@@ -15,7 +15,7 @@ from typing import Any, cast
 import kopf
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
-from podtune.cluster.client import PAGE, Manifest
+from podtune.cluster.client import Manifest
 from podtune.controllers.store import Store
 from podtune.controllers.sweep import POD_SELECTOR, Sweep
 from podtune.controllers.watch_health import WatchHealth
@@ -24,6 +24,9 @@ POD_KIND = "Pod"
 DELETED = "DELETED"
 LISTED = None
 """Type of the events that kopf makes of a list, with which each watch begins, and begins anew."""
+
+LISTED_AT_A_TIME = 100
+"""Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""
 
 Take = Callable[[Manifest], None]
 
@@ -71,7 +74,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = NoDiffs()
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
-    settings.watching.chunk_size = PAGE  # decoded at once, a large list would hold up results and the Lease
+    settings.watching.chunk_size = LISTED_AT_A_TIME
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10

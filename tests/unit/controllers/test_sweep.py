@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from podtune.cluster.client import PAGE
 from podtune.cluster.errors import ApiError
-from podtune.controllers.handlers import make_settings
+from podtune.controllers.handlers import LISTED_AT_A_TIME, make_settings
 from podtune.controllers.store import Store
 from podtune.controllers.sweep import AT_A_TIME, PERIOD, SETTLE, SOON, Sweep
 from podtune.runner.settings import RunnerSettings
@@ -72,8 +71,8 @@ async def test_a_large_page_is_read_in_parts_with_others_in_between() -> None:
     assert {AT_A_TIME, 2 * AT_A_TIME, count} <= seen
 
 
-def test_watches_begin_with_pages_that_are_decoded_one_by_one() -> None:
-    assert make_settings().watching.chunk_size == PAGE
+def test_watches_begin_with_lists_in_parts() -> None:
+    assert make_settings().watching.chunk_size == LISTED_AT_A_TIME
 
 
 @in_virtual_time
