@@ -18,8 +18,8 @@ from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
 BATCH = 10
-RUNG, ITERATIONS = 100, 200
-"""Half of the trials are stopped after 100 iterations; in full, half of the others after 200, 400 and 800."""
+ITERATIONS = 200
+"""Results of a trial, in full five times as many; about half of the trials are stopped after half of them."""
 AGENTS = 1000
 DEADLINE = 300.0
 
@@ -63,7 +63,7 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
         ]
         setting = (
             f"{agents} agents played on loopback, each posts batches of {BATCH} results, {taken:,} in all; ASHA stops "
-            f"half of the trials at each rung from {RUNG} on"
+            f"half of the trials at each rung from {iterations // 2} on"
         )
         return Measurement(setting, figures, _wrong_decisions(cluster, iterations) + cluster.problems)
 
@@ -92,7 +92,7 @@ class _Crowd:
 def _experiment(agents: int, iterations: int) -> Object:
     return {
         "search": {"algorithm": "random", "maxTrials": agents, "seed": 1},
-        "scheduler": {"asha": {"maxTime": iterations, "gracePeriod": RUNG, "reductionFactor": 2}},
+        "scheduler": {"asha": {"maxTime": iterations, "gracePeriod": iterations // 2, "reductionFactor": 2}},
         "maxConcurrentTrials": agents,
     }
 
@@ -115,7 +115,7 @@ def _doubled(trial: Object) -> int:
 
 def _wrong_decisions(cluster: PlayedCluster, iterations: int) -> list[str]:
     """What a trial's record of its rungs says otherwise than its agent has reported."""
-    rungs = [step for step in (RUNG * 2**power for power in range(16)) if step < iterations]
+    rungs = [step for step in (iterations // 2 * 2**power for power in range(16)) if step < iterations]
     pods = {pod.trial: pod for pod in cluster.played.values()}
     wrong = []
     for trial in cluster.trials:
