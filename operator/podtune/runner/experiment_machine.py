@@ -117,13 +117,16 @@ class ExperimentMachine:
         self._expiry = Expiry(self._dispatch)
         self._build(trials, pods, {})
 
-    def _build(self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen]) -> None:
+    def _build(
+        self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen], doubt_until: float = 0.0
+    ) -> None:
         """Makes everything that follows from the objects.
 
         Args:
             trials: All Trials.
             pods: All their pods.
             unseen: By UID of the Trial: what is under way.
+            doubt_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among `pods`.
         """
         self._outdated = False
         self._trials: dict[str, TrialMachine] = {}
@@ -148,7 +151,7 @@ class ExperimentMachine:
         for pod in pods:
             pods_of[pod.trial].append(pod)
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
-            self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid))
+            self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid), doubt_until)
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
         self._search = Search(
             self.experiment.name, self.spec, self._trials, self._dispatch, self.settings, known=self._known
@@ -285,7 +288,7 @@ class ExperimentMachine:
 
     def _decide(self, now: float) -> None:
         if self._outdated or self._promotions.is_outdated:
-            self._rebuild()
+            self._rebuild(now)
         for trial in self._introductions.admit(now):
             self._mark(trial.name)
         for name in (*self._dispatch.alarms.ring(now), *self._origins.orphans()):
@@ -417,21 +420,23 @@ class ExperimentMachine:
         if self._reopening.saved(trial):
             self._outdated = True  # neither scheduler nor searcher is to know of the former ends
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, now: float) -> None:
         """Makes everything anew of the objects as they were last seen.
 
         A status that is still being written was made by the machine as it was: when it is seen, it is somebody else's,
-        and everything is made anew once more.
+        and everything is made anew once more. Where it is somebody else's, a pod of theirs may be seen only after it.
         """
         machines = list(self._trials.values())
         for machine in machines:
             machine.unseen.statuses.clear()
         pods = [*self._strays.values(), *(pod for machine in machines for pod in machine.pods)]
-        self._build(
-            [machine.record for machine in machines], pods, {machine.uid: machine.unseen for machine in machines}
-        )
+        unseen = {machine.uid: machine.unseen for machine in machines}
+        doubt_until = now + self.settings.creation_doubt
+        self._build([machine.record for machine in machines], pods, unseen, doubt_until)
 
-    def _adopt(self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None) -> TrialMachine:
+    def _adopt(
+        self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None, doubt_until: float = 0.0
+    ) -> TrialMachine:
         machine = TrialMachine(trial, self._context, unseen)
         self._trials[trial.name] = machine
         self._judge.restore_stopper(machine)
@@ -441,7 +446,10 @@ class ExperimentMachine:
                 self._strays.pop(pod.uid, None)
             else:
                 self._strays[pod.uid] = pod
-        machine.miss_pods()
+        if doubt_until and machine.lacks_recorded_pod:
+            machine.unseen.creation_until = machine.unseen.creation_until or doubt_until
+        else:
+            machine.miss_pods()
         self._nodes.settle(machine)
         self._protected.settle(machine)
         self._mark(trial.name)

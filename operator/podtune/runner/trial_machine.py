@@ -184,10 +184,15 @@ class TrialMachine:
         if known is None or known.uid != pod.uid or known.version <= pod.version:
             self.leftovers[pod.name] = pod
 
+    @property
+    def lacks_recorded_pod(self) -> bool:
+        """Whether the status names a pod of the current attempt that has not been seen."""
+        return self.pod is None and bool(self.attempt_uid) and self.saved.pod is not None
+
     def miss_pods(self) -> None:
         """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
         recorded = self.saved.pod
-        if self.pod is None and self.attempt_uid and recorded is not None:
+        if self.lacks_recorded_pod and recorded is not None:
             self._miss_pod(0, recorded.uid, recorded.node)
         if self.attempt_pods.has_begun:
             for rank in range(self.attempt_pods.replicas):

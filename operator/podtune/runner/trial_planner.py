@@ -40,6 +40,10 @@ class TrialPlanner:
             ended: Why the experiment has come to its end, if it has.
             now: The present time.
         """
+        if trial.lacks_recorded_pod:
+            if self._places.creating(trial, now):
+                return  # another leader has made it, and the watch of pods has yet to tell
+            trial.miss_pods()
         self._follow_wishes(trial, ended, now)
         pod = trial.pod
         if pod is not None and trial.attempt_pods.is_over:

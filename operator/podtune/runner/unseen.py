@@ -16,7 +16,7 @@ class Unseen:
     Attributes:
         statuses: Statuses that are being written, or may have been, onto the version that is known.
         deletions: UIDs of pods whose deletion was accepted.
-        creation_until: Until then, a pod whose creation got no answer may still show up.
+        creation_until: Until then, a pod whose creation got no answer, or that a status names, may still show up.
         gone: UIDs of pods that are gone: later news of them is old news.
         listening: UID of the attempt whose agent is listened for, and since when; infinitely long once it was heard.
     """
