@@ -6,7 +6,6 @@ the page of it; `--check` fails when the page is not what the figures say.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for source in (ROOT / "operator", ROOT):
     sys.path.insert(0, str(source))
 
+from docs.generated_pages import write_or_check  # noqa: E402
 from e2e.bench.figures import DIRECTORY, Figures, read  # noqa: E402
 from e2e.bench.measurement import Figure, measured  # noqa: E402
 from e2e.bench.targets import TARGETS  # noqa: E402
@@ -91,20 +91,8 @@ def _machine(machine: Mapping[str, str]) -> str:
 
 def main() -> int:
     """Writes or checks the page; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true")
-    mode.add_argument("--check", action="store_true")
     text = page(read(DIRECTORY / "operator.json"), read(DIRECTORY / "tuner.json"), BEYOND.read_text(encoding="utf-8"))
-    if parser.parse_args().write:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.read_text(encoding="utf-8") != text:
-        print(
-            f"{PAGE.relative_to(ROOT)} is not what the figures say: run {Path(__file__).name} --write", file=sys.stderr
-        )
-        return 1
-    return 0
+    return write_or_check("The page on performance.", {PAGE: text})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ says.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,10 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "operator"))
+for source in (ROOT / "operator", ROOT):
+    sys.path.insert(0, str(source))
 
+from docs.generated_pages import write_or_check  # noqa: E402
 from podtune.api.crd import RESOURCES, Resource, definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
 
@@ -157,18 +158,7 @@ class _NoExperiments:
 
 def main() -> int:
     """Writes or checks the pages; returns the exit code."""
-    parser = argparse.ArgumentParser(description="The generated pages of docs/reference.")
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true", help="write the pages")
-    mode.add_argument("--check", action="store_true", help="fail when a page is not what the code says")
-    write = parser.parse_args().write
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if write:
-            path.write_text(pages()[path], encoding="utf-8")
-        else:
-            print(f"{path.relative_to(ROOT)} is out of date; run python docs/generate_reference.py --write")
-    return 0 if write else int(bool(stale))
+    return write_or_check("The generated pages of docs/reference.", pages())
 
 
 if __name__ == "__main__":

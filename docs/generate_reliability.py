@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for source in (ROOT / "operator", ROOT):
     sys.path.insert(0, str(source))
 
+from docs.generated_pages import write_or_check  # noqa: E402
 from e2e.chaos.invariants import INVARIANTS  # noqa: E402
 
 FIGURES = ROOT / "e2e" / "chaos" / "figures.json"
@@ -146,20 +146,7 @@ def _invariants() -> Iterator[str]:
 
 def main() -> int:
     """Writes or checks the page; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true")
-    mode.add_argument("--check", action="store_true")
-    text = page(json.loads(FIGURES.read_text()))
-    if parser.parse_args().write:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.read_text(encoding="utf-8") != text:
-        print(
-            f"{PAGE.relative_to(ROOT)} is not what the figures say: run {Path(__file__).name} --write", file=sys.stderr
-        )
-        return 1
-    return 0
+    return write_or_check("The page on reliability.", {PAGE: page(json.loads(FIGURES.read_text()))})
 
 
 if __name__ == "__main__":

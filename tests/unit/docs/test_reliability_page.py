@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
-import pytest
-
+from docs import generate_reliability
 from e2e.chaos.perturbation import Fault
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    location = importlib.util.spec_from_file_location("generate_reliability", ROOT / "docs" / "generate_reliability.py")
-    assert location is not None
-    assert location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    sys.modules["generate_reliability"] = module
-    location.loader.exec_module(module)
-    return module
-
-
-def test_the_page_is_made_of_the_figures(generator: ModuleType) -> None:
+def test_the_page_is_made_of_the_figures() -> None:
     """Otherwise run `python docs/generate_reliability.py --write`."""
     figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
-    assert (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8") == generator.page(figures)
+    assert (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8") == generate_reliability.page(figures)
 
 
-def test_what_is_broken_is_said(generator: ModuleType) -> None:
+def test_what_is_broken_is_said() -> None:
     figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
-    text = generator.page({**figures, "broken": ["plain/create-pod.1/500"]})
+    text = generate_reliability.page({**figures, "broken": ["plain/create-pod.1/500"]})
     assert "1 broke a promise**" in text
     assert "- broken: `plain/create-pod.1/500`" in text
 
 
-def test_what_was_run_once_more_is_said(generator: ModuleType) -> None:
+def test_what_was_run_once_more_is_said() -> None:
     from e2e.chaos.figures import merged
 
     recorded = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
@@ -48,7 +33,7 @@ def test_what_was_run_once_more_is_said(generator: ModuleType) -> None:
     again = whole | {"groups": {"clocks": whole["groups"]["kills"]}, "broken": []}
     both = merged(whole, again, {"a/b.1/500"})
     assert both["broken"] == []
-    text = generator.page(both)
+    text = generate_reliability.page(both)
     assert "place of their first figures: clocks." in text
     assert "not when they were run once more: `a/b.1/500`." in text
 
@@ -64,12 +49,12 @@ def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
     assert {Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.LOSE_REPLY, Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER} <= faults
 
 
-def test_every_group_of_faults_tests_a_promise(generator: ModuleType) -> None:
+def test_every_group_of_faults_tests_a_promise() -> None:
     from e2e.chaos.catalog import groups
 
     names = {group.name for group in groups()}
-    assert names == generator.PLACES.keys()
-    assert names == {name for promise in generator.PROMISES for name in promise.groups}
+    assert names == generate_reliability.PLACES.keys()
+    assert names == {name for promise in generate_reliability.PROMISES for name in promise.groups}
 
 
 def test_the_matrix_is_large_and_without_doubles() -> None:
