@@ -24,7 +24,7 @@ from e2e.bench.tuner import __main__ as tuner
 
 COMMITTED = DIRECTORY / "operator.json"
 CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
-PARTS = ("lifecycle", "results", "growth", "restart", "reaction", "agent", "sync")
+PARTS = ("lifecycle", "results", "growth", "profile", "restart", "reaction", "agent", "sync")
 """Modules beside this one, each with a function `measure`."""
 TUNER = "tuner"
 TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5"]

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from e2e.chaos.child import start_module
 from e2e.chaos.operator_process import environment, free_port, write_kubeconfig
 from e2e.chaos.polling import until
 
-PROGRAM = "e2e.bench.operator_with_heartbeat"
+WITH_HEARTBEAT = "e2e.bench.operator_with_heartbeat"
+WITH_PROFILE = "e2e.bench.operator_with_profile"
 START_SECONDS = 120.0
 
 
@@ -45,13 +46,15 @@ class Stall:
 class MeasuredOperator:
     """An operator that serves one namespace of an API server; it can be killed and started again."""
 
-    def __init__(self, server: str, directory: Path) -> None:
+    def __init__(self, server: str, directory: Path, program: str = WITH_HEARTBEAT) -> None:
         """Makes it.
 
         Args:
             server: URL of the API server.
-            directory: Where its log and its heartbeat go.
+            directory: Where its log and its notes go.
+            program: Module that runs the operator and takes notes.
         """
+        self._program = program
         self._results_port, self._probe_port = free_port(), free_port()
         kubeconfig = directory / "kubeconfig"
         write_kubeconfig(kubeconfig, server)
@@ -65,7 +68,7 @@ class MeasuredOperator:
             "PODTUNE_POD_UID": "bench",
         }
         self.log = directory / "operator.log"
-        self._heartbeat = directory / "heartbeat.jsonl"
+        self._notes = directory / "notes"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -76,7 +79,7 @@ class MeasuredOperator:
         """
         with self.log.open("ab") as log:
             self._process = await start_module(
-                PROGRAM, str(self._heartbeat), environment=self._environment, stdout=log, stderr=log
+                self._program, str(self._notes), environment=self._environment, stdout=log, stderr=log
             )
         if not await until(self._leads, START_SECONDS) or self._process.returncode is not None:
             raise DidNotLead(f"the operator does not lead: …{self.log.read_text()[-2000:]}")
@@ -99,11 +102,16 @@ class MeasuredOperator:
 
     def stalls(self, since: float = 0.0) -> Iterator[Stall]:
         """When the event loop stood still, from a point in time on."""
-        if self._heartbeat.exists():
-            for line in self._heartbeat.read_text().splitlines():
+        if self._notes.exists():
+            for line in self._notes.read_text().splitlines():
                 stall = Stall(**json.loads(line))
                 if stall.at >= since:
                     yield stall
+
+    def profile(self) -> Mapping[str, float]:
+        """Seconds of processor time by package, of an operator with profile."""
+        seconds: Mapping[str, float] = json.loads(self._notes.read_text())
+        return seconds
 
     async def metric(self, name: str) -> float:
         """One of its metrics; 0 where it has none of this name."""

@@ -17,7 +17,7 @@ import aiohttp
 
 from e2e.bench.api_objects import Object
 from e2e.bench.api_server import NAMESPACE, ApiServer, token_of
-from e2e.bench.measured_operator import MeasuredOperator
+from e2e.bench.measured_operator import WITH_HEARTBEAT, MeasuredOperator
 from e2e.chaos.pod_status import COMPLETED, ended, now, running
 from e2e.chaos.simulated_agent import SimulatedAgent
 from e2e.chaos.truth import AttemptTruth, Truth
@@ -208,16 +208,20 @@ class PlayedCluster:
 
 
 @contextlib.asynccontextmanager
-async def played_cluster(program: Callable[[int], Program]) -> AsyncIterator[PlayedCluster]:
+async def played_cluster(
+    program: Callable[[int], Program], operator_program: str = WITH_HEARTBEAT
+) -> AsyncIterator[PlayedCluster]:
     """Everything is up while the context lasts, and the operator leads.
 
     Args:
         program: What runs in the pods of a trial, by its number.
+        operator_program: Module that runs the operator.
     """
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtune-bench-")))
         api = ApiServer()
-        operator = MeasuredOperator(await stack.enter_async_context(api.running()), directory)
+        server = await stack.enter_async_context(api.running())
+        operator = MeasuredOperator(server, directory, operator_program)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
         cluster = PlayedCluster(api, operator, session, program)
         stack.push_async_callback(operator.kill)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
+import aiohttp
 import pytest
 from rich.console import Console
 
 from e2e.bench import __main__ as command
-from e2e.bench import growth, reaction, restart, results
+from e2e.bench import growth, profile, reaction, restart, results
 from e2e.bench.api_objects import Objects, Refused, selecting
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
+from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.targets import TARGETS
+from podtune.runner import places
 
 RATE = "results taken in a second"
 
@@ -106,6 +112,32 @@ async def test_the_cost_of_a_trial_is_taken_over_all_experiments() -> None:
     assert cost.trials == 10
     assert cost.processor_ms > 0
     assert cost.resident_bytes > cost.grown_bytes
+
+
+@pytest.mark.slow
+async def test_the_profile_of_an_operator_adds_up() -> None:
+    found = await profile.measure_trials(20)
+    whole, *parts = (figure.value for figure in found.figures)
+    assert sum(parts) == pytest.approx(whole)
+    assert any("podtune.runner" in figure.name for figure in found.figures)
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [(growth, None), (places, "podtune.runner"), (aiohttp, "aiohttp"), (asyncio, EVENT_LOOP), (json, None)],
+)
+def test_time_belongs_to_the_package_of_a_file(module: ModuleType, package: str | None) -> None:
+    assert module.__file__ is not None
+    assert package_of(module.__file__) == package
+
+
+def test_what_the_standard_library_does_it_does_for_its_caller() -> None:
+    frames: list[str] = []
+    library = {"look": lambda: frames.append(owner(sys._getframe()))}
+    installed = compile("look()", aiohttp.__file__, "exec")
+    exec(installed, library)
+    assert frames == ["aiohttp"]
+    assert owner(None) == EVENT_LOOP
 
 
 def test_every_part_can_be_measured() -> None:
