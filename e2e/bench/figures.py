@@ -65,6 +65,7 @@ def run_parts(
         The exit code: 1 where a promise is not held, or a part could not be measured.
     """
     machine()  # before it is busy with what is measured
+    before = read(committed)  # which may be the file that is written
     figures: dict[str, Any] = {}
     problems: list[str] = []
     for name, measure in parts.items():
@@ -76,10 +77,9 @@ def run_parts(
             continue
         figures[name] = {"machine": machine(), "figures": found, "broken": broken}
         problems += [f"not held: {promise}" for promise in broken]
-    before = read(committed)
+        if file is not None:  # at once: an hour of figures is not to be lost with the last of them
+            file.write_text(json.dumps({**read(file), name: figures[name]}, indent=1) + "\n", encoding="utf-8")
     console.print(_comparison(compare(headlines(before), headlines(figures)), before))
-    if file is not None:
-        file.write_text(json.dumps({**read(file), **figures}, indent=1) + "\n", encoding="utf-8")
     for problem in problems:
         console.print(f"[red]{problem}[/red]")
     return 1 if problems else 0

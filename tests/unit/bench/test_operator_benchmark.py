@@ -59,6 +59,18 @@ def test_a_part_that_fails_keeps_no_other_from_being_measured(
     assert "not measured: fails: no cluster" in capsys.readouterr().out
 
 
+def test_what_was_measured_stays_when_the_rest_is_interrupted(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+
+    def interrupted() -> tuple[object, list[str]]:
+        raise KeyboardInterrupt
+
+    parts = {"first": lambda: (Measurement("", [Figure(RATE, 6000)]).to_json(), []), "second": interrupted}
+    with pytest.raises(KeyboardInterrupt):
+        run_parts(parts, Console(), committed=file, headlines=headlines, file=file)
+    assert headlines(read(file)) == {RATE: 6000}
+
+
 async def test_a_watch_begins_after_a_version_and_sees_what_it_selects() -> None:
     pods = Objects().of("pods")
     first = pods.create("n", {"metadata": {"name": "a", "labels": {"x": "1"}}})
