@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import structlog
 
 from podtune.api.pod_template import trial_container
-from podtune.cluster.executor import Executor
+from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
+from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import Entry, Store
 from podtune.protocol.messages import Reply, Report
@@ -19,8 +20,10 @@ from podtune.runner.retry import Backoff
 
 log = structlog.get_logger(__name__)
 
-MAX_ACTIONS = 32
-"""API requests under way at a time, over all experiments."""
+MAX_ACTIONS = 40
+"""Actions on the API server under way at a time, over all experiments."""
+MAX_ACTIONS_OF_ONE = 32
+"""Of one experiment; they take turns with those of the others."""
 CLOCK_TOLERANCE = 5.0
 """Seconds that the clock may go back, as it does a little now and then, before anything is done about it."""
 CRASH_BACKOFF = Backoff(1.0, 300.0)
@@ -51,7 +54,7 @@ class Reconciler:
         self._executor = executor
         self._now = now
         self._may_decide = may_decide
-        self._slots = asyncio.Semaphore(MAX_ACTIONS)
+        self._actions: FairQueue[tuple[Entry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
         self._latest = 0.0
@@ -127,7 +130,11 @@ class Reconciler:
         else:
             return  # the store is not filled yet; it will call again
         for action in plan.actions:
-            self._spawn(uid, entry, action)
+            if isinstance(action, Propose):
+                self._spawn(self._carry_out(uid, entry, action))
+            else:
+                self._actions.add(uid, (entry, action))
+        self._start_actions()
         self._queue.add_at(uid, plan.wake)
 
     def _heed_clock(self, now: float) -> None:
@@ -139,10 +146,24 @@ class Reconciler:
                 self._queue.add(entry.experiment.uid)
         self._latest = now
 
-    def _spawn(self, uid: str, entry: Entry, action: Action) -> None:
-        task = asyncio.create_task(self._carry_out(uid, entry, action))
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _start_actions(self) -> None:
+        """Begins with as many of the actions that wait as may be under way."""
+        while (turn := self._actions.take()) is not None:
+            uid, (entry, action) = turn
+            self._spawn(self._take_turn(uid, entry, action))
+
+    async def _take_turn(self, uid: str, entry: Entry, action: Action) -> None:
+        try:
+            await self._carry_out(uid, entry, action)
+        finally:
+            self._actions.done(uid)
+            if self._is_running:
+                self._start_actions()
 
     async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
@@ -184,9 +205,8 @@ class Reconciler:
         if isinstance(action, Propose):
             assert entry.proposer is not None  # made together with the machine
             return await entry.proposer.propose(action)
-        async with self._slots:
-            with metrics.ACTION_SECONDS.labels(type(action).__name__).time():
-                return await self._executor.execute(entry.served, action)
+        with metrics.ACTION_SECONDS.labels(type(action).__name__).time():
+            return await self._executor.execute(entry.served, action)
 
 
 def _ended_attempt(entry: Entry, action: Action) -> str | None:

@@ -70,6 +70,17 @@ class Operator:
             self._take[plural][kind == "DELETED"](body)
 
 
+def _take_time(world: World, seconds: float) -> None:
+    """Has each request to the API server take so long."""
+    request: Callable[..., Awaitable[Any]] = world.cluster.request
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(seconds)
+        return await request(*args, **kwargs)
+
+    world.cluster.request = slow  # type: ignore[method-assign]
+
+
 class World:
     """A cluster with kubelets that run each program for a few seconds, and an operator."""
 
@@ -391,7 +402,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging(monkeypatch: pytest
 
 
 @in_virtual_time
-async def test_no_more_requests_are_under_way_at_a_time_than_there_are_slots() -> None:
+async def test_no_more_requests_of_an_experiment_are_under_way_at_a_time_than_may_be() -> None:
     world = World()
     most = current = 0
     request: Callable[..., Awaitable[Any]] = world.cluster.request
@@ -408,20 +419,55 @@ async def test_no_more_requests_are_under_way_at_a_time_than_there_are_slots() -
         world.cluster.request = slow  # type: ignore[method-assign]
         world.experiment(search={"algorithm": "random", "maxTrials": 200, "seed": 7}, maxConcurrentTrials=200)
         await asyncio.sleep(60)
-    assert most == reconciler.MAX_ACTIONS
+    assert most == reconciler.MAX_ACTIONS_OF_ONE
+
+
+@in_virtual_time
+async def test_a_few_trials_do_not_wait_for_the_requests_of_thousands() -> None:
+    async def first_pods(queued: int) -> float:
+        """Seconds from the creation of an experiment of three trials until all have a pod."""
+        world = World()
+        search = {"algorithm": "random", "maxTrials": queued + 1, "seed": 7}
+        world.cluster.put(EXPERIMENTS, experiment_body("giant", "g", search=search, maxConcurrentTrials=queued + 1))
+        for index in range(queued):
+            body = trial_body(index, uid=f"g-{index}", owner="g", experiment="giant", state="PENDING")
+            world.cluster.put(TRIALS, body)
+        _take_time(world, 0.2)
+        async with world.operating():
+            await asyncio.sleep(1)
+            begun = now()
+            world.experiment(maxConcurrentTrials=3)
+            await world.until_it(lambda: sum(name.startswith("digits") for name in world.runs) == 3)
+            return now() - begun
+
+    alone = await first_pods(0)
+    assert await first_pods(2000) < alone + 0.5
+
+
+@in_virtual_time
+async def test_requests_that_get_no_answer_hold_up_those_of_their_experiment_alone() -> None:
+    world = World()
+    request = world.cluster.request
+
+    async def hangs_for_one(method: Any, path: str, **kwargs: Any) -> Any:
+        if "stuck" in str(kwargs.get("body", "")):
+            await asyncio.sleep(3600)
+        return await request(method, path, **kwargs)
+
+    async with world.operating():
+        world.cluster.request = hangs_for_one  # type: ignore[method-assign]
+        search = {"algorithm": "random", "maxTrials": 500, "seed": 7}
+        world.cluster.put(EXPERIMENTS, experiment_body("stuck", "s", search=search, maxConcurrentTrials=500))
+        await asyncio.sleep(60)
+        world.experiment()
+        await world.until("Complete")
 
 
 @in_virtual_time
 async def test_what_is_under_way_ends_with_the_operator() -> None:
     world = World()
-    request = world.cluster.request
-
-    async def slow(*args: Any, **kwargs: Any) -> Any:
-        await asyncio.sleep(10)
-        return await request(*args, **kwargs)
-
     async with world.operating():
-        world.cluster.request = slow  # type: ignore[method-assign]
+        _take_time(world, 10)
         world.experiment()
         await asyncio.sleep(1)
     world.cluster.calls.clear()

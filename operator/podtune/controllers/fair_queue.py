@@ -1,0 +1,65 @@
+"""A queue of queues: the next item is of the key whose turn it is, however many items another key has."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """Hands out items key by key in turn, of each key first in, first out.
+
+    Only so many are worked on at a time, of one key fewer than that: so where all of one key take long, as when an
+    admission webhook of its namespace does not answer, the others go on all the same.
+    """
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        """Makes an empty queue.
+
+        Args:
+            most: How many items may be worked on at a time.
+            most_of_one: How many of one key.
+        """
+        self._most = most
+        self._most_of_one = most_of_one
+        self._waiting: dict[str, deque[T]] = {}
+        self._working: Counter[str] = Counter()
+        self._turns: deque[str] = deque()
+        """The keys that an item may be handed out of, each once, in the order of their turns."""
+
+    def add(self, key: str, item: T) -> None:
+        """Puts an item at the end of its key's queue."""
+        if key in self._waiting:
+            self._waiting[key].append(item)
+            return
+        self._waiting[key] = deque([item])
+        if self._working[key] < self._most_of_one:
+            self._turns.append(key)
+
+    def take(self) -> tuple[str, T] | None:
+        """Hands out the next item; who gets it calls `done` with the key after the work.
+
+        Returns:
+            The item and its key; None where there is none, or as many are worked on as may be.
+        """
+        if not self._turns or self._working.total() >= self._most:
+            return None
+        key = self._turns.popleft()
+        items = self._waiting[key]
+        item = items.popleft()
+        self._working[key] += 1
+        if not items:
+            del self._waiting[key]
+        elif self._working[key] < self._most_of_one:
+            self._turns.append(key)
+        return key, item
+
+    def done(self, key: str) -> None:
+        """The work on an item of this key has ended."""
+        if self._working[key] == self._most_of_one and key in self._waiting:
+            self._turns.append(key)
+        self._working[key] -= 1
+        if not self._working[key]:
+            del self._working[key]
