@@ -1,4 +1,8 @@
-"""What a trial costs the operator as trials become many: of one experiment, and of many small ones."""
+"""What a trial costs the operator as trials become many: of one experiment, and of many small ones.
+
+Each is paid for from its creation to the deletion of its pod. An experiment keeps finished pods for a while, so without
+their deletions a small one would look cheaper than a large one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ class Cost:
     """What an operator process has used for its trials.
 
     Attributes:
-        processor_ms: Of a trial.
+        processor_ms: Of a trial, its pod's deletion included.
         grown_bytes: By how much its memory has grown.
         resident_bytes: Its memory at the end.
         object_bytes: Size of the largest Experiment, as JSON.
@@ -47,8 +51,8 @@ def measure(full: bool) -> Measurement:
     costs = [asyncio.run(run(1, size)) for size in sizes]
     many = asyncio.run(run(experiments, TRIALS_EACH))
     setting = (
-        f"Trials with one result each, {AT_ONCE} at once, against an API server in memory; a new operator process for "
-        "each size"
+        f"Trials with one result each, {AT_ONCE} at once, against an API server in memory, from a trial's creation "
+        "to the deletion of its pod; a new operator process for each size"
     )
     return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many)])
 
@@ -66,6 +70,7 @@ async def run(experiments: int, trials: int) -> Cost:
         for number in range(experiments):
             cluster.create_experiment(f"growth{number}", _experiment(trials, max(1, AT_ONCE // experiments)))
         await cluster.until_complete(60 + SECONDS_A_TRIAL * count)
+        await cluster.until_cleaned_up(60 + SECONDS_A_TRIAL * count)
         if cluster.problems:
             raise RuntimeError(f"{len(cluster.problems)} pods failed: {cluster.problems[0]}")
         resident = cluster.operator.resident_bytes

@@ -147,6 +147,7 @@ class PlayedCluster:
         self.problems: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
+        self._cleaned_up = asyncio.Event()
         self.pods = api.objects.of("pods")
         self.trials = api.objects.of("trials")
         self.experiments = api.objects.of("experiments")
@@ -180,6 +181,17 @@ class PlayedCluster:
                 self._over.clear()
                 await self._over.wait()
 
+    async def until_cleaned_up(self, seconds: float) -> None:
+        """Waits until no pod is left.
+
+        Raises:
+            TimeoutError: Some are there for longer.
+        """
+        async with asyncio.timeout(seconds):
+            while len(self.pods):
+                self._cleaned_up.clear()
+                await self._cleaned_up.wait()
+
     async def close(self) -> None:
         """Ends all pods."""
         for task in list(self._tasks):
@@ -197,6 +209,8 @@ class PlayedCluster:
             return
         if "deletionTimestamp" in body["metadata"]:
             self.played[name].delete()
+        if kind == "DELETED":
+            self._cleaned_up.set()
         if kind == "DELETED" or (body.get("status") or {}).get("phase") == COMPLETED.phase:
             self.ended.setdefault(name, time.monotonic())
 

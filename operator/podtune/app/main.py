@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import signal
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 import structlog
 import uvloop
 
+from podtune.app.garbage import collect_in_small_portions
 from podtune.app.logs import configure_logging
 from podtune.app.operator import CannotListen, Operator
 from podtune.app.settings import Settings, SettingsError, read_settings
@@ -34,23 +34,13 @@ def main() -> None:
         sys.exit(f"podtune-operator: {error}")
     configure_logging(settings.log_level)
     decode_events_with_orjson()
-    _collect_garbage_rarely()
+    collect_in_small_portions()
     try:
         uvloop.run(_run(settings))
     except Exception as error:
         for failure in _failures(error):
             log.error("operator ends", error=str(failure), exc_info=not isinstance(failure, EXPECTED) and failure)
         sys.exit(1)
-
-
-def _collect_garbage_rarely() -> None:
-    """Lets the collector of cycles look at what was imported never again, and at all that is kept less often.
-
-    What comes and goes with each event forms next to no cycles, but what is kept of each trial would be gone through
-    for it again and again.
-    """
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 async def _run(settings: Settings) -> None:

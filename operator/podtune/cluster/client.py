@@ -29,7 +29,8 @@ MAX_TRIES = 4
 FIRST_WAIT = 0.2
 MAX_WAIT = 10.0
 """Seconds; a server that asks for a longer wait is answered by giving up: whoever asked has a backoff of its own."""
-PAGE = 500
+PAGE = 100
+"""Objects of a list that come at a time: to decode them holds everything up, for half a megabyte some milliseconds."""
 
 
 class ClusterClient(Protocol):

@@ -142,7 +142,7 @@ class Reconciler:
         if now < self._latest - CLOCK_TOLERANCE:
             log.warning("machines made anew: the clock has gone back", seconds=round(self._latest - now, 1))
             for entry in self._store.entries():
-                entry.machine = None
+                entry.drop_machine()
                 self._queue.add(entry.experiment.uid)
         self._latest = now
 
@@ -196,7 +196,7 @@ class Reconciler:
                 entry.stalled.landed(entry.experiment, action, outcome, self._now())
         except Exception:
             log.exception("machine made anew: it failed on an outcome", experiment=entry.experiment.name)
-            entry.machine = None
+            entry.drop_machine()
             self._crashed(uid)
         else:
             self._queue.add(uid)

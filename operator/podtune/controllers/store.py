@@ -54,6 +54,12 @@ class Entry:
         recorded = sum(trial.status.state is not None for trial in self.trials.values()) if experiment.imported else 0
         return recorded >= experiment.imported
 
+    def drop_machine(self) -> None:
+        """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
+        if self.machine is not None:
+            self.machine.dissolve()
+            self.machine = None
+
     @property
     def served(self) -> Experiment:
         """The Experiment with the spec that its machine works by, even if a later one can't be used."""
@@ -278,6 +284,7 @@ class Store:
         entry = self._entries.pop(uid, None)
         if entry is None:
             return
+        entry.drop_machine()
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)
         for pod in entry.storage_pods:
@@ -321,7 +328,7 @@ class Store:
                 fact(entry.machine)
             except Exception:
                 log.exception("machine made anew: it failed on a fact", experiment=entry.experiment.name)
-                entry.machine = None
+                entry.drop_machine()
         self._changed(entry.experiment.uid)
 
     def _complain(self, uid: str, error: Unreadable) -> None:

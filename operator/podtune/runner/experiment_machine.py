@@ -167,6 +167,13 @@ class ExperimentMachine:
         self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
         self._bucket_policy = BucketPolicy(self._trials, lambda: self._overview.best)
 
+    def dissolve(self) -> None:
+        """Lets go of everything: the machine is of no use any more.
+
+        Its parts call each other by way of the machine, so that none would go before the collector of cycles comes.
+        """
+        vars(self).clear()
+
     # Facts
 
     def experiment_seen(self, experiment: Experiment) -> None:

@@ -389,12 +389,12 @@ async def test_an_error_in_a_decision_is_of_that_experiment_alone_and_tried_agai
 
 
 @in_virtual_time
-async def test_an_error_on_an_outcome_leaves_nothing_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
     world = World()
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.051)
-        monkeypatch.setattr(operator.store.entry("e-1").machine, "landed", lambda *_: 1 / 0)  # type: ignore[union-attr]
+        operator.store.entry("e-1").machine.landed = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
         with capture_logs() as logs:
             await world.until("Complete")
     assert [log["event"] for log in logs if "anew" in log["event"]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -184,6 +186,20 @@ def test_an_experiment_that_was_made_again_is_found_by_name_when_the_old_one_goe
     assert entry.experiment.uid == "e-1"
 
 
+def test_what_is_known_of_an_experiment_goes_with_it_without_a_collection(known: Known) -> None:
+    known.store.experiment(experiment_body())
+    known.store.trial(trial_body())
+    known.store.pod(pod_body(status=RUNNING))
+    assert known.machine().decide(1e9).actions
+    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._judge)]
+    gc.disable()
+    try:
+        known.store.experiment_gone(gone(experiment_body()))
+        assert [reference() for reference in held] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_an_echo_of_our_own_write_costs_nothing(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = experiment_body(), trial_body(), pod_body()
     known.store.experiment(bodies[0])
@@ -287,13 +303,11 @@ def test_a_malformed_trial_is_told_of_once_and_harms_nothing(known: Known) -> No
     assert known.trials() == ["t-2"]
 
 
-def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(
-    known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(known: Known) -> None:
     known.store.experiment(experiment_body())
     known.store.trial(trial_body())
     first = known.machine()
-    monkeypatch.setattr(first, "pod_seen", lambda _: 1 / 0)
+    first.pod_seen = lambda _: 1 / 0  # type: ignore[method-assign]
     with capture_logs() as logs:
         known.store.pod(pod_body())
     assert "made anew" in logs[0]["event"]
