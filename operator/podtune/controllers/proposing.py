@@ -8,13 +8,11 @@ comes, since the same question would take as long again. A thread can't be ended
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
+from podtune.controllers.threads import in_thread
 from podtune.runner.actions import Outcome, Propose, Verdict
 from podtune.runner.informed import InformedSearcher
 from podtune.tuning.searchers.base import NoConfiguration, Proposed
@@ -24,7 +22,6 @@ MAX_THREADS = 2
 PATIENCE = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
-T = TypeVar("T")
 Thought = tuple[InformedSearcher, tuple[Proposed, ...]]
 
 
@@ -88,7 +85,7 @@ class Proposer:
 
     def _begin(self, request: Propose) -> _Thinking:
         searcher, self._searcher = self._searcher, None  # until all went well
-        task = asyncio.create_task(_in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+        task = asyncio.create_task(in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
         task.add_done_callback(_retrieve)
         thinking = _Thinking(request, task)
         self._thinking.append(thinking)
@@ -106,31 +103,3 @@ def _retrieve(task: asyncio.Task[Thought]) -> None:
     """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
     if not task.cancelled():
         task.exception()
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Has work done in a thread of its own, which does not keep the process from ending, as a pool's would."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(settled: Callable[[], None]) -> None:
-        if not result.done():
-            settled()
-
-    def run() -> None:
-        try:
-            value = work()
-        except Exception as error:  # noqa: BLE001 - handed over to whoever waits
-            failure = error
-            _call(loop, lambda: settle(lambda: result.set_exception(failure)))
-        else:
-            _call(loop, lambda: settle(lambda: result.set_result(value)))
-
-    threading.Thread(target=run, name="searcher", daemon=True).start()
-    return await result
-
-
-def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Has the event loop call something, unless it has ended meanwhile."""
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(callback)

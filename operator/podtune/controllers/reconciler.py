@@ -10,12 +10,14 @@ import structlog
 from podtune.api.pod_template import trial_container
 from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
+from podtune.controllers.entry import Entry
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.queue import WorkQueue
-from podtune.controllers.store import Entry, Store
+from podtune.controllers.store import MANY, Store
+from podtune.controllers.threads import in_thread
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import Action, Outcome, Propose, Verdict, WriteTrialStatus
-from podtune.runner.experiment_machine import Unaccepted
+from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
 from podtune.runner.retry import Backoff
 
 log = structlog.get_logger(__name__)
@@ -123,12 +125,46 @@ class Reconciler:
         if entry is None:
             self._queue.forget(uid)
             return
-        if entry.machine is not None:
-            plan = entry.machine.decide(now)
+        if entry.thought is not None:
+            return  # it is asked once more afterwards
+        if (prepare := self._long_preparation(entry)) is not None:
+            self._think(uid, entry, prepare)
+        elif entry.machine is not None:
+            self._carry_out_all(uid, entry, entry.machine.decide(now))
         elif entry.experiment.problem:
-            plan = entry.stalled.decide(entry.experiment, now)
-        else:
-            return  # the store is not filled yet; it will call again
+            self._carry_out_all(uid, entry, entry.stalled.decide(entry.experiment, now))
+
+    def _long_preparation(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+        """What a decision begins with that would hold everything else up; None where there is no such thing."""
+        machine = entry.machine
+        if machine is None:
+            return self._store.maker(entry)
+        return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
+
+    def _think(self, uid: str, entry: Entry, prepare: Callable[[], ExperimentMachine]) -> None:
+        """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
+        machine, now = entry.machine, self._now()
+        thought = entry.begin_thought()
+
+        def think() -> tuple[ExperimentMachine, Plan]:
+            thinking = prepare()
+            return thinking, thinking.decide(now)
+
+        async def decide() -> None:
+            try:
+                thinking, plan = await in_thread(think)
+            except Exception:
+                log.exception("reconcile failed", uid=uid)
+                entry.end_thought(thought, machine)
+                self._crashed(uid)
+                return
+            if entry.end_thought(thought, thinking):
+                self._carry_out_all(uid, entry, plan)
+            self._queue.add(uid)
+
+        self._spawn(decide())
+
+    def _carry_out_all(self, uid: str, entry: Entry, plan: Plan) -> None:
         for action in plan.actions:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
@@ -189,17 +225,13 @@ class Reconciler:
         self._land(uid, entry, action, outcome)
 
     def _land(self, uid: str, entry: Entry, action: Action, outcome: Outcome) -> None:
-        try:
-            if entry.machine is not None:
-                entry.machine.landed(action, outcome, self._now())
-            else:
-                entry.stalled.landed(entry.experiment, action, outcome, self._now())
-        except Exception:
-            log.exception("machine made anew: it failed on an outcome", experiment=entry.experiment.name)
-            entry.drop_machine()
+        now = self._now()
+        if entry.machine is None and entry.thought is None:
+            entry.stalled.landed(entry.experiment, action, outcome, now)
+        elif not entry.tell(lambda machine: machine.landed(action, outcome, now)):
             self._crashed(uid)
-        else:
-            self._queue.add(uid)
+            return
+        self._queue.add(uid)
 
     async def _do(self, entry: Entry, action: Action) -> Outcome:
         if isinstance(action, Propose):

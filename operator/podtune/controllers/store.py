@@ -8,7 +8,7 @@ them a thing is seen first. What belongs to what is told by owners' UIDs alone; 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import structlog
 
@@ -17,53 +17,20 @@ from podtune.api.trial import TrialStatus
 from podtune.cluster import readers
 from podtune.cluster.client import Manifest
 from podtune.cluster.readers import Unreadable
+from podtune.controllers.entry import Entry, Fact
 from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.records import Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
 
+MANY = 500
+"""Trials of an Experiment; to make a machine of more of them, and to have it decide first, takes over 50 ms."""
 REMEMBERED = 20_000
 """UIDs of objects that are gone; an answer or a list that is older than the deletion must not bring them back."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One Experiment. It has a machine once it has had a spec that can be used."""
-
-    experiment: Experiment
-    stalled: Stalled
-    machine: ExperimentMachine | None = None
-    proposer: Proposer | None = None
-    trials: dict[str, Trial] = field(default_factory=dict)
-    storage_pods: dict[str, StoragePod] = field(default_factory=dict)
-    """By UID."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it can be served: one that is imported only when all its Trials are here, with what they recorded.
-
-        Otherwise the Trials that are still to come would be made anew.
-        """
-        experiment = self.experiment
-        if experiment.spec is None or experiment.importing:
-            return False
-        recorded = sum(trial.status.state is not None for trial in self.trials.values()) if experiment.imported else 0
-        return recorded >= experiment.imported
-
-    def drop_machine(self) -> None:
-        """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
-        if self.machine is not None:
-            self.machine.dissolve()
-            self.machine = None
-
-    @property
-    def served(self) -> Experiment:
-        """The Experiment with the spec that its machine works by, even if a later one can't be used."""
-        return self.experiment if self.machine is None else replace(self.experiment, spec=self.machine.spec)
 
 
 class Store:
@@ -223,16 +190,25 @@ class Store:
     # What is known
 
     def entry(self, uid: str) -> Entry | None:
-        """The Experiment with this UID; it gets its machine here, from all that is known of it."""
+        """The Experiment with this UID; it gets its machine here, unless it has so many Trials that this takes long."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.machine is None and self._synced and entry.is_ready:
-            pods = [pod for trial in entry.trials.values() for pod in self._pods_of(trial)]
-            assert entry.experiment.spec is not None  # it is ready
-            entry.machine = ExperimentMachine(
-                entry.experiment, entry.trials.values(), pods, self._settings, storage_pods=entry.storage_pods.values()
-            )
-            entry.proposer = Proposer(entry.experiment.spec, self._settings.proposal_deadline)
+        if entry is not None and len(entry.trials) <= MANY and (make := self.maker(entry)) is not None:
+            entry.machine = make()
         return entry
+
+    def maker(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+        """What makes an Experiment's machine of all that is known of it now; None where it has one, or can't have one.
+
+        It may be called in any thread.
+        """
+        experiment = entry.experiment
+        if entry.machine is not None or entry.thought is not None or not self._synced or not entry.is_ready:
+            return None
+        assert experiment.spec is not None  # it is ready
+        trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
+        pods = [pod for trial in trials for pod in self._pods_of(trial)]
+        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline)
+        return lambda: ExperimentMachine(experiment, trials, pods, self._settings, storage_pods=storage_pods)
 
     def entries(self) -> Iterator[Entry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
@@ -321,14 +297,8 @@ class Store:
         if entry is not None and pod.trial == name:
             self._tell(entry, lambda machine: machine.pod_seen(pod))
 
-    def _tell(self, entry: Entry, fact: Callable[[ExperimentMachine], None]) -> None:
-        """Tells an experiment's machine of a fact; one that can't take it is made anew of all that is known."""
-        if entry.machine is not None:
-            try:
-                fact(entry.machine)
-            except Exception:
-                log.exception("machine made anew: it failed on a fact", experiment=entry.experiment.name)
-                entry.drop_machine()
+    def _tell(self, entry: Entry, fact: Fact) -> None:
+        entry.tell(fact)
         self._changed(entry.experiment.uid)
 
     def _complain(self, uid: str, error: Unreadable) -> None:

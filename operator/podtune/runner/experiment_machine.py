@@ -280,6 +280,11 @@ class ExperimentMachine:
 
     # Decisions
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the next decision begins with making everything anew: with many trials, that takes a while."""
+        return self._outdated or self._promotions.is_outdated
+
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
         try:
@@ -294,7 +299,7 @@ class ExperimentMachine:
         return Plan(self._dispatch.take(), self._dispatch.alarms.next)
 
     def _decide(self, now: float) -> None:
-        if self._outdated or self._promotions.is_outdated:
+        if self.is_outdated:
             self._rebuild(now)
         for trial in self._introductions.admit(now):
             self._mark(trial.name)

@@ -88,7 +88,7 @@ def gate() -> Iterator[Gate]:
 
 
 def searching() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "searcher"]
+    return [thread for thread in threading.enumerate() if thread.name == "thinker"]
 
 
 async def until_nobody_searches() -> None:

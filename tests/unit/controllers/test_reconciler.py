@@ -16,7 +16,7 @@ from podtune.app.observer import EchoingObserver
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
-from podtune.controllers import proposing, reconciler
+from podtune.controllers import proposing, reconciler, store
 from podtune.controllers.metrics import ATTEMPTS
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
@@ -39,7 +39,7 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(work: Callable[[], Any]) -> Any:
         return work()
 
-    monkeypatch.setattr(proposing, "_in_thread", at_once)
+    monkeypatch.setattr(proposing, "in_thread", at_once)
 
 
 class Operator:
@@ -268,7 +268,7 @@ async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch:
             await answers.wait()
         return thought
 
-    monkeypatch.setattr(proposing, "_in_thread", slow_with_seed_13)
+    monkeypatch.setattr(proposing, "in_thread", slow_with_seed_13)
     world = World()
     async with world.operating():
         slow = {"algorithm": "tpe", "maxTrials": 3, "seed": 13}
@@ -526,3 +526,69 @@ async def test_who_has_lost_the_lease_decides_on_nothing() -> None:
     await asyncio.gather(task, return_exceptions=True)
     leads = True
     assert not decider.is_leading
+
+
+# Decisions that take long
+
+
+@pytest.fixture
+def thoughts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every experiment is one of many trials: when somebody began to think about it, which takes a second."""
+    begun: list[float] = []
+
+    async def slowly(work: Callable[[], Any]) -> Any:
+        begun.append(now())
+        value = work()
+        await asyncio.sleep(1.0)
+        return value
+
+    monkeypatch.setattr(reconciler, "in_thread", slowly)
+    monkeypatch.setattr(reconciler, "MANY", -1)
+    monkeypatch.setattr(store, "MANY", -1)
+    return begun
+
+
+@in_virtual_time
+async def test_what_is_seen_while_a_machine_is_made_reaches_it(thoughts: list[float]) -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        await asyncio.sleep(0.5)
+        assert operator.store.entry("e-1").machine is None  # type: ignore[union-attr]
+        fewer = {"algorithm": "random", "maxTrials": 2, "seed": 7}
+        world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(search=fewer))
+        world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["metadata"].update(generation=2))
+        await world.until("Complete")
+    assert len(thoughts) == 1
+    assert world.states() == {"TERMINATED": 2}
+
+
+@in_virtual_time
+async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(thoughts: list[float]) -> None:
+    world = World()
+    async with world.operating() as operator:
+        _take_time(world, 0.5)
+        world.experiment()
+        await asyncio.sleep(1.2)
+        machine = operator.store.entry("e-1").machine  # type: ignore[union-attr]
+        assert machine is not None
+        assert ("create-trial", "digits-0") in machine._dispatch
+        machine._outdated = True
+        operator.queue.add("e-1")
+        await world.until("Complete")
+    assert len(thoughts) == 2
+    assert world.states() == {"TERMINATED": 3}
+
+
+@in_virtual_time
+async def test_nothing_is_done_for_an_experiment_that_is_deleted_while_its_machine_is_made(
+    thoughts: list[float],
+) -> None:
+    world = World()
+    async with world.operating() as operator:
+        world.experiment()
+        await asyncio.sleep(0.5)
+        operator.store.experiment_gone(world.cluster.all("experiments")[0])
+        await asyncio.sleep(5.0)
+    assert len(thoughts) == 1
+    assert world.cluster.all("trials") == []

@@ -1,0 +1,108 @@
+"""One Experiment, with all that is known of it and the machine that decides for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.controllers.proposing import Proposer
+from podtune.controllers.stalled import Stalled
+from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.records import Experiment, StoragePod, Trial
+
+log = structlog.get_logger(__name__)
+
+Fact = Callable[[ExperimentMachine], None]
+
+
+@dataclass(slots=True)
+class Thought:
+    """A decision that takes long, and so is made away from the event loop: until then nobody else has the machine.
+
+    Attributes:
+        spec: The spec that the machine works by.
+        missed: What was seen meanwhile.
+    """
+
+    spec: ExperimentSpec
+    missed: list[Fact] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Entry:
+    """One Experiment. It has a machine once it has had a spec that can be used."""
+
+    experiment: Experiment
+    stalled: Stalled
+    machine: ExperimentMachine | None = None
+    """None also while it thinks."""
+    thought: Thought | None = None
+    proposer: Proposer | None = None
+    trials: dict[str, Trial] = field(default_factory=dict)
+    storage_pods: dict[str, StoragePod] = field(default_factory=dict)
+    """By UID."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be served: one that is imported only when all its Trials are here, with what they recorded.
+
+        Otherwise the Trials that are still to come would be made anew.
+        """
+        experiment = self.experiment
+        if experiment.spec is None or experiment.importing:
+            return False
+        recorded = sum(trial.status.state is not None for trial in self.trials.values()) if experiment.imported else 0
+        return recorded >= experiment.imported
+
+    @property
+    def served(self) -> Experiment:
+        """The Experiment with the spec that its machine works by, even if a later one can't be used."""
+        holder = self.machine or self.thought
+        return self.experiment if holder is None else replace(self.experiment, spec=holder.spec)
+
+    def tell(self, fact: Fact) -> bool:
+        """Tells the machine of a fact; one that thinks hears of it afterwards.
+
+        Returns:
+            Whether all went well. A machine that can't take the fact is made anew of all that is known.
+        """
+        if self.thought is not None:
+            self.thought.missed.append(fact)
+        elif self.machine is not None:
+            try:
+                fact(self.machine)
+            except Exception:
+                log.exception("machine made anew: it failed on a fact", experiment=self.experiment.name)
+                self.drop_machine()
+                return False
+        return True
+
+    def begin_thought(self) -> Thought:
+        """Takes the machine away, if there is one yet: it thinks, and what is seen waits."""
+        spec = self.served.spec
+        assert spec is not None  # else there is nothing to think about
+        self.machine, self.thought = None, Thought(spec)
+        return self.thought
+
+    def end_thought(self, thought: Thought, machine: ExperimentMachine | None) -> bool:
+        """Gives the machine back, or the first one there is, and tells it what it has missed.
+
+        Returns:
+            Whether what it has decided counts: not if the machine was dropped meanwhile.
+        """
+        if self.thought is not thought:
+            if machine is not None:
+                machine.dissolve()
+            return False
+        self.machine, self.thought = machine, None
+        return all(self.tell(fact) for fact in thought.missed)
+
+    def drop_machine(self) -> None:
+        """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
+        self.thought = None
+        if self.machine is not None:
+            self.machine.dissolve()
+            self.machine = None
