@@ -83,3 +83,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}
+{{- define "podtune.podLimit" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ int . }}{{ end }}
+{{- end }}
+
+{{/* As the operator reads them: team-a=8,team-b=unlimited. */}}
+{{- define "podtune.podLimits" -}}
+{{- $limits := list }}
+{{- range $namespace, $limit := . }}
+{{- $limits = append $limits (printf "%s=%s" $namespace (include "podtune.podLimit" $limit)) }}
+{{- end }}
+{{- join "," $limits }}
+{{- end }}

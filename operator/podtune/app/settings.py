@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podtune.cluster.pods import AgentSettings
+from podtune.controllers.namespace_caps import PodLimits
+
+UNLIMITED = "unlimited"
+MAX_PODS = 1_000_000
 
 
 class SettingsError(ValueError):
@@ -22,6 +26,7 @@ class Settings:
         agent: The agent's container.
         namespaces: Namespaces that are served; none for all.
         service_accounts: Service accounts that trials may run as, besides the default one.
+        pod_limits: How many pods of trials each namespace may have at a time.
         pod_name: Name of the operator's own pod; empty outside of a cluster.
         pod_namespace: Its namespace, where the Lease is too.
         identity: Who we are in the Lease.
@@ -35,6 +40,7 @@ class Settings:
     agent: AgentSettings
     namespaces: tuple[str, ...]
     service_accounts: tuple[str, ...]
+    pod_limits: PodLimits
     pod_name: str
     pod_namespace: str
     identity: str
@@ -65,6 +71,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         ),
         namespaces=_list(environment, "PODTUNE_NAMESPACES"),
         service_accounts=_list(environment, "PODTUNE_ALLOWED_SERVICE_ACCOUNTS"),
+        pod_limits=_pod_limits(environment),
         pod_name=pod_name,
         pod_namespace=namespace,
         identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
@@ -85,6 +92,24 @@ def _required(environment: Mapping[str, str], name: str) -> str:
 
 def _list(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in environment.get(name, "").split(",") if part.strip())
+
+
+def _pod_limits(environment: Mapping[str, str]) -> PodLimits:
+    """A limit for all namespaces, and a list such as `team-a=8,team-b=unlimited` of those that have their own."""
+    limits = {}
+    for entry in _list(environment, "PODTUNE_NAMESPACE_PODS"):
+        namespace, _, limit = entry.partition("=")
+        limits[namespace] = _limit(f"PODTUNE_NAMESPACE_PODS, of namespace {namespace!r},", limit)
+    written = environment.get("PODTUNE_PODS_PER_NAMESPACE", UNLIMITED)
+    return PodLimits(_limit("PODTUNE_PODS_PER_NAMESPACE", written), limits)
+
+
+def _limit(name: str, written: str) -> int | None:
+    if written == UNLIMITED:
+        return None
+    if not written.isdecimal() or int(written) > MAX_PODS:
+        raise SettingsError(f"{name} is {written!r}; use a number of pods from 0 to {MAX_PODS}, or {UNLIMITED}")
+    return int(written)
 
 
 def _seconds(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -130,7 +130,11 @@ class Reconciler:
         if (prepare := self._long_preparation(entry)) is not None:
             self._think(uid, entry, prepare)
         elif entry.machine is not None:
-            self._carry_out_all(uid, entry, entry.machine.decide(now))
+            try:
+                plan = entry.machine.decide(now)
+            finally:
+                self._store.decided(entry)
+            self._carry_out_all(uid, entry, plan)
         elif entry.experiment.problem:
             self._carry_out_all(uid, entry, entry.stalled.decide(entry.experiment, now))
 
@@ -156,9 +160,12 @@ class Reconciler:
             except Exception:
                 log.exception("reconcile failed", uid=uid)
                 entry.end_thought(thought, machine)
+                self._store.decided(entry)
                 self._crashed(uid)
                 return
-            if entry.end_thought(thought, thinking):
+            counts = entry.end_thought(thought, thinking)
+            self._store.decided(entry)
+            if counts:
                 self._carry_out_all(uid, entry, plan)
             self._queue.add(uid)
 

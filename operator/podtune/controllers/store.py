@@ -13,11 +13,13 @@ from dataclasses import replace
 import structlog
 
 from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import LABEL_EXPERIMENT
 from podtune.api.trial import TrialStatus
 from podtune.cluster import readers
 from podtune.cluster.client import Manifest
 from podtune.cluster.readers import Unreadable
 from podtune.controllers.entry import Entry, Fact
+from podtune.controllers.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
@@ -37,7 +39,11 @@ class Store:
     """All Experiments, by UID."""
 
     def __init__(
-        self, settings: RunnerSettings, changed: Callable[[str], None], service_accounts: Collection[str] = ()
+        self,
+        settings: RunnerSettings,
+        changed: Callable[[str], None],
+        service_accounts: Collection[str] = (),
+        pod_limits: PodLimits = NO_LIMITS,
     ) -> None:
         """Makes an empty store.
 
@@ -45,6 +51,7 @@ class Store:
             settings: For the machines.
             changed: Called with the UID of an Experiment that something happened to.
             service_accounts: Service accounts that trials may run as.
+            pod_limits: How many pods of trials each namespace may have.
         """
         self._settings = settings
         self._changed = changed
@@ -59,6 +66,7 @@ class Store:
         """By UID of the pod: its Trial's UID."""
         self._storage_pods: dict[str, str] = {}
         """By UID of a pod that works in the bucket: its Experiment's UID."""
+        self._caps = NamespaceCaps(pod_limits, self._wake)
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
         self._synced = False
@@ -144,6 +152,11 @@ class Store:
             return
         self._pods.setdefault(owner, {})[uid] = pod
         self._owners[uid] = owner
+        if pod.is_over:
+            self._caps.pod_ended(uid)
+        else:
+            metadata = body["metadata"]
+            self._caps.pod_exists(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
         self._tell_of_pod(owner, pod)
 
     # What is gone
@@ -208,7 +221,10 @@ class Store:
         trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
         pods = [pod for trial in trials for pod in self._pods_of(trial)]
         entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline)
-        return lambda: ExperimentMachine(experiment, trials, pods, self._settings, storage_pods=storage_pods)
+        quota = self._caps.quota(experiment.namespace, experiment.name)
+        return lambda: ExperimentMachine(
+            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota
+        )
 
     def entries(self) -> Iterator[Entry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
@@ -230,7 +246,16 @@ class Store:
         """UIDs of all Experiments, Trials and pods."""
         return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
+    def decided(self, entry: Entry) -> None:
+        """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
+        self._caps.settle(entry.experiment.namespace, entry.experiment.name, entry.machine)
+
     # Bookkeeping
+
+    def _wake(self, namespace: str, experiment: str) -> None:
+        uid = self._by_name.get((namespace, experiment))
+        if uid is not None:
+            self._changed(uid)
 
     def _storage_pod(self, owner: str, body: Manifest, *, gone: bool) -> None:
         """A pod that works in the bucket was seen, or was deleted."""
@@ -268,6 +293,7 @@ class Store:
         key = (entry.experiment.namespace, entry.experiment.name)
         if self._by_name.get(key) == uid:
             del self._by_name[key]
+            self._caps.settle(*key, None)
         self._changed(uid)
 
     def _forget_trial(self, uid: str) -> None:
@@ -280,6 +306,7 @@ class Store:
 
     def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
         self._gone.add(uid)
+        self._caps.pod_ended(uid)
         self._owners.pop(uid, None)
         siblings = self._pods.get(owner, {})
         siblings.pop(uid, None)

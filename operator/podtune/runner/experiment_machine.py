@@ -41,6 +41,7 @@ from podtune.runner.finalizer import Finalizer
 from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
+from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.origins import Origins
 from podtune.runner.overview import Overview
@@ -86,6 +87,7 @@ class ExperimentMachine:
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         *,
         storage_pods: Iterable[StoragePod] = (),
+        quota: PodQuota = UNLIMITED,
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -97,12 +99,14 @@ class ExperimentMachine:
             settings: Times and limits.
             make_scheduler: Makes the scheduler that the spec asks for.
             storage_pods: The pods that work in the bucket.
+            quota: Is asked before pods of trials are made.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
         self.spec: ExperimentSpec = experiment.spec
         self.settings = settings
         self._make_scheduler = make_scheduler
+        self._quota = quota
         self._dispatch = Dispatch(settings.api_backoff)
         self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
@@ -145,7 +149,7 @@ class ExperimentMachine:
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._dispatch, self._judge, self._nodes)
+        self._places = Places(self._dispatch, self._judge, self._nodes, self._quota)
         self._cleanup = Cleanup(self.spec.pod_retention, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -285,8 +289,19 @@ class ExperimentMachine:
         """Whether the next decision begins with making everything anew: with many trials, that takes a while."""
         return self._outdated or self._promotions.is_outdated
 
+    @property
+    def promised_pods(self) -> int:
+        """How many pods it may make that were not seen yet."""
+        return 0 if self.experiment.deleting else self._places.promised
+
+    @property
+    def waits_for_pods(self) -> bool:
+        """Whether the quota keeps it from making pods that it would make now."""
+        return bool(self._places.kept_back)
+
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
+        self._places.kept_back = ""
         try:
             if self.experiment.deleting:
                 self._decide_deletion(now)
@@ -295,6 +310,7 @@ class ExperimentMachine:
         except Exception:
             self._dispatch.drop()
             self._outdated = True  # half a decision must not be built upon
+            self._places.kept_back = ""
             raise
         return Plan(self._dispatch.take(), self._dispatch.alarms.next)
 
@@ -327,6 +343,7 @@ class ExperimentMachine:
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
+            capped=self._places.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.avoided(now)],

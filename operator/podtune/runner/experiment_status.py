@@ -70,6 +70,7 @@ def project(
     generation: int,
     now: str,
     suspended: Suspended | None = None,
+    capped: str = "",
 ) -> ExperimentStatus:
     """The status that follows from what is known.
 
@@ -84,14 +85,18 @@ def project(
         generation: The generation of the spec.
         now: The present time (RFC 3339).
         suspended: How its suspension goes; None where it is not suspended.
+        capped: Why its namespace may have no more pods at present; empty where it may.
     """
-    state, message = _state(trials, ended, over=over, problem=problem, hindrance=hindrance, suspended=suspended)
+    obstacle = hindrance.message if hindrance is not None else capped
+    state, message = _state(trials, ended, over=over, problem=problem, obstacle=obstacle, suspended=suspended)
     conditions = tuple(before.conditions)
     truths = _truths(ended, over=over, problem=problem, message=message)
     if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
         truths.append(_proposing(hindrance))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
         truths.append(_suspension(suspended))
+    if capped or find_condition(conditions, ConditionType.CAPPED) is not None:
+        truths.append(_capped(capped))
     truths += _decided(conditions, ended)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
@@ -120,7 +125,7 @@ def _state(
     *,
     over: bool,
     problem: str,
-    hindrance: Hindrance | None,
+    obstacle: str,
     suspended: Suspended | None,
 ) -> tuple[ExperimentState, str]:
     done = trials.terminated + trials.error
@@ -133,8 +138,8 @@ def _state(
         return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
     if suspended is not None:
         return ExperimentState.SUSPENDED, f"{suspended.message}; {progress}"
-    if hindrance is not None:
-        return ExperimentState.RUNNING, f"{progress}; {hindrance.message}"
+    if obstacle:
+        return ExperimentState.RUNNING, f"{progress}; {obstacle}"
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
 
 
@@ -162,6 +167,12 @@ def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, 
         return ConditionType.SUSPENDED, False, str(ExperimentReason.RESUMED), ""
     reason = ExperimentReason.SUSPENDING if suspended.taken else ExperimentReason.SUSPENDED
     return ConditionType.SUSPENDED, not suspended.taken, str(reason), suspended.message
+
+
+def _capped(message: str) -> tuple[ConditionType, bool, str, str]:
+    """The condition that is there from the first time on that the namespace has as many pods as it may."""
+    reason = ExperimentReason.NAMESPACE_CAP_REACHED if message else ExperimentReason.WITHIN_NAMESPACE_CAP
+    return ConditionType.CAPPED, bool(message), str(reason), message
 
 
 def _truths(

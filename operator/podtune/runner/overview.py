@@ -171,6 +171,7 @@ class Overview:
         now: float,
         *,
         hindrance: Hindrance | None,
+        capped: str,
         asked: Asked | None,
         front: Sequence[ParetoTrial],
         storage: StorageStatus | None,
@@ -182,6 +183,7 @@ class Overview:
         Args:
             now: The present time.
             hindrance: What keeps Trials from being made at present.
+            capped: Why its namespace may have no more pods at present; empty where it may.
             asked: What the searcher is to be asked for as soon as the status says so.
             front: The Pareto front, with several objectives.
             storage: What is to be said of work in the bucket: it goes on only when that is written.
@@ -203,6 +205,7 @@ class Overview:
             over=self.is_over and not self.is_held,
             problem=self._experiment.problem,
             hindrance=hindrance,
+            capped=capped,
             suspended=self.suspension.view,
             generation=self._experiment.generation,
             now=rfc3339(now),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from podtune.api.model import seconds
 from podtune.runner import clones, parameters
 from podtune.runner.actions import CreatePod
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.judgement import Judge
+from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
@@ -17,11 +20,12 @@ class Places:
     """Starts attempts as there are places.
 
     A trial holds a place from the moment it is picked until its pod's end is taken in; also while its start is not
-    durable yet, and while it is not known whether the pod was made.
+    durable yet, and while it is not known whether the pod was made. With the place it claims its pods of the quota.
     """
 
-    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes) -> None:
+    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes, quota: PodQuota) -> None:
         self.nodes = nodes
+        self._quota = quota
         self._dispatch = dispatch
         self._judge = judge
         self._holders: set[str] = set()
@@ -34,7 +38,11 @@ class Places:
         """Trials that hold a place and whose program does not run yet."""
         self._resumed: set[str] = set()
         """Trials that will wait for a place as soon as it is on record that they may go on."""
+        self._promised: Counter[str] = Counter()
+        """By trial, how many pods were claimed of the quota that were not seen yet."""
         self.queue = StartQueue()
+        self.kept_back = ""
+        """Why the quota did not let a trial start when places were filled last; empty where it did."""
         self._none_chosen = False
 
     def settle(self, trial: TrialMachine, now: float) -> None:
@@ -45,6 +53,7 @@ class Places:
         self._turn.settle(trial, creating=creating)
         holds = trial.occupies_place or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
+        self._settle_promise(trial, creating=creating)
         pending = (
             trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
         )
@@ -71,6 +80,11 @@ class Places:
             return False
         self._dispatch.alarms.set(trial.name, trial.unseen.creation_until)
         return True
+
+    @property
+    def promised(self) -> int:
+        """How many pods may be made that were not seen yet."""
+        return self._promised.total()
 
     @property
     def taken(self) -> int:
@@ -107,8 +121,10 @@ class Places:
         Raises:
             ValueError: The scheduler has picked a trial that does not wait.
         """
+        self.kept_back = ""
         for trial in list(self._picked.values()):
-            self._launch(trial, now)
+            if self._claim(trial):
+                self._launch(trial, now)
         begun: list[TrialMachine] = []
         self._none_chosen = False
         while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
@@ -118,6 +134,8 @@ class Places:
                 break
             if start.trial not in self.queue:
                 raise ValueError(f"the scheduler starts trial {start.trial}, which does not wait; that is its error")
+            if not self._claim(self.queue.trial(start.trial)):
+                break
             trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
             self._pending.add(trial.name)
@@ -127,6 +145,24 @@ class Places:
             else:
                 self._launch(trial, now)
         return begun
+
+    def _settle_promise(self, trial: TrialMachine, *, creating: bool) -> None:
+        """Pods that were seen count for themselves; a gang that is there in part is promised the rest of its pods."""
+        pods = trial.attempt_pods
+        if pods.lacks_some and (creating or pods or trial.name in self._begun):
+            self._promised[trial.name] = pods.replicas - len(pods.members)
+        else:
+            self._promised.pop(trial.name, None)
+
+    def _claim(self, trial: TrialMachine) -> bool:
+        """Whether a trial's pods may be made as far as the quota goes."""
+        if trial.name in self._promised:
+            return True
+        self.kept_back = self._quota.claim(trial.attempt_pods.replicas)
+        if self.kept_back:
+            return False
+        self._promised[trial.name] = trial.attempt_pods.replicas
+        return True
 
     def _launch(self, trial: TrialMachine, now: float) -> None:
         if not self._judge.may_act(trial):

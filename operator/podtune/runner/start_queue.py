@@ -39,9 +39,13 @@ class StartQueue(Sequence[int]):
             del self._order[bisect_left(self._order, (known[0], index))]
             self._paused.discard(index)
 
+    def trial(self, index: int) -> TrialMachine:
+        """A trial that is there."""
+        return self._entries[index][1]
+
     def take(self, index: int) -> TrialMachine:
         """Takes a trial out that is there."""
-        trial = self._entries[index][1]
+        trial = self.trial(index)
         self.discard(index)
         return trial
 

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from podtune.app.settings import read_settings
+from podtune.controllers.namespace_caps import PodLimits
+
 pytestmark = [pytest.mark.cluster]
 
 CHARTS = Path(__file__).parents[3] / "charts"
@@ -47,6 +50,11 @@ def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _environment(documents: list[dict[str, Any]]) -> dict[str, Any]:
     container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
     return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+
+
+def _settings(documents: list[dict[str, Any]]) -> dict[str, str]:
+    """The environment but for what is known only in a pod."""
+    return {name: value for name, value in _environment(documents).items() if isinstance(value, str)}
 
 
 @pytest.mark.parametrize("chart", ["podtune", "podtune-crds"])
@@ -121,6 +129,13 @@ def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
         assert named == [[environment["PODTUNE_LEASE_NAME"]]]
 
 
+def test_limits_are_written_as_the_operator_reads_them() -> None:
+    assert read_settings(_settings(_render())).pod_limits == PodLimits()
+    documents = _render(podLimits={"perNamespace": 1_000_000, "namespaces": {"a": 8, "b": "unlimited", "c": 0}})
+    limits = read_settings(_settings(documents)).pod_limits
+    assert limits == PodLimits(1_000_000, {"a": 8, "b": None, "c": 0})
+
+
 def test_the_pod_satisfies_pod_security_restricted() -> None:
     spec = _one(_render(), "Deployment", "podtune")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -174,6 +189,8 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
         ({"watchNamespaces": "a,b"}, "watchNamespaces"),
         ({"image.pullPolicy": "Sometimes"}, "pullPolicy"),
         ({"image.variant": "gpu"}, "variant"),
+        ({"podLimits.perNamespace": "many"}, "perNamespace"),
+        ({"podLimits.namespaces": {"team-a": -1}}, "team-a"),
     ],
 )
 def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtune.app.settings import SettingsError, read_settings
+from podtune.controllers.namespace_caps import PodLimits
 
 MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
 
@@ -35,12 +36,21 @@ def test_lists_are_taken_apart() -> None:
     assert settings.service_accounts == ("trainer",)
 
 
+def test_limits_are_of_all_namespaces_or_of_single_ones() -> None:
+    assert read_settings(MINIMAL).pod_limits == PodLimits()
+    limits = {"PODTUNE_PODS_PER_NAMESPACE": "16", "PODTUNE_NAMESPACE_PODS": "a=8, b=unlimited,c=0"}
+    assert read_settings(MINIMAL | limits).pod_limits == PodLimits(16, {"a": 8, "b": None, "c": 0})
+
+
 @pytest.mark.parametrize(
     ("environment", "name"),
     [
         ({}, "PODTUNE_AGENT_IMAGE"),
         (MINIMAL | {"PODTUNE_LOG_LEVEL": "loud"}, "PODTUNE_LOG_LEVEL"),
         (MINIMAL | {"PODTUNE_PROPOSAL_DEADLINE": "2m"}, "PODTUNE_PROPOSAL_DEADLINE"),
+        (MINIMAL | {"PODTUNE_PODS_PER_NAMESPACE": "many"}, "PODTUNE_PODS_PER_NAMESPACE"),
+        (MINIMAL | {"PODTUNE_NAMESPACE_PODS": "a=8,b"}, "PODTUNE_NAMESPACE_PODS, of namespace 'b'"),
+        (MINIMAL | {"PODTUNE_NAMESPACE_PODS": "a=-1"}, "PODTUNE_NAMESPACE_PODS"),
         (MINIMAL | {"PODTUNE_LISTEN_PROBES": "tcp://10.0.0.1:8081"}, "PODTUNE_LISTEN_PROBES"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "0"}, "PODTUNE_LISTEN_RESULTS"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "65536"}, "PODTUNE_LISTEN_RESULTS"),

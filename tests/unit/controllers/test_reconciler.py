@@ -18,6 +18,7 @@ from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
 from podtune.controllers import proposing, reconciler, store
 from podtune.controllers.metrics import ATTEMPTS
+from podtune.controllers.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store import Store
@@ -45,10 +46,10 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 class Operator:
     """Everything between the watches and the API server."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeCluster, pod_limits: PodLimits = NO_LIMITS) -> None:
         self.clock_is_off = 0.0
         self.queue = WorkQueue(self.now)
-        self.store = Store(RunnerSettings(), self.queue.add)
+        self.store = Store(RunnerSettings(), self.queue.add, pod_limits=pod_limits)
         self.health = WatchHealth(now)
         reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
         observer = EchoingObserver(self.store, self.health)
@@ -90,12 +91,13 @@ class World:
         self.operator: Operator | None = None
         self.exit_code = 0
         self.runs: Counter[str] = Counter()
+        self.pod_limits = NO_LIMITS
         self._kubelets: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def operating(self) -> AsyncIterator[Operator]:
-        operator = Operator(self.cluster)
+        operator = Operator(self.cluster, self.pod_limits)
         await operator.sweep.first()
         self.operator = operator
         task = asyncio.create_task(operator.reconciler.run())
@@ -460,6 +462,50 @@ async def test_requests_that_get_no_answer_hold_up_those_of_their_experiment_alo
         world.cluster.put(EXPERIMENTS, experiment_body("stuck", "s", search=search, maxConcurrentTrials=500))
         await asyncio.sleep(60)
         world.experiment()
+        await world.until("Complete")
+
+
+def _running(world: World) -> Counter[str]:
+    """By experiment, how many pods have not ended."""
+    phases = ((pod["metadata"]["name"], pod.get("status", {}).get("phase")) for pod in world.cluster.all("pods"))
+    return Counter(name.partition("-")[0] for name, phase in phases if phase not in ("Succeeded", "Failed"))
+
+
+@in_virtual_time
+async def test_experiments_share_the_pods_that_their_namespace_may_have() -> None:
+    world = World()
+    world.pod_limits = PodLimits(default=100, namespaces={"team": 4})
+    search = {"algorithm": "random", "maxTrials": 30, "seed": 7}
+    totals: list[int] = []
+    world.cluster.watchers.append(lambda *_: totals.append(_running(world).total()))
+    async with world.operating():
+        world.cluster.put(EXPERIMENTS, experiment_body("giant", "g", search=search, maxConcurrentTrials=30))
+        await world.until_it(lambda: _running(world) == {"giant": 4})
+        await asyncio.sleep(2)
+        assert world.condition("Capped", "giant") == "True"
+        world.experiment(search=search, maxConcurrentTrials=30)
+        await world.until_it(lambda: _running(world) == {"giant": 2, "digits": 2}, within=10)
+    async with world.operating():
+        await asyncio.sleep(7)
+        assert _running(world) == {"giant": 2, "digits": 2}
+        await world.until("Complete")
+        await world.until_it(lambda: world.condition("Complete", "giant") == "True")
+    assert world.condition("Capped") == "False"
+    assert max(totals) == 4
+
+
+@in_virtual_time
+async def test_an_experiment_that_is_deleted_leaves_its_turn_to_others() -> None:
+    world = World()
+    world.pod_limits = PodLimits(default=1)
+    async with world.operating():
+        for name, uid in (("first", "f"), ("second", "s")):
+            world.cluster.put(EXPERIMENTS, experiment_body(name, uid))
+        await world.until_it(lambda: bool(world.runs))
+        await asyncio.sleep(2)
+        world.experiment()
+        await world.cluster.request("DELETE", f"{EXPERIMENTS}/first")
+        await world.cluster.request("DELETE", f"{EXPERIMENTS}/second")
         await world.until("Complete")
 
 

@@ -10,8 +10,10 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
@@ -39,6 +41,7 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
+from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.tuning.schedulers import make_scheduler
@@ -81,6 +84,28 @@ class Weather:
 
 
 FAIR = Weather()
+ANY_NUMBER = 1_000_000
+
+
+class CountedCap(NamespaceCap):
+    """The cap of a namespace with one experiment; it knows of pods as soon as they are there or have ended."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("ns", limit)
+        self._alive: set[str] = set()
+
+    def of_experiment(self) -> PodQuota:
+        """The quota of the one experiment."""
+        return SimpleNamespace(claim=partial(self.claim, "e"))
+
+    def count(self, pods: Iterable[Pod]) -> None:
+        """Takes in what there is."""
+        alive = {pod.uid for pod in pods if not pod.is_over}
+        for uid in self._alive - alive:
+            self.pod_ended(uid)
+        for uid in alive - self._alive:
+            self.pod_exists(uid, "e")
+        self._alive = alive
 
 
 def spec(**fields: Any) -> ExperimentSpec:
@@ -118,6 +143,7 @@ class Simulation:
         settings: RunnerSettings | None = None,
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         places: float = math.inf,
+        pods_allowed: int = ANY_NUMBER,
     ) -> None:
         self.now = START
         self.places = places
@@ -129,8 +155,12 @@ class Simulation:
         self.weather = weather
         self.program = program or Program()
         self.settings = settings or RunnerSettings()
-        self.api = ApiServer(Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()), self._watched)
-        self.api.allowed_alive = experiment.max_concurrent_trials * experiment.trial_template.replicas
+        self.pods_allowed = pods_allowed  # in its namespace
+        self.api = ApiServer(
+            Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()),
+            self._watched,
+            allowed_alive=min(experiment.max_concurrent_trials * experiment.trial_template.replicas, pods_allowed),
+        )
         store = experiment.checkpoints.store
         self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
         self.bucket: list[str] = []
@@ -225,7 +255,8 @@ class Simulation:
         """Makes a machine of what the API server holds."""
         self._life += 1  # a watch begins where the list ended
         self._pending = 0
-        self.machine = self.rebuilt()
+        self._cap = CountedCap(self.pods_allowed)
+        self.machine = self.rebuilt(self._cap)
         self._searcher = None
         self._wake(self.now)
 
@@ -253,7 +284,11 @@ class Simulation:
         if life != self._life or self.machine is None or at != self._decide_at:
             return
         self._decide_at = float("inf")
+        self._cap.count(self.api.pods.values())
         plan = self.machine.decide(self.now)
+        self._cap.settle("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
+        if self._cap.next is not None:
+            self._wake(self.now)
         assert plan.wake > self.now, "the machine asks to be asked again at once"
         for action in plan.actions:
             assert action.key not in self._flying, f"{action.key} is under way twice"
@@ -531,8 +566,10 @@ class Simulation:
     def created_pods(self) -> list[CreatePod]:
         return self.actions(CreatePod)
 
-    def rebuilt(self) -> ExperimentMachine:
-        """Another machine of the same objects."""
+    def rebuilt(self, cap: CountedCap | None = None) -> ExperimentMachine:
+        """Another machine of the same objects, with a cap that was made anew, too, unless there is one."""
+        cap = cap or CountedCap(self.pods_allowed)
+        cap.count(self.api.pods.values())
         experiment = replace(self.api.experiment)
         return ExperimentMachine(
             experiment,
@@ -541,4 +578,5 @@ class Simulation:
             self.settings,
             self.make_scheduler,
             storage_pods=list(self.storage.pods.values()),
+            quota=cap.of_experiment(),
         )

@@ -1,0 +1,123 @@
+"""How the pods that an administrator allows a namespace are shared between its experiments.
+
+A place that comes free is for the experiment that has the fewest pods, and of those with as many, for the one that has
+waited longest. So equals take turns, and one that comes late or has few trials is not kept waiting by one with
+thousands. The order follows from the pods that there are, but for the turns of equals, which a restart begins anew.
+
+Whoever is next keeps its turn until there is room for all pods of its trial: small trials that could go before would
+keep a gang waiting for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+
+class PodQuota(Protocol):
+    """What an experiment asks before it makes pods."""
+
+    def claim(self, pods: int) -> str:
+        """Asks for the pods of one attempt, all or none.
+
+        Returns:
+            Empty where they may be made; else why not now, in words for people.
+        """
+
+
+class Unlimited:
+    """The quota where there is no cap."""
+
+    def claim(self, pods: int) -> str:  # noqa: ARG002 - any number will do
+        """See `PodQuota.claim`."""
+        return ""
+
+
+UNLIMITED = Unlimited()
+
+
+class NamespaceCap:
+    """The pods of one namespace: those that there are, those that may come to be, and who waits for more."""
+
+    def __init__(self, namespace: str, limit: int) -> None:
+        """Makes the cap of a namespace without pods.
+
+        Args:
+            namespace: Its name.
+            limit: How many pods of trials it may have; those that have ended do not count.
+        """
+        self._namespace = namespace
+        self._limit = limit
+        self._owners: dict[str, str] = {}
+        """By UID of each pod that has not ended: the name of its experiment."""
+        self._pods: Counter[str] = Counter()
+        """By experiment, how many these are."""
+        self._promised: Counter[str] = Counter()
+        """By experiment, how many pods may be made that were not seen yet."""
+        self._waiting: dict[str, int] = {}
+        """By experiment, how many pods its next trial needs; who has waited longest is first."""
+
+    def pod_exists(self, uid: str, experiment: str) -> None:
+        """A pod was seen that has not ended."""
+        if uid not in self._owners:
+            self._owners[uid] = experiment
+            self._pods[experiment] += 1
+
+    def pod_ended(self, uid: str) -> None:
+        """A pod has ended, or is gone."""
+        experiment = self._owners.pop(uid, None)
+        if experiment is not None:
+            self._pods[experiment] -= 1
+
+    def claim(self, experiment: str, pods: int) -> str:
+        """See `PodQuota.claim`; who gets nothing waits for its turn from now on."""
+        if pods > self._limit:
+            self._waiting.pop(experiment, None)
+            return (
+                f"a trial has {pods} pods, and namespace {self._namespace} may have {self._limit} at a time; lower "
+                "trialTemplate.replicas, or ask your administrator for more"
+            )
+        self._waiting[experiment] = pods
+        if self.next != experiment:
+            return self._why(experiment, pods)
+        del self._waiting[experiment]
+        self._promised[experiment] += pods
+        return ""
+
+    def settle(self, experiment: str, *, promised: int, waits: bool) -> None:
+        """Takes in what an experiment makes of its claims.
+
+        Args:
+            experiment: Its name.
+            promised: How many pods it may make that were not seen yet.
+            waits: Whether it still wants what it did not get.
+        """
+        self._promised[experiment] = promised
+        if not waits:
+            self._waiting.pop(experiment, None)
+
+    @property
+    def next(self) -> str | None:
+        """Whose turn it is, where there is room for its trial."""
+        experiment = self._first
+        return experiment if experiment is not None and self._waiting[experiment] <= self._free else None
+
+    @property
+    def _first(self) -> str | None:
+        return min(self._waiting, key=self._held, default=None)
+
+    @property
+    def _free(self) -> int:
+        """How many more there may be; negative where the limit was lowered."""
+        return self._limit - len(self._owners) - self._promised.total()
+
+    def _held(self, experiment: str) -> int:
+        return self._pods[experiment] + self._promised[experiment]
+
+    def _why(self, experiment: str, pods: int) -> str:
+        taken = f"namespace {self._namespace} has {self._limit - self._free} of the {self._limit} pods that it may have"
+        if self._free < 1:
+            return f"{taken}; trials wait for some of them to end"
+        if self._first != experiment:
+            return f"{taken}, and the next are for experiment {self._first}; trials wait for their turn"
+        return f"{taken}, and a trial needs {pods}; trials wait for some of them to end"
