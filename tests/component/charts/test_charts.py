@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.cluster]
 
 CHARTS = Path(__file__).parents[3] / "charts"
 NAMESPACE = "tuning"
+NAME = f"{NAMESPACE}-podtune"
 
 
 def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -181,6 +182,19 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
     assert {name for kind, name in _kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
 
 
+def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None:
+    assert not {kind for kind, _ in _kinds(_render())} & {"FlowSchema", "PriorityLevelConfiguration"}
+    documents = _render(apiPriority__enabled=True, apiPriority__shares=7)
+    lease, others = (_one(documents, "FlowSchema", name)["spec"] for name in (f"{NAME}-leadership", NAME))
+    assert lease["matchingPrecedence"] < others["matchingPrecedence"]
+    assert lease["priorityLevelConfiguration"]["name"] == "leader-election"
+    level = _one(documents, "PriorityLevelConfiguration", others["priorityLevelConfiguration"]["name"])["spec"]
+    assert level["limited"]["nominalConcurrencyShares"] == 7
+    (role,) = [d for d in documents if d["kind"] == "Role"]
+    granted = {verb for rule in role["rules"] if "leases" in rule["resources"] for verb in rule["verbs"]}
+    assert set(lease["rules"][0]["resourceRules"][0]["verbs"]) == granted
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -190,6 +204,7 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
         ({"image.pullPolicy": "Sometimes"}, "pullPolicy"),
         ({"image.variant": "gpu"}, "variant"),
         ({"podLimits.perNamespace": "many"}, "perNamespace"),
+        ({"apiPriority.shares": 0}, "shares"),
         ({"podLimits.namespaces": {"team-a": -1}}, "team-a"),
     ],
 )
