@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from e2e.bench.api_objects import Object
 from e2e.bench.measured_operator import longest_stall, now, own_processor_seconds
 from e2e.bench.measurement import Figure, Measurement, percentile
 from e2e.bench.played_cluster import PlayedCluster, PlayedPod, played_cluster
+from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
@@ -24,10 +26,36 @@ AGENTS = 1000
 DEADLINE = 300.0
 
 
+RAY_ACTORS, RAY_RESULTS = 8, 400
+"""Trials of Ray Tune, each a process of its own that shares the processors with Ray's loop, and results of each."""
+RAY_SECONDS = 120
+
+
 def measure(full: bool) -> Measurement:
-    """Has agents post as fast as they are answered."""
+    """Has agents post as fast as they are answered; in full, has Ray Tune take in results too."""
     iterations = ITERATIONS * 5 if full else ITERATIONS
-    return asyncio.run(measure_crowd(AGENTS, iterations))
+    ours = asyncio.run(measure_crowd(AGENTS, iterations))
+    return beside_ray(ours) if full else ours
+
+
+def beside_ray(ours: Measurement) -> Measurement:
+    """Adds what Ray Tune's loop takes in on the same machine, or why that is not known."""
+    try:
+        ray = Environment("replay.txt").run(
+            "e2e.bench.tuner.ray_results", str(RAY_ACTORS), str(RAY_RESULTS), str(RAY_SECONDS), timeout=5 * RAY_SECONDS
+        )
+    except Missing as missing:
+        return replace(ours, setting=f"{ours.setting}. Ray Tune's loop was not measured: {missing}")
+    figures = [
+        Figure("results taken in a second by Ray Tune's loop", ray["results"] / ray["seconds"], "results/s"),
+        Figure("processor time of Ray Tune's driver a result", 1e6 * ray["processor_seconds"] / ray["results"], "µs"),
+    ]
+    setting = (
+        f"{ours.setting}. Ray Tune under the same ASHA has {ray['actors']} trials at once, as each is a process that "
+        "takes processor time from Ray's loop: compare the processor times, which say what either would take in alone "
+        "on a processor. A report of Ray's holds one result, and returns when it is decided"
+    )
+    return replace(ours, setting=setting, figures=[*ours.figures, *figures])
 
 
 async def measure_crowd(agents: int, iterations: int) -> Measurement:

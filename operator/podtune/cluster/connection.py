@@ -108,7 +108,12 @@ class Connection:
 
     def _session(self, limit: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=limit, ssl=_ssl_context(self._configuration))
-        return aiohttp.ClientSession(connector=connector, timeout=timeout, headers={"User-Agent": "podtune-operator"})
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            headers={"User-Agent": "podtune-operator"},
+            cookie_jar=aiohttp.DummyCookieJar(),  # an API server sets none, and to look for some takes time
+        )
 
     async def _credentials(self) -> dict[str, str]:
         settings = (await self._configuration.auth_settings()).values()

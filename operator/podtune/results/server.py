@@ -15,6 +15,7 @@ from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.paths import pods
 from podtune.protocol.messages import MAX_REPORT_BYTES, ProtocolError, Reply, Report, parse_report
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
+from podtune.results.pace import Pace
 from podtune.runner.experiment_machine import Unaccepted
 
 log = structlog.get_logger(__name__)
@@ -25,6 +26,8 @@ SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)
 """A point in time as RFC 3339 has it."""
 LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
+AT_A_TIME = 32
+"""Reports taken in without letting anything else in between: ten milliseconds."""
 MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
 
@@ -50,6 +53,7 @@ class ResultsServer:
         self._intake = intake
         self._authenticator = authenticator
         self._client = client
+        self._pace = Pace(AT_A_TIME)
         self._relays = 0
 
     def application(self) -> web.Application:
@@ -60,6 +64,7 @@ class ResultsServer:
         return application
 
     async def _post_results(self, request: web.Request) -> web.Response:
+        await self._pace.wait()
         caller = await self._caller(request)
         try:
             report = parse_report(await request.read())

@@ -20,6 +20,7 @@ from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
 from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.targets import TARGETS
+from e2e.bench.tuner.environments import Environment, Missing
 from podtune.runner import places
 
 RATE = "results taken in a second"
@@ -155,3 +156,24 @@ def test_what_the_standard_library_does_it_does_for_its_caller() -> None:
 def test_every_part_can_be_measured() -> None:
     for part in command.PARTS:
         assert callable(importlib.import_module(f"e2e.bench.{part}").measure)
+
+
+def test_where_ray_can_not_be_had_the_setting_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> object:
+        raise Missing("no network")
+
+    monkeypatch.setattr(Environment, "run", fails)
+    ours = Measurement("Ours", [Figure(RATE, 6000)])
+    found = results.beside_ray(ours)
+    assert found.setting == "Ours. Ray Tune's loop was not measured: no network"
+    assert found.figures == ours.figures
+
+
+def test_ray_is_shown_by_the_results_it_takes_in_and_what_they_cost_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"actors": 8, "results": 1000, "seconds": 4.0, "processor_seconds": 2.0}
+    monkeypatch.setattr(Environment, "run", lambda *_, **__: found)
+    shown = {figure.name: figure.text for figure in results.beside_ray(Measurement("Ours", [])).figures}
+    assert shown == {
+        "results taken in a second by Ray Tune's loop": "250 results/s",
+        "processor time of Ray Tune's driver a result": "2,000 µs",
+    }
