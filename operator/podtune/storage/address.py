@@ -32,7 +32,7 @@ class StoreAddress:
         ca_file: File with authorities that are believed in the place of the system's; none when empty.
         kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
         wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
-            `whenRequired`. Over plain HTTP a request without one is signed with the SHA-256 of its body.
+            `whenRequired`. Either way every request is signed with the SHA-256 of its body.
     """
 
     bucket: str

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Protocol
 
 PIECE = 1 << 18
-"""So much of it is in memory at a time: what has just been read is still in the processor's cache to be hashed."""
+"""So much of it is in memory at a time: what has just been read, from a file or from the store, is still in the
+processor's cache to be hashed and passed on; much less, and the interpreter's lock would change hands all the time."""
 
 Bytes = bytes | memoryview
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.catalogue import Catalogue
-from podtune.storage.content import ContentChanged, FileSlice, Held
+from podtune.storage.content import PIECE, Content, ContentChanged, FileSlice, Held
 from podtune.storage.errors import StoreError
 from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import LocalFile, LocalTree, UnusableTree
@@ -118,16 +118,22 @@ class _Single:
     file: LocalFile
 
     def __call__(self) -> None:
-        file, target = self.file, self.target
-        with self.tree.open(file.path) as stream:
-            content = FileSlice(stream.fileno(), 0, file.size, path=file.path, checked=target.interruption.check)
-            digest = content.sha256
-            known = target.catalogue.find(file.size, digest)
-            if known is None:
-                target.store.put_content(target.address.data(file.path), content)
-            _check_unchanged(stream.fileno(), file)
-        stored = replace(known, path=file.path) if known else ManifestFile(file.path, file.size, digest)
-        target.done[file] = stored
+        file, checked = self.file, self.target.interruption.check
+        checked()
+        if file.size <= PIECE:
+            stored = self._store(Held(_read(self.tree, file)))
+        else:
+            with self.tree.open(file.path) as stream:
+                stored = self._store(FileSlice(stream.fileno(), 0, file.size, path=file.path, checked=checked))
+                _check_unchanged(stream.fileno(), file)
+        self.target.done[file] = stored
+
+    def _store(self, content: Content) -> ManifestFile:
+        known = self.target.catalogue.find(content.size, content.sha256)
+        if known is not None:
+            return replace(known, path=self.file.path)
+        self.target.store.put_content(self.target.address.data(self.file.path), content)
+        return ManifestFile(self.file.path, content.size, content.sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ class _Pack:
         described: dict[LocalFile, ManifestFile] = {}
         for file in self.files:
             self.target.interruption.check()
-            data = self._read(file)
+            data = _read(self.tree, file)
             digest = Held(data).sha256
             known = self.target.catalogue.find(file.size, digest)
             if known is None:
@@ -156,14 +162,6 @@ class _Pack:
         if packed:
             self.target.store.put_bytes(key, bytes(packed))
         self.target.done.update(described)
-
-    def _read(self, file: LocalFile) -> bytes:
-        with self.tree.open(file.path) as stream:
-            data = stream.read(file.size + 1)
-            _check_unchanged(stream.fileno(), file)
-        if len(data) != file.size:
-            raise ContentChanged(f"{file.path} was changed while it was stored")
-        return data
 
 
 class _LargeFile:
@@ -235,6 +233,16 @@ def _abort(target: Target, large: Sequence[_LargeFile]) -> None:
                 target.store.abort_upload(upload.upload)
             except StoreError:
                 return  # the store is away
+
+
+def _read(tree: LocalTree, file: LocalFile) -> bytes:
+    """A small file, whole."""
+    with tree.open(file.path) as stream:
+        data = stream.read(file.size + 1)
+        _check_unchanged(stream.fileno(), file)
+    if len(data) != file.size:
+        raise ContentChanged(f"{file.path} was changed while it was stored")
+    return data
 
 
 def _check_unchanged(file: int, seen: LocalFile) -> None:

@@ -18,11 +18,6 @@ from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-HELD = 16 << 20
-"""Up to this size content is held in memory while it is sent: the SDK reads a stream by 16 KiB, and with several
-threads at once the interpreter's lock would then change hands more often than anything else happens."""
-FETCHED = 2 << 20
-"""An answer is read by so much, for the same reason."""
 KEYS_A_DELETION = 1000
 T = TypeVar("T")
 
@@ -166,9 +161,9 @@ class S3Store:
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
             with closing(answer["Body"]) as body:
                 if whole or status == HTTPStatus.PARTIAL_CONTENT:
-                    yield from body.iter_chunks(FETCHED)
+                    yield from body.iter_chunks(PIECE)
                 else:  # a server that knows no ranges
-                    yield from _cut(body.iter_chunks(FETCHED), start, size)
+                    yield from _cut(body.iter_chunks(PIECE), start, size)
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""
@@ -237,7 +232,6 @@ class S3Store:
                     raise
                 sent = send(client, {})
             self._sends_checksums = False
-            self._client = None  # the next one signs what it sends
             return sent
 
     @contextmanager
@@ -257,13 +251,11 @@ class S3Store:
 
         with self._lock:
             if self._client is None:
-                self._client = make_client(self._address, sends_checksums=self._sends_checksums)
+                self._client = make_client(self._address)
             return self._client
 
 
 def _body(content: Content) -> Any:
-    if content.size <= HELD:
-        return b"".join([bytes(piece) for piece in content.pieces()])
     from podtune.storage.s3_client import ContentStream  # noqa: PLC0415 - imports boto3
 
     return ContentStream(content)

@@ -1,13 +1,18 @@
 """A checkpoint's whole life on a real S3 server."""
 
+import os
+import tracemalloc
 from random import Random
 
 import pytest
 
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.content import PIECE
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import open_tree
+from podtune.storage.object_store import PART
+from podtune.storage.parallel import WORKERS
 from podtune.storage.restore import Candidate, Restorer
 from podtune.storage.s3_store import S3Store
 from podtune.storage.syncer import Taken, upload_checkpoint
@@ -16,6 +21,12 @@ from podtune.storage.syncer import Taken, upload_checkpoint
 @pytest.fixture
 def trial(s3_server, bucket):
     return TrialAddress(StoreAddress(bucket, "demo", s3_server[0]), "uid", "digits-7")
+
+
+def restorer(store, bucket):
+    return Restorer(
+        store, bucket, backoff=Backoff(0.1, 0.1, Random(0)), patience=0, clock=lambda: 0.0, sleep=lambda _: None
+    )
 
 
 def test_stored_restored_and_deleted(trial, bucket, tmp_path):
@@ -34,10 +45,7 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path):
         candidates.insert(0, Candidate(address.uri, digest, step))
 
     store.put_bytes(trial.checkpoint("pod-1", "2").data("large"), b"damaged")
-    restorer = Restorer(
-        store, bucket, backoff=Backoff(0.1, 0.1, Random(0)), patience=0, clock=lambda: 0.0, sleep=lambda _: None
-    )
-    outcome = restorer.restore(candidates, tmp_path / "restored")
+    outcome = restorer(store, bucket).restore(candidates, tmp_path / "restored")
     assert outcome.candidate.step == 1
     assert "large is damaged" in outcome.message
     for path in source.rglob("*"):
@@ -47,3 +55,19 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path):
     deleted = GarbageCollector(store, trial, "pod-1").collect([candidates[0].uri], [])
     assert deleted == [candidates[1].uri]
     assert {key.split("/")[4] for key in store.list(trial.prefix)} == {"2"}
+
+
+def test_of_a_large_file_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):
+    (tmp_path / "c1").mkdir()
+    (tmp_path / "c1" / "large").write_bytes(os.urandom(PART) * WORKERS)
+    store, address = S3Store(trial.store), trial.checkpoint("pod-1", "1")
+    store.check()  # which imports the SDK
+    tracemalloc.start()
+    try:
+        with open_tree(tmp_path, ("c1",)) as tree:
+            digest = upload_checkpoint(store, tree, address, Taken("pod-1", 1, 1, ""))
+        restorer(store, bucket).restore([Candidate(address.uri, digest, 1)], tmp_path / "restored")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * PIECE * WORKERS < PART

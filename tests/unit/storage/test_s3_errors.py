@@ -179,7 +179,7 @@ def test_the_bucket_is_named_in_the_host_or_in_the_path(address, url):
         asked.append(request.url)
         return AWSResponse(request.url, 200, {}, Streamed())
 
-    client = s3_client.make_client(address, sends_checksums=False)
+    client = s3_client.make_client(address)
     client.meta.events.register("before-send.s3", answer)
     client.put_object(Bucket=address.bucket, Key="x")
     assert asked == [url]

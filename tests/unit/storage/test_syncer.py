@@ -12,6 +12,7 @@ from podtune.storage import file_upload, object_store, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
+from podtune.storage.content import PIECE
 from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.garbage import GarbageCollector, delete_checkpoint
@@ -115,6 +116,7 @@ def test_a_broken_upload_leaves_no_checkpoint(fails_at, tmp_path_factory):
 
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_a_file_that_changes_while_it_is_stored_is_noticed(store, source, monkeypatch, change):
+    (source / "weights").write_bytes(bytes(PIECE + 1000))
     real = MemoryStore.put_content
 
     def meddle(self, key, content):

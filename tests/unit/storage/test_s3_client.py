@@ -1,0 +1,82 @@
+"""What the AWS SDK sends of content, without a server."""
+
+import hashlib
+import io
+
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from podtune.storage.address import StoreAddress
+from podtune.storage.content import PIECE, FileSlice, Held
+from podtune.storage.s3_client import ContentStream, make_client
+
+DATA = bytes(range(256)) * (3 * PIECE // 256)
+
+
+class Raw(io.BytesIO):
+    def stream(self, **_):
+        yield from self
+
+
+class Wire:
+    """Takes requests, and answers the first ones with the statuses that are given."""
+
+    def __init__(self, *statuses):
+        self.requests = []
+        self.bodies = []
+        self._statuses = list(statuses)
+
+    def __call__(self, request, **_):
+        self.requests.append(request)
+        self.bodies.append([bytes(piece) for piece in request.body])
+        return AWSResponse(request.url, self._statuses.pop(0) if self._statuses else 200, {}, Raw())
+
+
+def put(wire, content, endpoint="http://s3.example"):
+    client = make_client(StoreAddress("bucket", endpoint=endpoint))
+    client.meta.events.register_last("before-send.s3", wire)
+    client.put_object(Bucket="bucket", Key="key", Body=ContentStream(content))
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "file").write_bytes(DATA)
+    with (tmp_path / "file").open("rb") as file:
+        yield file.fileno()
+
+
+@pytest.mark.parametrize("endpoint", ["http://s3.example", "https://s3.example"])
+def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(endpoint, monkeypatch):
+    content, reads, wire = Held(DATA), [], Wire()
+
+    def pieces():
+        reads.append(len(DATA))
+        yield DATA
+
+    monkeypatch.setattr(content, "pieces", pieces)
+    put(wire, content, endpoint)
+    (request,) = wire.requests
+    assert request.headers["X-Amz-Content-SHA256"] == hashlib.sha256(DATA).hexdigest().encode()
+    assert request.headers["Authorization"].startswith(b"AWS4-HMAC-SHA256 Credential=key/")
+    assert reads == [len(DATA)]
+
+
+def test_content_is_sent_by_the_piece_and_without_asking_first(file):
+    wire = Wire()
+    put(wire, FileSlice(file, 0, len(DATA)))
+    assert [len(piece) for piece in wire.bodies[0]] == [PIECE] * 3
+    assert wire.requests[0].headers["Content-Length"] == str(len(DATA))
+    assert "Expect" not in wire.requests[0].headers
+
+
+def test_each_try_sends_the_content_from_the_front(file, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    wire = Wire(503, 503)
+    put(wire, FileSlice(file, 0, len(DATA)))
+    assert [b"".join(body) == DATA for body in wire.bodies] == [True] * 3
