@@ -15,15 +15,8 @@ from e2e.chaos.polling import until
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.agent.attempt import Attempt
 from podtune.agent.result_line import ResultLine
-from podtune.protocol.messages import (
-    UNACKED_PREFIX,
-    CheckpointCommit,
-    ProtocolError,
-    Reply,
-    Restored,
-    parse_reply,
-    result_json,
-)
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import UNACKED_PREFIX, CheckpointCommit, Reply, Restored, parse_reply, result_json
 
 UPLOAD_SECONDS = 0.1
 ANSWER_SECONDS = 5.0

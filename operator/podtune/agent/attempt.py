@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.agent.outbox import Outbox
 from podtune.agent.result_line import ResultLine
+from podtune.protocol.assignment import Assignment
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
@@ -19,6 +20,7 @@ from podtune.protocol.messages import (
     Reply,
     Report,
     Restored,
+    RestoreFailure,
     Result,
     StoreProblem,
     Value,
@@ -27,8 +29,14 @@ from podtune.trial.layout import ITERATION
 
 HEARTBEAT = 10.0
 """Seconds between reports when there is nothing to say: so that decisions arrive."""
+SHARED_HEARTBEAT = 2.0
+"""The same in a pod that is reused: a trial that is to stop gives it to the next one soon."""
 MAX_LEDGER = 10_000
 """Decisions that are held; a trial has a few dozen."""
+FIRST_PATIENCE = 0.02
+PATIENCE_GROWTH = 1.5
+LONGEST_PATIENCE = 1.0
+"""Seconds until a pod that has nothing to do asks again, at first and at last."""
 REMINDER = 1.0
 """Seconds until something is said again that a reply has left unacknowledged, or until news of durability is needed."""
 
@@ -48,10 +56,14 @@ class Attempt:
         kept: The checkpoints that must stay in the bucket, by the latest reply; None when it is not known.
         wants: The program's instructions, as they stand in the control file.
         ledger: The decisions on the trial that the operator has told of, oldest first; the latest `MAX_LEDGER`.
+        has_left: Whether the program has gone on to another trial.
+        restore_failure: Why the attempt can't begin; None where it can.
+        next: The attempt that the pod is to run next; None while that is not known.
         ledger_stored: Number of the last of them that is in the bucket.
     """
 
-    def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
+    def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:
+        self._heartbeat = heartbeat
         self._id = attempt_id
         self._objective = objective
         self._has_store = has_store
@@ -74,6 +86,11 @@ class Attempt:
         self.wants: Mapping[str, bool] = {"shouldCheckpoint": False, "shouldStop": False}
         self.ledger: deque[LedgerEntry] = deque(maxlen=MAX_LEDGER)
         self.ledger_stored = 0
+        self.has_left = False
+        self.restore_failure: RestoreFailure | None = None
+        self.next: Assignment | None = None
+        self._hands_over = False
+        self._patience = 0.0
 
     def set_restored(self, restored: Restored, iteration: int) -> None:
         """Learns what the attempt started from; iterations are counted on from there."""
@@ -89,6 +106,7 @@ class Attempt:
             make room. None, mostly.
         """
         self.done = self.done or line.done
+        self.has_left = self.has_left or line.ends
         if not line.is_result:
             return None
         seq = self.outbox.last_seq + 1
@@ -123,12 +141,20 @@ class Attempt:
         if not (self.outbox.is_acked and self.checkpoints.is_stored):
             self._unsaid = True
 
+    def hand_over(self) -> None:
+        """All is stored: the operator is told that the attempt is over, until it says what is next."""
+        self._hands_over = True
+        self._patience = FIRST_PATIENCE
+        self._unsaid = True
+
     def next_report_at(self) -> float:
         """When the next report is due, by the clock that `take_reply` is given."""
         if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq:
             return float("-inf")
+        if self._hands_over:
+            return self._replied_at + self._patience
         waits = not self.outbox.is_acked or self.outbox.is_full or bool(self.checkpoints.commits)
-        return self._replied_at + (REMINDER if waits else HEARTBEAT)
+        return self._replied_at + (REMINDER if waits else self._heartbeat)
 
     def report(self) -> Report:
         """What is to be said now."""
@@ -146,6 +172,8 @@ class Attempt:
             restored=self.restored,
             store_problem=self.store_problem,
             ledger=self.last_decision,
+            final=self.final_commit() if self._hands_over else None,
+            restore_failure=self.restore_failure,
         )
 
     def take_reply(self, reply: Reply, now: float) -> None:
@@ -160,6 +188,8 @@ class Attempt:
         known = self.last_decision
         self.ledger.extend(entry for entry in reply.ledger if entry.number > known)
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
+        self.next = reply.next
+        self._patience = min(self._patience * PATIENCE_GROWTH, LONGEST_PATIENCE)
         self._replied_at = now
 
     def lost_report(self) -> None:

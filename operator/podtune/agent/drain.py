@@ -64,6 +64,24 @@ class Drain:
         self._uploader = uploader
         self._log = log
         self._output = output
+        self._is_handed_over = False
+
+    def start(self) -> None:
+        """The program has gone on to another trial: what is to be stored is stored, without any hurry."""
+        self._intake.finish()
+        with self._changed:
+            self._attempt.start_draining()
+            self._changed.notify_all()
+        if self._uploader:
+            self._uploader.finish()
+
+    def hand_over_if_stored(self) -> None:
+        """Has the operator told that the attempt is over, once all is stored that can be."""
+        with self._changed:
+            if not self._is_handed_over and (self._uploader is None or self._uploader.is_finished):
+                self._is_handed_over = True
+                self._attempt.hand_over()
+                self._changed.notify_all()
 
     def run(self) -> None:
         """Delivers what can be delivered in time, then writes the final commit."""

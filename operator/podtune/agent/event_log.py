@@ -25,6 +25,10 @@ class EventLog:
         self._context = context or {}
         self._stream = stream or sys.stderr
 
+    def about(self, **context: str) -> EventLog:
+        """The same log, with other words on what it is about."""
+        return EventLog(self._clock, {**self._context, **context}, self._stream)
+
     def info(self, event: str, **details: object) -> None:
         """Something went as it should."""
         self._write("info", event, details)

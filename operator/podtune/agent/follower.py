@@ -5,7 +5,7 @@ Results of a gang come from rank 0; what another rank reports is counted, and pa
 
 from __future__ import annotations
 
-from podtune.agent.attempt import Attempt
+from podtune.agent.attempt import HEARTBEAT, Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.result_line import ResultLine
 from podtune.protocol.messages import CheckpointCommit
@@ -18,8 +18,8 @@ class FollowerAttempt(Attempt):
         ignored: How many results were passed over.
     """
 
-    def __init__(self, attempt_id: str, objective: str, has_store: bool) -> None:
-        super().__init__(attempt_id, objective, has_store)
+    def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:
+        super().__init__(attempt_id, objective, has_store, heartbeat=heartbeat)
         self.ignored = 0
 
     def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:  # noqa: ARG002 - results are passed over

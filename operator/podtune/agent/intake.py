@@ -76,6 +76,10 @@ class Intake:
         """Takes the last line, where the program has ended in the midst of it."""
         self._take_lines(self._file.finish())
 
+    def close(self) -> None:
+        """Nothing more is read."""
+        self._file.close()
+
     def take(self, line: ResultLine) -> None:
         """Takes one result in."""
         for problem in line.problems:

@@ -19,6 +19,7 @@ from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.storage_pod import StoragePod, run_storage
 from podtune.agent.store_check import FrugalStore
+from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
@@ -75,7 +76,8 @@ def _tell_reason(settings: Settings, log: EventLog, reason: str) -> None:
 def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
-    Sidecar(settings, log, Random(), sys.stdout, FrugalStore).run(signals.wait)
+    make = WarmSidecar if settings.reuse else Sidecar
+    make(settings, log, Random(), sys.stdout, FrugalStore).run(signals.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)

@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from podtune.agent.results_file import LineSplitter
 from podtune.agent.settings import Settings
-from podtune.protocol.messages import ProtocolError, Reply, Report, parse_reply
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import Reply, Report, parse_reply
 
 TIMEOUT = 5.0
 """Seconds until a request without an answer is given up."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, Value, metric_problem
-from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, RESERVED_KEYS
+from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, RESERVED_KEYS
 
 MAX_VALUES = MAX_METRICS - 1
 """One place is kept for the iteration, which the agent fills in."""
@@ -29,12 +29,14 @@ class ResultLine:
         metrics: Flat values by name; empty where the line only says that the program is done.
         checkpoint: Name of the checkpoint's directory.
         done: Whether the program says that it is done.
+        ends: Whether it says that it goes on to another trial.
         problems: What had to be left out, and why.
     """
 
     metrics: Mapping[str, Value]
     checkpoint: str | None = None
     done: bool = False
+    ends: bool = False
     problems: tuple[str, ...] = ()
 
     @property
@@ -60,7 +62,8 @@ def parse_line(line: bytes, objective: str) -> ResultLine:
         if usable is not None:
             metrics[key] = usable
     metrics = _bounded(metrics, objective, problems)
-    result = ResultLine(metrics, _checkpoint(body, problems), body.get(DONE_KEY) is True, tuple(problems))
+    done, ends = body.get(DONE_KEY) is True, body.get(END_KEY) is True
+    result = ResultLine(metrics, _checkpoint(body, problems), done or ends, ends, tuple(problems))
     if not result.is_result and not result.done:
         raise BadLine(f"holds no usable value: {'; '.join(problems) or 'it is empty'}")
     return result

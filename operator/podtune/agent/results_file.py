@@ -79,6 +79,12 @@ class ResultsFile:
         """The last line, where the program has ended in the midst of it."""
         return self._splitter.finish()
 
+    def close(self) -> None:
+        """Lets go of the file; it is opened again where it is read again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
     def _find(self) -> bool:
         """Whether there is a file that may hold more; opens it where it is new."""
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TextIO
 
-from podtune.agent.attempt import Attempt
+from podtune.agent.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
 from podtune.agent.control_file import ControlFile
 from podtune.agent.drain import Drain
 from podtune.agent.event_log import EventLog
@@ -27,6 +27,8 @@ from podtune.trial import layout
 
 POLL = 0.15
 """Seconds between two looks at the results file."""
+SHORTEST_POLL = 0.004
+"""The same in a pod that is reused, where a trial has just begun or ended."""
 
 
 class Sidecar:
@@ -39,6 +41,8 @@ class Sidecar:
         rng: Random,
         output: TextIO,
         make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+        *,
+        is_checked: bool = False,
     ) -> None:
         """Puts the parts together.
 
@@ -48,11 +52,13 @@ class Sidecar:
             rng: Source of jitter.
             output: Where results go that the operator may still miss.
             make_store: Makes the store of checkpoints.
+            is_checked: Whether that was looked at already.
         """
         store = settings.checkpoint_store
         make_attempt = FollowerAttempt if settings.follows else Attempt
-        self.attempt = make_attempt(settings.attempt, settings.objective, has_store=store is not None)
-        changed = threading.Condition()
+        heartbeat = SHARED_HEARTBEAT if settings.reuse else HEARTBEAT
+        self.attempt = make_attempt(settings.attempt, settings.objective, store is not None, heartbeat=heartbeat)
+        changed = self._changed = threading.Condition()
         self._settings = settings
         self._log = log
         self._intake = Intake(self.attempt, changed, settings=settings, log=log, clock=time.time)
@@ -86,6 +92,7 @@ class Sidecar:
                 commit=_commit(settings),
                 log=log,
                 rng=Random(rng.random()),
+                is_checked=is_checked,
             )
         self._drain = Drain(
             self.attempt,
@@ -100,6 +107,8 @@ class Sidecar:
 
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the program has ended and all that is left is delivered, or time is up.
+
+        Where the pod is reused, also until the operator has told what it is to run next (`attempt.next`).
 
         Args:
             wait_for_end: Waits up to so many seconds, and returns whether the program has ended.
@@ -116,12 +125,38 @@ class Sidecar:
             self._log_stream.start()
         if self._uploader:
             self._uploader.start()
+        if self._settings.reuse:
+            self._run_shared(wait_for_end)
+            return
         while not wait_for_end(POLL):
             self._intake.poll()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
             message = "results of a gang come from rank 0; those of this rank were passed over"
             self._log.info("results ignored", results=self.attempt.ignored, message=message)
+
+    def _run_shared(self, wait_for_end: Callable[[float], bool]) -> None:
+        """Runs until the pod has got another trial, or its program has ended."""
+        started = time.monotonic()
+        while not self.attempt.has_left and not self.attempt.restore_failure:
+            if wait_for_end(_short(time.monotonic() - started)):
+                self._drain.run()
+                return
+            self._intake.poll()
+        self._drain.start()
+        left = time.monotonic()
+        while not self.attempt.next:
+            if wait_for_end(_short(time.monotonic() - left)):
+                self._drain.run()
+                return
+            self._drain.hand_over_if_stored()
+        self._intake.close()
+        self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
+
+
+def _short(waited: float) -> float:
+    """Seconds until the next look: short trials are looked at often."""
+    return min(POLL, max(SHORTEST_POLL, waited / 20))
 
 
 def _commit(settings: Settings) -> Commit:

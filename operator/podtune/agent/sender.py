@@ -55,8 +55,8 @@ class Sender(threading.Thread):
         self._failures = Repeated()
 
     def run(self) -> None:
-        """Sends until the attempt is fenced."""
-        while True:
+        """Sends until the attempt is fenced, or its pod has got another one."""
+        while self._attempt.next is None:
             with self._changed:
                 self._wait_until_due()
                 report = self._attempt.report()
@@ -72,6 +72,7 @@ class Sender(threading.Thread):
                 self._pause(error)
                 continue
             self._take(reply)
+        self._client.close()
 
     def _wait_until_due(self) -> None:
         while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:

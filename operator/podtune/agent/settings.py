@@ -6,12 +6,13 @@ import json
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
+from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
@@ -43,6 +44,7 @@ class Settings:
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
+        reuse: Whether the pod is given one attempt after the other.
         drain_seconds: How long the end may take.
         termination_log: Where the final commit goes.
     """
@@ -64,6 +66,7 @@ class Settings:
     rank: int
     replicas: int
     stores_alone: bool
+    reuse: bool
     drain_seconds: float
     termination_log: Path
 
@@ -82,6 +85,18 @@ class Settings:
         """Where this agent puts checkpoints; None where it has none to put."""
         return None if self.follows and self.stores_alone else self.store
 
+    def of_next(self, assignment: Assignment, directory: Path) -> Settings:
+        """The settings of another attempt in the same pod, whose files are in a directory of its own."""
+        return replace(
+            self,
+            directory=directory,
+            trial=assignment.trial,
+            attempt=assignment.attempt,
+            store=replace(self.store, trial=assignment.trial) if self.store is not None else None,
+            restore_from=assignment.restore_from,
+            restore_or_fail=assignment.restore_or_fail,
+        )
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], argument: str = "{}") -> Settings:
         """Reads the variables of `podtune.protocol.agent_environment` and `podtune.trial.layout`.
@@ -96,6 +111,10 @@ class Settings:
         environ = {**_variables(argument), **environ}
         trial = _required(environ, layout.ENV_TRIAL)
         token_file = Path(_required(environ, env.TOKEN_FILE))
+        attempt = environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _pod_of(token_file)
+        reuse = environ.get(layout.ENV_REUSE) == "true"
+        if reuse:
+            attempt = attempt_in(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
         return cls(
             directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
             results_url=_url(environ, env.RESULTS_URL),
@@ -103,10 +122,11 @@ class Settings:
             namespace=_required(environ, env.NAMESPACE),
             experiment=_required(environ, layout.ENV_EXPERIMENT),
             trial=trial,
-            attempt=environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _pod_of(token_file),
+            attempt=attempt,
             rank=_count(environ, env.RANK, default=0),
             replicas=_count(environ, env.REPLICAS, default=1),
             stores_alone=environ.get(env.ALONE) == "true",
+            reuse=reuse,
             objective=_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
             sync=_sync(environ),

@@ -17,7 +17,7 @@ from podtune.agent.last_words import write_reason
 from podtune.agent.settings import SettingsError
 from podtune.agent.storage_jobs import JOBS, Stores
 from podtune.protocol import agent_environment as env
-from podtune.protocol.messages import ProtocolError
+from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff

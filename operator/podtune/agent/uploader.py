@@ -60,6 +60,7 @@ class Uploader(threading.Thread):
         log: EventLog,
         rng: Random,
         commit: Commit = commit_alone,
+        is_checked: bool = False,
     ) -> None:
         """Prepares the thread.
 
@@ -72,6 +73,7 @@ class Uploader(threading.Thread):
             log: Where to tell of what was stored, and of trouble.
             rng: Source of jitter.
             commit: Makes a checkpoint count once its files are stored.
+            is_checked: Whether the store was looked at already.
         """
         super().__init__(name="uploader", daemon=True)
         self._attempt = attempt
@@ -102,7 +104,7 @@ class Uploader(threading.Thread):
         self._tries = 0
         """How often that has failed."""
         self._collected_for: tuple[str, ...] | None = None
-        self._checked = False
+        self._checked = is_checked
         self._cleared = False
         self._ledger_tried = 0
         self._ending = False

@@ -18,7 +18,7 @@ from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.objective import Objective
-from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references
+from podtune.api.pod_template import check_metadata, check_pod_spec, check_reusable, check_secret_references
 from podtune.api.population import check_population
 from podtune.api.resume import Resume, Resumption
 from podtune.api.scheduler import FifoSettings, Scheduler
@@ -119,12 +119,28 @@ class TrialTemplate(ApiModel):
             "back and goes to the back of the queue. That counts as no failure."
         ),
     )
+    reuse: bool = Field(
+        default=False,
+        description=(
+            "True: a pod whose trial has ended or is paused runs the next one, without the start of a container; the "
+            "program loops over podtune.trial.stream(). Such a pod ends when no trial has come for ten seconds."
+        ),
+    )
 
     @field_validator("spec")
     @classmethod
     def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         check_pod_spec(spec, (info.context or {}).get(SERVICE_ACCOUNTS, ()))
         return spec
+
+    @model_validator(mode="after")
+    def _check_reuse(self) -> Self:
+        if self.reuse and self.replicas > 1:
+            message = "is true, and a gang's pods are not given another trial; leave out reuse or replicas"
+            raise FieldError("reuse", message)
+        if self.reuse:
+            check_reusable(self.spec)
+        return self
 
 
 class ExperimentSpec(ApiModel):
@@ -209,6 +225,17 @@ class ExperimentSpec(ApiModel):
             raise FieldError(
                 "checkpoints.scratch",
                 "is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+            )
+        if self.checkpoints.scratch is not None and self.trial_template.reuse:
+            raise FieldError(
+                "checkpoints.scratch",
+                "is set, and a pod that is reused can't change the volume of its trial; leave out scratch or reuse",
+            )
+        if self.results.stdout is not None and self.trial_template.reuse:
+            raise FieldError(
+                "results.stdout",
+                "is set, and what a pod that is reused prints is not of one trial; leave it out and report results by "
+                "podtune.trial, or leave out trialTemplate.reuse",
             )
         if self.checkpoints.export is not None and store is None:
             raise FieldError("checkpoints.store", "is missing, and checkpoints.export copies from it; give a store")

@@ -22,6 +22,8 @@ RESTORE_CONTAINER = "podtune-restore"
 RESERVED_PREFIX = "podtune-"
 RESERVED_VARIABLES = "PODTUNE_"
 TRIAL_CONTAINER = "trial"
+VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED)")
+"""A reference that Kubernetes expands when the container starts."""
 
 Check = Callable[[Any, str], None]
 """Looks at a value and its path below the pod's spec; raises FieldError when it is not allowed."""
@@ -52,6 +54,23 @@ def check_pod_spec(spec: Mapping[str, Any], service_accounts: Collection[str] = 
     )
     _fields(_POD | {"serviceAccountName": account})(spec, "")
     _check_unique_names(spec)
+
+
+def check_reusable(spec: Mapping[str, Any]) -> None:
+    """Checks that a pod can be given another trial: nothing that is fixed with the pod depends on the trial.
+
+    Raises:
+        FieldError: A container's command, arguments or environment refer to what differs from trial to trial.
+    """
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            for field in ("command", "args", "env"):
+                if VARIABLE_OF_TRIAL.search(json.dumps(container.get(field) or [])):
+                    raise FieldError(
+                        f"spec.{kind}[{position}].{field}",
+                        "refers to a $(PODTUNE_…) variable, which differs from trial to trial, and reuse is true; read "
+                        "it in the program, by podtune.trial, or leave out reuse",
+                    )
 
 
 def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:

@@ -318,6 +318,31 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule=(
+                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.reuse) || "
+                "!self.trialTemplate.reuse"
+            ),
+            message="is set, and a pod that is reused can't change the volume of its trial; leave out scratch or reuse",
+            field=".checkpoints.scratch",
+        ),
+        Rule(
+            rule=(
+                "!has(self.results) || !has(self.results.stdout) || !has(self.trialTemplate.reuse) || "
+                "!self.trialTemplate.reuse"
+            ),
+            message=(
+                "is set, and what a pod that is reused prints is not of one trial; leave it out and report results by "
+                "podtune.trial, or leave out trialTemplate.reuse"
+            ),
+            field=".results.stdout",
+        ),
+        Rule(
+            rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || !has(self.trialTemplate.replicas) || "
+            "self.trialTemplate.replicas == 1",
+            message="is true, and a gang's pods are not given another trial; leave out reuse or replicas",
+            field=".trialTemplate.reuse",
+        ),
+        Rule(
+            rule=(
                 "!has(self.search.repeats) || self.search.repeats == 1 || "
                 f"!({_has_one_of(SCHEDULERS.keys() - REPEATABLE)})"
             ),

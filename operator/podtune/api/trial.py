@@ -112,8 +112,15 @@ class PodRef(StatusModel):
     """The pod of the current or last attempt; of a gang, that of rank 0."""
 
     name: str = Field(max_length=253, description="Name of the pod.")
-    uid: str = Field(default="", max_length=64, description="UID of the pod; it is the attempt's id.")
+    uid: str = Field(
+        default="",
+        max_length=64,
+        description="The attempt's id: UID of the pod; of one that is reused, and /<trial's index>.<attempt>.",
+    )
     node: str = Field(default="", max_length=253, description="Node that the pod is on.")
+    since: str = Field(
+        default="", max_length=32, description="When a pod that had served another trial was given to it (RFC 3339)."
+    )
 
 
 class Checkpoint(StatusModel):

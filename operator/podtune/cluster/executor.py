@@ -11,6 +11,7 @@ from typing import Protocol
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import (
+    ANNOTATION_MADE_FOR,
     API_VERSION,
     EXPERIMENT_KIND,
     FIELD_MANAGER,
@@ -193,6 +194,8 @@ class Executor:
         made = await ownership.create(self._client, path, body, readers.read_pod)
         if made is None:
             return None, Outcome(Verdict.FAILED, f"a pod {name} of another owner is in the way; delete it")
+        if _made_for(made) != _made_for(body):
+            return None, Outcome(Verdict.FAILED, f"a pod {name} of a former trial of that name is still there")
         self._observer.pod(made)
         return made, DONE
 
@@ -345,6 +348,11 @@ class Executor:
 def _with_status(kind: str, name: str, version: int, status: Manifest) -> Manifest:
     metadata = {"name": name, "resourceVersion": str(version)}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}
+
+
+def _made_for(pod: Manifest) -> object:
+    """UID of the trial that a shared pod was made for; None for a pod of another kind."""
+    return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
 
 
 def _is_final(refusal: ApiRefusal) -> bool:

@@ -17,8 +17,11 @@ from podtune.api.checkpoints import CheckpointStore
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
     ANNOTATION_CONTAINER,
+    ANNOTATION_MADE_FOR,
     ANNOTATION_PARAMETERS,
+    ANNOTATION_VARIANT,
     LABEL_ATTEMPT,
+    LABEL_MADE_FOR,
     TOKEN_AUDIENCE,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
@@ -118,16 +121,32 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
                 **template.metadata.annotations,
                 ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
                 ANNOTATION_CONTAINER: trial_container(template.spec),
+                **_annotations_of_shared(action),
             },
-            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
+            "ownerReferences": [_owner(experiment, action)],
         },
         "spec": spec,
     }
 
 
 def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
-    """The labels by which a trial's pods are found."""
+    """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
+    if action.variant:
+        shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
+        return {**ownership.labels(experiment), **shared}
     return {**ownership.labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
+
+
+def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
+    """What tells of which trial a pod was made for that may serve others after it, and of which kind it is."""
+    return {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_VARIANT: action.variant} if action.variant else {}
+
+
+def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
+    """A shared pod outlives each of the trials that it serves."""
+    if action.variant:
+        return ownership.of_experiment(experiment)
+    return ownership.of_trial(action.trial, action.trial_uid)
 
 
 def _give(container: Manifest, limits: Mapping[str, str]) -> None:
@@ -164,6 +183,7 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
         layout.ENV_EXPERIMENT: experiment.name,
+        **({layout.ENV_REUSE: "true"} if action.variant else {}),
         layout.ENV_TRIAL: action.trial,
         layout.ENV_INDEX: str(action.spec.index),
         layout.ENV_ATTEMPT: str(action.attempt),
@@ -235,6 +255,8 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)
             if action.restore_or_fail:
                 values[agent_env.RESTORE_OR_FAIL] = "true"
+    if action.variant:
+        values[layout.ENV_REUSE] = "true"
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
     return values

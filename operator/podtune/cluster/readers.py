@@ -16,9 +16,12 @@ from podtune.api.names import (
     ANNOTATION_CONTAINER,
     ANNOTATION_IMPORTED,
     ANNOTATION_IMPORTING,
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_VARIANT,
     EXPERIMENT_KIND,
     GANG_GATE,
     LABEL_ATTEMPT,
+    LABEL_MADE_FOR,
     LABEL_RANK,
     LABEL_STORAGE,
     TRIAL_KIND,
@@ -90,9 +93,13 @@ def experiment_of_trial(body: Object) -> str:
     return owner_uid(body, EXPERIMENT_KIND)
 
 
-def trial_of_pod(body: Object) -> str:
-    """UID of the Trial that a pod belongs to, empty where it belongs to none."""
-    return owner_uid(body, TRIAL_KIND)
+def owner_of_pod(body: Object) -> str:
+    """UID of what a trial's pod belongs to, empty where it belongs to nothing.
+
+    That is the Trial; of a shared pod, which serves one trial after the other, it is the Experiment.
+    """
+    is_shared = LABEL_MADE_FOR in (body["metadata"].get("labels") or {})
+    return owner_uid(body, EXPERIMENT_KIND if is_shared else TRIAL_KIND)
 
 
 @_reader
@@ -163,7 +170,8 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         Unreadable: It is no pod of a trial.
     """
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    program = (metadata.get("annotations") or {}).get(ANNOTATION_CONTAINER) or trial_container(spec)
+    annotations = metadata.get("annotations") or {}
+    program = annotations.get(ANNOTATION_CONTAINER) or trial_container(spec)
     sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     training = [_state(c) for c in containers if c["name"] == program]
@@ -172,7 +180,7 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        trial=_owner(body, TRIAL_KIND)["name"],
+        trial=metadata["labels"].get(LABEL_MADE_FOR) or _owner(body, TRIAL_KIND)["name"],
         attempt=int(metadata["labels"][LABEL_ATTEMPT]),
         phase=phase,
         version=version_of(body),
@@ -188,15 +196,17 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         disruption=_disruption(status),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
-        avoids=tuple(filter(None, (metadata.get("annotations") or {}).get(ANNOTATION_AVOIDED_NODES, "").split(","))),
+        avoids=tuple(filter(None, annotations.get(ANNOTATION_AVOIDED_NODES, "").split(","))),
         created=_moment(metadata.get("creationTimestamp")),
         started=_moment(status.get("startTime")),
         ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
         training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
         training_until=_last(training, "terminated", "finishedAt"),
         gpus=requested_gpus(spec),
+        trial_uid=annotations.get(ANNOTATION_MADE_FOR, ""),
         rank=int(metadata["labels"].get(LABEL_RANK, 0)),
         gated=any(gate.get("name") == GANG_GATE for gate in spec.get("schedulingGates") or ()),
+        variant=annotations.get(ANNOTATION_VARIANT, ""),
     )
 
 

@@ -61,9 +61,9 @@ class Store:
         self._trials: dict[str, tuple[str, str]] = {}
         """By UID of the Trial: its Experiment's UID and its name."""
         self._pods: dict[str, dict[str, Pod]] = {}
-        """By UID of the Trial, known or not, and UID of the pod."""
+        """By UID of the owner, a Trial or of shared pods the Experiment, known or not, and UID of the pod."""
         self._owners: dict[str, str] = {}
-        """By UID of the pod: its Trial's UID."""
+        """By UID of the pod: its owner's UID."""
         self._storage_pods: dict[str, str] = {}
         """By UID of a pod that works in the bucket: its Experiment's UID."""
         self._caps = NamespaceCaps(pod_limits, self._wake)
@@ -112,7 +112,7 @@ class Store:
         entry.trials[trial.name] = trial
         self._trials[trial.uid] = (entry.experiment.uid, trial.name)
         self._tell(entry, lambda machine: machine.trial_seen(trial))
-        for pod in self._pods_of(trial) if is_new else ():
+        for pod in self._pods_of(trial.uid) if is_new else ():
             self._tell_of_pod(trial.uid, pod)
 
     def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
@@ -141,7 +141,7 @@ class Store:
         if owner := readers.experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=False)
             return
-        uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
+        uid, owner = body["metadata"]["uid"], readers.owner_of_pod(body)
         known = self._pods.get(owner, {}).get(uid)
         if not owner or uid in self._gone or (known is not None and readers.version_of(body) <= known.version):
             return
@@ -174,7 +174,7 @@ class Store:
         if owner := readers.experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=True)
             return
-        uid, owner = body["metadata"]["uid"], readers.trial_of_pod(body)
+        uid, owner = body["metadata"]["uid"], readers.owner_of_pod(body)
         if uid in self._gone:
             return
         try:
@@ -219,7 +219,8 @@ class Store:
             return None
         assert experiment.spec is not None  # it is ready
         trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
-        pods = [pod for trial in trials for pod in self._pods_of(trial)]
+        owners = (*(trial.uid for trial in trials), experiment.uid)
+        pods = [pod for owner in owners for pod in self._pods_of(owner)]
         entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
@@ -314,12 +315,12 @@ class Store:
             self._pods.pop(owner, None)
         self._tell_of_pod(owner, pod)
 
-    def _pods_of(self, trial: Trial) -> list[Pod]:
-        return list(self._pods.get(trial.uid, {}).values())
+    def _pods_of(self, owner: str) -> list[Pod]:
+        return list(self._pods.get(owner, {}).values())
 
     def _tell_of_pod(self, owner: str, pod: Pod) -> None:
-        """Tells the machine, if the pod's Trial is known; else it will be told with the Trial."""
-        experiment_uid, name = self._trials.get(owner, ("", ""))
+        """Tells the machine, if the pod's owner is known; else it will be told with the owner."""
+        experiment_uid, name = self._trials.get(owner, (owner, pod.trial))
         entry = self._entries.get(experiment_uid)
         if entry is not None and pod.trial == name:
             self._tell(entry, lambda machine: machine.pod_seen(pod))

@@ -10,6 +10,9 @@ current one any more, and never will be again: stop sending; 503 with Retry-Afte
 `GET /v1/namespaces/{namespace}/trials/{trial}/log?since=<RFC 3339 with nanoseconds>` streams the standard output of
 the training program, each line with its timestamp before it, as it comes, until the program has ended.
 
+In a warm pod the report that holds the attempt's final commit is posted again and again, until a reply names the
+attempt that the pod is to run next.
+
 Standard library only: the agent imports it, and has to start fast.
 """
 
@@ -21,6 +24,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
+
+from podtune.protocol.assignment import Assignment, parse_assignment
+from podtune.protocol.fields import (
+    ProtocolError,
+    is_unicode,
+    read_clipped,
+    read_count,
+    read_json,
+    read_list,
+    read_object,
+    read_text,
+    read_texts,
+)
 
 Value = float | int | str | bool
 Phase = Literal["Training", "Draining"]
@@ -35,10 +51,6 @@ MAX_MESSAGE = 512
 MAX_REPORT_BYTES = 1 << 20
 MAX_WHOLE_NUMBER = 1 << 63
 """Whole numbers at and beyond this, of either sign, are taken as no metric: they do not fit into 64 bits."""
-
-
-class ProtocolError(ValueError):
-    """A message is not what the protocol says; the text names the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,19 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreFailure:
+    """Why an attempt in a warm pod could not begin.
+
+    Attributes:
+        exit_code: What a restore container would have ended with: `NOT_RESTORABLE`, or another where it may work later.
+        message: What went wrong.
+    """
+
+    exit_code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """A decision on the trial, as it stands in the Trial's status.
 
@@ -136,6 +161,8 @@ class Report:
         restored: What the attempt started from, once it is known.
         store_problem: Why checkpoints can't be stored at present.
         ledger: Number of the last decision that the agent has heard of.
+        final: The final commit of an attempt that is over, whose pod is to be given another one.
+        restore_failure: Why an attempt that is over has not begun; None where it has.
     """
 
     attempt: str
@@ -145,6 +172,8 @@ class Report:
     restored: Restored | None = None
     store_problem: StoreProblem | None = None
     ledger: int = 0
+    final: FinalCommit | None = None
+    restore_failure: RestoreFailure | None = None
 
     def to_json(self) -> bytes:
         """Encodes the report."""
@@ -164,6 +193,7 @@ class Reply:
         kept: `uri`s of all the trial's checkpoints that it or another trial still needs; others, older than the newest
             of them, may be deleted from the bucket. None: not known at present, delete nothing.
         ledger: Decisions on the trial that the agent has not heard of, oldest first, for the bucket.
+        next: What the pod is to run next, where the attempt is over and there is something.
     """
 
     acked_seq: int
@@ -173,6 +203,7 @@ class Reply:
     should_checkpoint: bool = False
     kept: tuple[str, ...] | None = None
     ledger: tuple[LedgerEntry, ...] = ()
+    next: Assignment | None = None
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
@@ -234,18 +265,20 @@ def parse_report(data: bytes) -> Report:
     """
     if len(data) > MAX_REPORT_BYTES:
         raise ProtocolError(f"the report has {len(data)} bytes; at most {MAX_REPORT_BYTES} are taken")
-    body = _object(_loads(data), "report")
+    body = read_object(read_json(data), "report")
     phase = body.get("phase", "Training")
     if phase not in ("Training", "Draining"):
         raise ProtocolError(f"phase is {phase!r}, not Training or Draining")
     return Report(
-        attempt=_text(body, "attempt", MAX_ATTEMPT),
+        attempt=read_text(body, "attempt", MAX_ATTEMPT),
         phase=phase,
-        results=tuple(parse_result(item) for item in _list(body, "results", MAX_RESULTS_A_REPORT)),
-        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints", MAX_COMMITS_A_REPORT)),
+        results=tuple(parse_result(item) for item in read_list(body, "results", MAX_RESULTS_A_REPORT)),
+        checkpoints=tuple(_parse_commit(item) for item in read_list(body, "checkpoints", MAX_COMMITS_A_REPORT)),
         restored=_parse_restored(body.get("restored")),
         store_problem=_parse_problem(body.get("store_problem")),
-        ledger=_count(body, "ledger") if "ledger" in body else 0,
+        ledger=read_count(body, "ledger") if "ledger" in body else 0,
+        final=None if body.get("final") is None else _parse_final(body["final"]),
+        restore_failure=_parse_restore_failure(body.get("restore_failure")),
     )
 
 
@@ -255,18 +288,19 @@ def parse_reply(data: bytes) -> Reply:
     Raises:
         ProtocolError: It is not one.
     """
-    body = _object(_loads(data), "reply")
+    body = read_object(read_json(data), "reply")
     decision = body.get("decision", "CONTINUE")
     if decision not in ("CONTINUE", "PAUSE", "STOP"):
         raise ProtocolError(f"decision is {decision!r}, not CONTINUE, PAUSE or STOP")
     return Reply(
-        acked_seq=_count(body, "acked_seq"),
-        durable_seq=_count(body, "durable_seq"),
-        acked_checkpoints=_texts(body, "acked_checkpoints"),
+        acked_seq=read_count(body, "acked_seq"),
+        durable_seq=read_count(body, "durable_seq"),
+        acked_checkpoints=read_texts(body, "acked_checkpoints"),
         decision=decision,
         should_checkpoint=bool(body.get("should_checkpoint", False)),
-        kept=None if body.get("kept") is None else _texts(body, "kept"),
-        ledger=tuple(_parse_entry(item) for item in _list(body, "ledger")),
+        kept=None if body.get("kept") is None else read_texts(body, "kept"),
+        ledger=tuple(_parse_entry(item) for item in read_list(body, "ledger")),
+        next=None if body.get("next") is None else parse_assignment(body["next"]),
     )
 
 
@@ -276,20 +310,24 @@ def parse_final_commit(text: str) -> FinalCommit:
     Raises:
         ProtocolError: It is not a final commit.
     """
-    body = _object(_loads(text), "final commit")
+    return _parse_final(read_json(text))
+
+
+def _parse_final(item: object) -> FinalCommit:
+    body = read_object(item, "final commit")
     last = body.get("last")
     return FinalCommit(
-        attempt=_text(body, "attempt", MAX_ATTEMPT),
-        seq=_count(body, "seq"),
-        acked_seq=_count(body, "acked_seq"),
+        attempt=read_text(body, "attempt", MAX_ATTEMPT),
+        seq=read_count(body, "seq"),
+        acked_seq=read_count(body, "acked_seq"),
         last=None if last is None else parse_result(last),
-        checkpoints=tuple(_parse_commit(item) for item in _list(body, "checkpoints")),
+        checkpoints=tuple(_parse_commit(item) for item in read_list(body, "checkpoints")),
         restored=_parse_restored(body.get("restored")),
         store_problem=_parse_problem(body.get("store_problem")),
         done=bool(body.get("done", False)),
         complete=bool(body.get("complete", True)),
-        ledger=_count(body, "ledger") if "ledger" in body else 0,
-        version=_count(body, "version"),
+        ledger=read_count(body, "ledger") if "ledger" in body else 0,
+        version=read_count(body, "version"),
     )
 
 
@@ -299,35 +337,39 @@ def parse_result(item: object) -> Result:
     Raises:
         ProtocolError: It is not one.
     """
-    body = _object(item, "result")
-    metrics = _object(body.get("metrics"), "result.metrics")
+    body = read_object(item, "result")
+    metrics = read_object(body.get("metrics"), "result.metrics")
     if len(metrics) > MAX_METRICS:
         raise ProtocolError(f"result.metrics holds {len(metrics)} values; at most {MAX_METRICS} are taken")
     for key, value in metrics.items():
         problem = metric_problem(key, value)
         if problem:
             raise ProtocolError(f"result.metrics.{key[:MAX_KEY]!r} {problem}")
-    seq = _count(body, "seq")
+    seq = read_count(body, "seq")
     if seq < 1:
         raise ProtocolError("result.seq is 0; it counts from 1")
     time = body.get("time", 0.0)
     if isinstance(time, bool) or not isinstance(time, int | float) or not math.isfinite(time):
         raise ProtocolError("result.time is not a finite number")
     return Result(
-        seq=seq, time=float(time), metrics=metrics, step=_count(body, "step"), checkpoint=bool(body.get("checkpoint"))
+        seq=seq,
+        time=float(time),
+        metrics=metrics,
+        step=read_count(body, "step"),
+        checkpoint=bool(body.get("checkpoint")),
     )
 
 
 def metric_problem(key: str, value: object) -> str | None:
     """What stands in the way of taking this as one metric of a result; None when nothing does."""
-    if not key or len(key) > MAX_KEY or not _is_unicode(key):
+    if not key or len(key) > MAX_KEY or not is_unicode(key):
         return f"has a name that is not a text of 1 to {MAX_KEY} characters"
     match value:
         case bool() | float():
             return None
         case int():
             return None if abs(value) < MAX_WHOLE_NUMBER else "is a whole number of more than 64 bits"
-        case str() if not _is_unicode(value):
+        case str() if not is_unicode(value):
             return "is a text with half a surrogate pair in it"
         case str():
             return None if len(value) <= MAX_TEXT else f"is longer than {MAX_TEXT} characters"
@@ -351,7 +393,7 @@ def parse_ledger(data: bytes) -> tuple[LedgerEntry, ...]:
     Raises:
         ProtocolError: They are not such lines.
     """
-    return tuple(_parse_entry(_loads(line)) for line in data.splitlines())
+    return tuple(_parse_entry(read_json(line)) for line in data.splitlines())
 
 
 def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:
@@ -393,87 +435,28 @@ def _fields(message: Any) -> dict[str, Any]:
     return {name: getattr(message, name) for name in message.__slots__}
 
 
-def _loads(data: bytes | str) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"not JSON: {error}") from error
-
-
-def _object(value: object, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProtocolError(f"{name} is not a JSON object")
-    return value
-
-
-def _list(body: Mapping[str, Any], name: str, limit: int | None = None) -> list[Any]:
-    value = body.get(name, [])
-    if not isinstance(value, list):
-        raise ProtocolError(f"{name} is not a list")
-    if limit is not None and len(value) > limit:
-        raise ProtocolError(f"{name} holds {len(value)} items; at most {limit} are taken")
-    return value
-
-
-def _texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    values = _list(body, name)
-    if not all(isinstance(value, str) for value in values):
-        raise ProtocolError(f"{name} is not a list of texts")
-    return tuple(values)
-
-
-def _text(body: Mapping[str, Any], name: str, limit: int = 1024) -> str:
-    value = body.get(name)
-    if not isinstance(value, str) or not value or len(value) > limit or not _is_unicode(value):
-        raise ProtocolError(f"{name} is missing or not a text of 1 to {limit} characters")
-    return value
-
-
-def _clipped(body: Mapping[str, Any], name: str, limit: int) -> str:
-    value = body.get(name, "")
-    if not isinstance(value, str) or not _is_unicode(value):
-        raise ProtocolError(f"{name} is not a text")
-    return value[:limit]
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether it can be encoded: JSON can write halves of surrogate pairs, which nothing else takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _count(body: Mapping[str, Any], name: str) -> int:
-    value = body.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
-        raise ProtocolError(f"{name} is not a whole number from 0")
-    return value
-
-
 def _parse_commit(item: object) -> CheckpointCommit:
-    body = _object(item, "checkpoint")
+    body = read_object(item, "checkpoint")
     return CheckpointCommit(
-        step=_count(body, "step"),
-        seq=_count(body, "seq"),
-        uri=_text(body, "uri"),
-        digest=_text(body, "digest", 80),
+        step=read_count(body, "step"),
+        seq=read_count(body, "seq"),
+        uri=read_text(body, "uri"),
+        digest=read_text(body, "digest", 80),
     )
 
 
 def _parse_entry(item: object) -> LedgerEntry:
-    body = _object(item, "ledger entry")
-    because = _object(body.get("because", {}), "because")
+    body = read_object(item, "ledger entry")
+    because = read_object(body.get("because", {}), "because")
     if not all(isinstance(number, str) for number in because.values()):
         raise ProtocolError("because does not hold texts alone")
     return LedgerEntry(
-        number=_count(body, "number"),
-        time=_text(body, "time"),
-        attempt=_count(body, "attempt"),
-        step=_count(body, "step"),
-        action=_text(body, "action"),
-        message=_clipped(body, "message", MAX_MESSAGE),
+        number=read_count(body, "number"),
+        time=read_text(body, "time"),
+        attempt=read_count(body, "attempt"),
+        step=read_count(body, "step"),
+        action=read_text(body, "action"),
+        message=read_clipped(body, "message", MAX_MESSAGE),
         because=because,
     )
 
@@ -481,20 +464,27 @@ def _parse_entry(item: object) -> LedgerEntry:
 def _parse_restored(item: object) -> Restored | None:
     if item is None:
         return None
-    body = _object(item, "restored")
+    body = read_object(item, "restored")
     return Restored(
-        step=_count(body, "step"),
-        uri=_clipped(body, "uri", 1024),
-        message=_clipped(body, "message", MAX_MESSAGE),
+        step=read_count(body, "step"),
+        uri=read_clipped(body, "uri", 1024),
+        message=read_clipped(body, "message", MAX_MESSAGE),
     )
+
+
+def _parse_restore_failure(item: object) -> RestoreFailure | None:
+    if item is None:
+        return None
+    body = read_object(item, "restore_failure")
+    return RestoreFailure(read_count(body, "exit_code"), read_clipped(body, "message", MAX_MESSAGE))
 
 
 def _parse_problem(item: object) -> StoreProblem | None:
     if item is None:
         return None
-    body = _object(item, "store_problem")
+    body = read_object(item, "store_problem")
     return StoreProblem(
-        reason=_text(body, "reason", 64),
-        message=_clipped(body, "message", MAX_MESSAGE),
+        reason=read_text(body, "reason", 64),
+        message=read_clipped(body, "message", MAX_MESSAGE),
         permanent=bool(body.get("permanent", False)),
     )

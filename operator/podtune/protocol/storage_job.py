@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from podtune.protocol.messages import ProtocolError
+from podtune.protocol.fields import ProtocolError
 
 CHUNK = 512 << 10
 """Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""

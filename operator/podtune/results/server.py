@@ -13,7 +13,9 @@ from aiohttp import web
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.paths import pods
-from podtune.protocol.messages import MAX_REPORT_BYTES, ProtocolError, Reply, Report, parse_report
+from podtune.protocol.assignment import pod_of
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
 from podtune.results.pace import Pace
 from podtune.runner.experiment_machine import Unaccepted
@@ -70,7 +72,7 @@ class ResultsServer:
             report = parse_report(await request.read())
         except ProtocolError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        if report.attempt != caller.uid:
+        if pod_of(report.attempt) != caller.uid:
             raise web.HTTPForbidden(text="the token is not that of the attempt's pod")
         answer = self._intake.report(caller.namespace, request.match_info["trial"], caller.pod, report)
         match answer:

@@ -104,6 +104,7 @@ class CreatePod:
             away.
         replicas: How many pods there are.
         avoid: Names of nodes that it is to keep off.
+        variant: Of a pod that may serve other attempts after this one: what its manifest is made from, as a digest.
     """
 
     trial: str
@@ -116,6 +117,7 @@ class CreatePod:
     limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
     avoid: tuple[str, ...] = ()
+    variant: str = ""
 
     @property
     def key(self) -> Key:

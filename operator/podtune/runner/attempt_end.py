@@ -9,7 +9,8 @@ from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
-from podtune.protocol.messages import UNACKED_PREFIX, ProtocolError, Result, parse_result
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
 from podtune.runner import budgets, clones, gangs, nodes, reported, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
@@ -76,7 +77,9 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
     trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
-    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node), outcome, now)
+    known = trial.status.pod
+    since = known.since if known is not None and known.uid == pod.uid else ""
+    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since), outcome, now)
 
 
 def reject(trial: TrialMachine, message: str, now: float) -> Ending:

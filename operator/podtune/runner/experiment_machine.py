@@ -11,7 +11,7 @@ else), the machine makes itself anew of what it has seen; only what is under way
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
@@ -59,6 +59,7 @@ from podtune.runner.trial_machine import TrialContext, TrialMachine
 from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
+from podtune.runner.warm_pods import WarmPods
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Tell
@@ -82,7 +83,7 @@ class ExperimentMachine:
         self,
         experiment: Experiment,
         trials: Iterable[Trial],
-        pods: Iterable[Pod],
+        pods: Collection[Pod],
         settings: RunnerSettings,
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         *,
@@ -113,13 +114,18 @@ class ExperimentMachine:
         self._gone: set[str] = set()
         """UIDs of Trials that were deleted: later news of them is old news."""
         self._storage = StorageWork(experiment, self._dispatch, settings)
-        for pod in storage_pods:
-            self._storage.pod_seen(pod)
+        for storage_pod in storage_pods:
+            self._storage.pod_seen(storage_pod)
         self._finalizer = Finalizer(self._dispatch)
         self._finalizer_settled = False
         self._deletion = Deletion(self._dispatch, self._storage)
         self._expiry = Expiry(self._dispatch)
-        self._build(trials, pods, {})
+        self._warm = WarmPods(self._trial_named, self._dispatch, settings)
+        self._trials: dict[str, TrialMachine] = {}
+        for pod in pods:
+            if pod.variant:
+                self._warm.pod_seen(pod)
+        self._build(trials, [pod for pod in pods if not pod.variant], {})
 
     def _build(
         self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen], doubt_until: float = 0.0
@@ -133,7 +139,8 @@ class ExperimentMachine:
             doubt_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among `pods`.
         """
         self._outdated = False
-        self._trials: dict[str, TrialMachine] = {}
+        self._trials = {}
+        self._warm.reset()
         self._dirty: dict[str, None] = {}
         self._strays: dict[str, Pod] = {}
         scheduler = self._make_scheduler(self.spec)
@@ -149,7 +156,7 @@ class ExperimentMachine:
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._dispatch, self._judge, self._nodes, self._quota)
+        self._places = Places(self._dispatch, self._judge, self._nodes, self._quota, self._warm)
         self._cleanup = Cleanup(self.spec.pod_retention, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -222,10 +229,15 @@ class ExperimentMachine:
             self._gone.add(trial.uid)
             self._dispatch.forget(name)
             self._reopening.forget(name)
+            self._warm.trial_gone(name)
             self._outdated = not self._overview.is_recorded
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""
+        if pod.variant:
+            for name in self._warm.pod_seen(pod):
+                self._mark(name)
+            return
         trial = self._trials.get(pod.trial)
         if trial is not None and trial.owns(pod):
             trial.pod_seen(pod)
@@ -244,7 +256,7 @@ class ExperimentMachine:
 
         Args:
             trial_name: The trial that it reports on.
-            pod_name: The pod that it was authenticated as; its UID is the report's attempt.
+            pod_name: The pod that it was authenticated as, whose UID the report's attempt is or begins with.
             report: The report.
             now: The present time.
 
@@ -252,12 +264,15 @@ class ExperimentMachine:
             The answer, or why it was not taken in.
         """
         trial = self._trials.get(trial_name)
-        if trial is None:
-            return Unaccepted.FENCED
-        fenced = replies.fence(trial, pod_name, report.attempt)
-        if fenced is not None:
-            return fenced
+        if self._context.reuses:
+            answer = self._warm.hear(trial, report)
+        else:
+            answer = Unaccepted.FENCED if trial is None else replies.fence(trial, pod_name, report.attempt)
+        if answer is not None or trial is None:
+            return answer or Unaccepted.FENCED
         reported.take_report(trial, report, now)
+        if report.final is not None and report.final.seq <= trial.acked_seq:
+            self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
         protected = self._protected.of(trial.name)
         return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)
@@ -265,6 +280,7 @@ class ExperimentMachine:
     def landed(self, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
         self._dispatch.landed(action, outcome, now)
+        self._warm.landed(action, outcome)
         match action:
             case Propose():
                 self._search.proposed(action, outcome)
@@ -337,6 +353,8 @@ class ExperimentMachine:
         if self._is_open and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
+        keeps = self._is_open and not self.spec.suspend
+        self._warm.sweep(now, keeps=keeps, retention="None" if self._overview.is_over else self.spec.pod_retention)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
@@ -366,7 +384,8 @@ class ExperimentMachine:
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
         self._dirty = {}
-        strays, prefix = self._strays.values(), self._context.store_prefix
+        self._warm.sweep(now, keeps=False, retention="None")
+        strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(
             self.experiment, self.spec, now, trials=self._trials, strays=strays, prefix=prefix, changed=changed
         )
@@ -441,6 +460,7 @@ class ExperimentMachine:
 
     def _saved(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
+        self._warm.saved(trial)
         if self._judge.saved(trial):
             for name in self._judge.tickets.waiting:
                 self._mark(name)
@@ -458,7 +478,8 @@ class ExperimentMachine:
         machines = list(self._trials.values())
         for machine in machines:
             machine.unseen.statuses.clear()
-        pods = [*self._strays.values(), *(pod for machine in machines for pod in machine.pods)]
+        own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
+        pods = [*self._strays.values(), *own]
         unseen = {machine.uid: machine.unseen for machine in machines}
         doubt_until = now + self.settings.creation_doubt
         self._build([machine.record for machine in machines], pods, unseen, doubt_until)
@@ -475,6 +496,7 @@ class ExperimentMachine:
                 self._strays.pop(pod.uid, None)
             else:
                 self._strays[pod.uid] = pod
+        self._warm.restore(machine)
         if doubt_until and machine.lacks_recorded_pod:
             machine.unseen.creation_until = machine.unseen.creation_until or doubt_until
         else:
@@ -513,10 +535,14 @@ class ExperimentMachine:
             limits=self._judge.limits,
             undo_clone=self._judge.undo_clone,
             replicas=self.spec.trial_template.replicas,
+            reuses=self.spec.trial_template.reuse,
         )
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:
         return self._trials.get(f"{self.experiment.name}-{index}")
+
+    def _trial_named(self, name: str) -> TrialMachine | None:
+        return self._trials.get(name)
 
     def _is_decisive(self, value: float) -> bool:
         return self._end.is_decided_by(value)

@@ -14,6 +14,7 @@ from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
+from podtune.runner.warm_pods import Berth, WarmPods, variant_of
 
 
 class Places:
@@ -23,9 +24,10 @@ class Places:
     durable yet, and while it is not known whether the pod was made. With the place it claims its pods of the quota.
     """
 
-    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes, quota: PodQuota) -> None:
+    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes, quota: PodQuota, warm: WarmPods) -> None:
         self.nodes = nodes
         self._quota = quota
+        self._warm = warm
         self._dispatch = dispatch
         self._judge = judge
         self._holders: set[str] = set()
@@ -50,6 +52,7 @@ class Places:
         if trial.name in self._begun and not trial.is_to_run:
             self._begun.discard(trial.name)
         creating = self.creating(trial, now)
+        self._warm.settle(trial, making=creating and not trial.is_claiming)
         self._turn.settle(trial, creating=creating)
         holds = trial.occupies_place or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
@@ -73,8 +76,8 @@ class Places:
             self._dispatch.alarms.set(trial.name, at)
 
     def creating(self, trial: TrialMachine, now: float) -> bool:
-        """Whether a pod of the trial's may come to be that has not been seen yet; if so it is looked at again."""
-        if ("create-pod", trial.name) in self._dispatch:
+        """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
+        if ("create-pod", trial.name) in self._dispatch or trial.is_claiming:
             return True
         if not trial.attempt_pods.lacks_some or now >= trial.unseen.creation_until:
             return False
@@ -122,10 +125,8 @@ class Places:
             ValueError: The scheduler has picked a trial that does not wait.
         """
         self.kept_back = ""
-        for trial in list(self._picked.values()):
-            if self._claim(trial):
-                self._launch(trial, now)
-        begun: list[TrialMachine] = []
+        ready = [trial for trial in list(self._picked.values()) if self._claim(trial)]
+        begun = [trial for trial in ready if self._launch(trial, limit, now)]
         self._none_chosen = False
         while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
             start = self._judge.scheduler.choose(self.queue)
@@ -142,19 +143,27 @@ class Places:
             if self._judge.start(trial, start, now):
                 self._begun.add(trial.name)
                 begun.append(trial)
-            else:
-                self._launch(trial, now)
+            elif self._launch(trial, limit, now):
+                begun.append(trial)
         return begun
 
     def _settle_promise(self, trial: TrialMachine, *, creating: bool) -> None:
         """Pods that were seen count for themselves; a gang that is there in part is promised the rest of its pods."""
-        pods = trial.attempt_pods
-        if pods.lacks_some and (creating or pods or trial.name in self._begun):
+        pods, has_begun = trial.attempt_pods, trial.name in self._begun
+        if trial.context.reuses:
+            may_come = not trial.is_claiming and (creating or (has_begun and trial.name in self._promised))
+        else:
+            may_come = pods.lacks_some and (creating or bool(pods) or has_begun)
+        if may_come:
             self._promised[trial.name] = pods.replicas - len(pods.members)
         else:
             self._promised.pop(trial.name, None)
 
     def _claim(self, trial: TrialMachine) -> bool:
+        """Whether a trial may start as far as the quota goes; one that may get a pod that is there has to find out."""
+        return trial.context.reuses or self._promise(trial)
+
+    def _promise(self, trial: TrialMachine) -> bool:
         """Whether a trial's pods may be made as far as the quota goes."""
         if trial.name in self._promised:
             return True
@@ -164,17 +173,35 @@ class Places:
         self._promised[trial.name] = trial.attempt_pods.replicas
         return True
 
-    def _launch(self, trial: TrialMachine, now: float) -> None:
+    def _launch(self, trial: TrialMachine, limit: int, now: float) -> bool:
+        """Has a trial's pods made, or gives it one that is there; whether that has to be written first."""
         if not self._judge.may_act(trial):
             self._begun.add(trial.name)
             self._judge.tickets.waiting[trial.name] = None
-            return
+            return False
         if other := self._turn.blocked_by(trial):
             self._begun.add(trial.name)
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._dispatch, now)
-            return
-        action = CreatePod(
+            return False
+        action = self._creation(trial, now)
+        if trial.context.reuses:
+            berth = self._warm.find_berth(trial, action, limit=limit, now=now)
+            if berth is not Berth.TO_BE_MADE or not self._promise(trial):
+                self._begun.add(trial.name)
+                self._picked[trial.name] = trial
+                return berth is Berth.GIVEN
+        if self._dispatch.ask(action, now, trial.name):
+            self._warm.settle(trial, making=True)
+            self._turn.settle(trial, creating=True)
+            self._begun.discard(trial.name)
+            self._picked.pop(trial.name, None)
+        return False
+
+    def _creation(self, trial: TrialMachine, now: float) -> CreatePod:
+        """What is asked for where a trial's next attempt has its pods made."""
+        limits = trial.context.limits(trial)
+        return CreatePod(
             trial=trial.name,
             trial_uid=trial.uid,
             attempt=trial.attempt,
@@ -182,14 +209,11 @@ class Places:
             restore=clones.to_restore(trial.saved),
             iteration=trial.saved.iteration,
             restore_or_fail=trial.saved.clone is not None,
-            limits=trial.context.limits(trial),
+            limits=limits,
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
+            variant=variant_of(trial.context.spec, limits) if trial.context.reuses else "",
         )
-        if self._dispatch.ask(action, now, trial.name):
-            self._turn.settle(trial, creating=True)
-            self._begun.discard(trial.name)
-            self._picked.pop(trial.name, None)
 
 
 def _due(trial: TrialMachine, at: float, now: float) -> float:

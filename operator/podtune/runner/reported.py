@@ -73,6 +73,9 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     if new:
         trial.context.judge(trial, result, now)
     is_said_to_run = trial.saved.state is TrialState.RUNNING and trial.saved.attempt == trial.attempt
+    if not is_said_to_run and trial.recorded_pod:  # a short trial is over before anybody looks
+        trial.touch(now + trial.context.settings.running_debounce)
+        return
     trial.touch(now + trial.context.settings.result_debounce if is_said_to_run else now)
 
 

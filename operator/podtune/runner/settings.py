@@ -22,6 +22,8 @@ class RunnerSettings:
         experiment_debounce: The experiment's status is written this often at most.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
         pause_wait: A pause waits this long for a new checkpoint.
+        handover_wait: A program in a warm pod leaves a trial that is to stop or pause within this, or its pod goes.
+        idle_pod_time: A warm pod that no trial needs is deleted after this.
         finished_pod_time: A finished pod that nobody asked to be retained is deleted after this.
         finished_pods: Sooner, if an experiment has more of them than this: the first to end goes first.
         cleanup_batch: Finished trials whose pods are deleted by one call, at most.
@@ -47,6 +49,8 @@ class RunnerSettings:
     experiment_debounce: float = 1.0
     checkpoint_wait: float = 60.0
     pause_wait: float = 60.0
+    handover_wait: float = 10.0
+    idle_pod_time: float = 10.0
     finished_pod_time: float = 600.0
     finished_pods: int = 2500
     cleanup_batch: int = 64

@@ -15,7 +15,7 @@ from podtune.api.conditions import Condition, clip, set_condition
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.storage_jobs import StorageJob, StorageJobState, StorageStatus
-from podtune.protocol.messages import ProtocolError
+from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
 from podtune.runner.actions import CreateStoragePod, DeletePod, EmitEvent, Outcome, Verdict, storage_pod_name
 from podtune.runner.alarms import EXPERIMENT

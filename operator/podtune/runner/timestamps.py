@@ -10,6 +10,11 @@ def rfc3339(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def rfc3339_precise(moment: float) -> str:
+    """The same to the millisecond."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def parse_rfc3339(text: str | None) -> float | None:
     """Reads one back; None stays None.
 

@@ -18,14 +18,9 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.search_space import parse_value
 from podtune.api.trial import MAX_DECISION_MESSAGE, Decision, PodRef
-from podtune.protocol.messages import (
-    FinalCommit,
-    ProtocolError,
-    Restored,
-    Result,
-    StoreProblem,
-    parse_final_commit,
-)
+from podtune.protocol.assignment import attempt_folder, number_of, pod_of
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
 from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
 from podtune.runner.attempt_pods import AttemptPods, pod_name
@@ -62,6 +57,8 @@ class TrialContext:
     """Takes back an exploit whose checkpoint can't be restored, and says why."""
     replicas: int = 1
     """How many pods an attempt has."""
+    reuses: bool = False
+    """Whether attempts share pods, one after the other."""
 
 
 class TrialMachine:
@@ -157,7 +154,7 @@ class TrialMachine:
             return
         if pod.gone:
             self.unseen.gone.add(pod.uid)
-            self.unseen.deletions.discard(pod.uid)
+            self.unseen.deletions.discard(pod_of(pod.uid))
         if pod.attempt == self.attempt and not self.is_finished:
             self._attempt_seen(pod)
         elif not pod.gone:
@@ -187,21 +184,21 @@ class TrialMachine:
     @property
     def lacks_recorded_pod(self) -> bool:
         """Whether the status names a pod of the current attempt that has not been seen."""
-        return self.pod is None and bool(self.attempt_uid) and self.saved.pod is not None
+        return self.pod is None and bool(self.attempt_uid or self.recorded_pod) and self.saved.pod is not None
 
     def miss_pods(self) -> None:
         """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
         recorded = self.saved.pod
         if self.lacks_recorded_pod and recorded is not None:
-            self._miss_pod(0, recorded.uid, recorded.node)
+            self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
         if self.attempt_pods.has_begun:
             for rank in range(self.attempt_pods.replicas):
                 if self.attempt_pods.of(rank) is None:
-                    self._miss_pod(rank)
+                    self._miss_pod(rank, pod_name(self.name, self.attempt, rank, self.attempt_pods.replicas))
 
-    def _miss_pod(self, rank: int, uid: str = "", node: str = "") -> None:
+    def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
         lost = Pod(
-            name=pod_name(self.name, self.attempt, rank, self.attempt_pods.replicas),
+            name=name,
             uid=uid,
             trial=self.name,
             attempt=self.attempt,
@@ -245,6 +242,28 @@ class TrialMachine:
             and clones.is_same(saved.clone, status.clone)
             and (saved.state == status.state or not self.is_finished)
         )
+
+    @property
+    def recorded_pod(self) -> str:
+        """UID of the shared pod that the current attempt has on record; empty where it has none."""
+        return self._shared_pod(self.saved.pod)
+
+    @property
+    def claimed_pod(self) -> str:
+        """UID of the shared pod that the current attempt has, or is to have; empty where it has none."""
+        if self.pod is not None:
+            return pod_of(self.pod.uid)
+        return self._shared_pod(self.status.pod)
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether its claim on a shared pod is being written."""
+        return self.pod is None and bool(self.claimed_pod)
+
+    def _shared_pod(self, pod: PodRef | None) -> str:
+        if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
+            return ""
+        return pod_of(pod.uid)
 
     @property
     def occupies_place(self) -> bool:
@@ -340,6 +359,12 @@ class TrialMachine:
         self.act_by = now + wait
         self.touch(now)
 
+    def claim(self, pod: PodRef, now: float) -> None:
+        """Has a shared pod run the next attempt, as soon as that is on record."""
+        self.set(pod=pod, durable_seq=0)
+        self.explain(TrialState.PENDING, TrialReason.STARTING, f"pod {pod.name} runs it next")
+        self.touch(now)
+
     def resume(self, message: str, *, ticket: int, now: float) -> None:
         """The scheduler has picked it: it is made to run as soon as that is durable.
 
@@ -378,7 +403,9 @@ class TrialMachine:
     def to_delete(self) -> list[Pod]:
         """The pods of the current attempt that still run and whose deletion nobody has asked for."""
         return [
-            pod for pod in self.attempt_pods if not (pod.is_over or pod.deleting or pod.uid in self.unseen.deletions)
+            pod
+            for pod in self.attempt_pods
+            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.unseen.deletions)
         ]
 
     def final_commit(self) -> FinalCommit | None:
@@ -393,7 +420,8 @@ class TrialMachine:
 
     def attempt_over(self) -> None:
         """The end of the current attempt is in the status: the next one begins afresh."""
-        self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
+        if not self.context.reuses:  # else the pod is not the trial's to clean up
+            self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
         self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
         self.logs = None
         self._attempt_begins("")
@@ -426,7 +454,8 @@ class TrialMachine:
         """Has the status say which results it covers: all that were taken in."""
         pod = self.status.pod
         if self.pod is not None and self.attempt_pods.has_begun:
-            pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node)
+            since = pod.since if pod is not None and pod.uid == self.pod.uid else ""
+            pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node, since=since)
         covered = self.acked_seq - len(self.held)
         if pod != self.status.pod or covered != self.status.durable_seq:
             self.set(pod=pod, durable_seq=covered)
@@ -440,12 +469,13 @@ class TrialMachine:
     def home(self) -> str:
         """Where the checkpoints of the current attempt are; empty without a store."""
         prefix = self.context.store_prefix
-        return f"{prefix}{self.name}/{self.attempt_uid}/" if prefix else ""
+        return f"{prefix}{self.name}/{attempt_folder(self.attempt_uid)}/" if prefix else ""
 
     def _recorded_attempt_uid(self) -> str:
         """The current attempt's id, if the status knows it."""
         pod = self.saved.pod
-        return pod.uid if pod is not None and pod.name == self.pod_name else ""
+        is_current = bool(self.recorded_pod) if self.context.reuses else pod is not None and pod.name == self.pod_name
+        return pod.uid if pod is not None and is_current else ""
 
     def _attempt_begins(self, uid: str) -> None:
         self.attempt_uid = uid

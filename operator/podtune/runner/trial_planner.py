@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.protocol.assignment import pod_of
 from podtune.runner import attempt_end, deadlines, gangs, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
@@ -18,6 +19,7 @@ from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
+from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 
 
@@ -236,9 +238,11 @@ class TrialPlanner:
             self._dispatch.alarms.set(trial.name, trial.act_by)
         elif not self._judge.may_act(trial):
             self._judge.tickets.waiting[trial.name] = None
+        elif now < (leave_by := _leaves_by(trial)):
+            self._dispatch.alarms.set(trial.name, leave_by)
         else:
             for pod in doomed:
-                self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
+                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid)), now, trial.name)
 
     # The status
 
@@ -259,3 +263,13 @@ class TrialPlanner:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
             self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
+
+
+def _leaves_by(trial: TrialMachine) -> float:
+    """Until when a program that shares its pod may leave the trial by itself; its agent tells it to. 0 for no time."""
+    decision, ledger = trial.saved.decision, trial.saved.ledger
+    if not trial.context.reuses or not trial.attempt_pods.is_training or decision is None or not ledger:
+        return 0.0
+    if decision.action not in (DecisionAction.STOP, DecisionAction.PAUSE):
+        return 0.0
+    return (parse_rfc3339(ledger[-1].time) or 0.0) + trial.context.settings.handover_wait

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from podtune.protocol.assignment import Assignment, attempt_folder
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
 from podtune.simulation.site import Site
 from podtune.simulation.training import Training
 
 DIGEST = "sha256:simulated"
+FIRST_PATIENCE, LONGEST_PATIENCE = 0.02, 1.0
+"""Seconds until a pod that has nothing to do asks again, at first and at last."""
 
 
 class Agent:
     """Speaks for one attempt. No message is lost, but an operator that was started anew has to hear some again."""
 
-    def __init__(self, site: Site, trial: str, pod: str, attempt: str, restored: Restored) -> None:
+    def __init__(
+        self,
+        site: Site,
+        trial: str,
+        pod: str,
+        attempt: str,
+        restored: Restored,
+        *,
+        begin: Callable[[Assignment], None],
+    ) -> None:
         """Makes an agent that has nothing to say yet.
 
         Args:
             site: Where its pod lives.
             trial: Name of the trial.
             pod: Name of the pod.
-            attempt: Its UID.
+            attempt: The attempt's id.
             restored: What was restored.
+            begin: Begins with the next attempt, in a pod that is reused.
         """
         self._site = site
         self._trial = trial
         self._pod = pod
         self._attempt = attempt
         self._restored = restored
+        self._begin = begin
+        self._final: FinalCommit | None = None
+        self._polls = 0
         self._results: list[Result] = []
         """Those that are not durable."""
         self._written = 0
@@ -37,6 +55,8 @@ class Agent:
         """Number of the last decision on the trial that it has heard of."""
         self.wants_checkpoint = False
         """Whether the program is asked to take a checkpoint."""
+        self.is_asked_to_leave = False
+        """Whether a stop or a pause was decided."""
 
     def take(self, metrics: dict[str, float | int | str | bool], training: Training, *, checkpoint: bool) -> int:
         """Takes in a result of the program's, perhaps with a checkpoint, and posts it.
@@ -49,7 +69,7 @@ class Agent:
         self._results.append(result)
         if checkpoint:
             self.wants_checkpoint = False
-            uri = f"{self._site.prefix}{self._trial}/{self._attempt}/{training.iteration}"
+            uri = f"{self._site.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
             commit = CheckpointCommit(training.iteration, self._written, uri, DIGEST)
             self._uploading[self._written] = (commit, training)
         self.post()
@@ -71,7 +91,34 @@ class Agent:
             if self._acked >= acked:
                 return
 
-    def last_words(self, *, done: bool) -> str:
+    def find_operator(self) -> None:
+        """Tells an operator that was started anew what it lacks; one that asks what is next keeps to its times."""
+        if self._final is None:
+            self.post()
+        else:
+            self._site.operator.post(self._trial, self._pod, self._report())
+
+    def hand_over(self) -> None:
+        """The program has gone on to another trial: tells so until it is told what is next."""
+        self._final = self.last_words(done=True)
+        self._poll()
+
+    def _poll(self) -> None:
+        """Asks what is next, ever less often, unless it was told, or the pod was deleted."""
+        self.post()
+        if self._final is not None:
+            self._polls += 1
+            self._site.clock.after(min(LONGEST_PATIENCE, FIRST_PATIENCE * 2.0 ** min(self._polls, 10)), self._ask)
+
+    def _ask(self) -> None:
+        if self._final is not None:
+            self._poll()
+
+    def close(self) -> None:
+        """Says nothing more: its pod has ended."""
+        self._final = None
+
+    def last_words(self, *, done: bool) -> FinalCommit:
         """The final commit, after the last uploads."""
         for seq in list(self._uploading):
             self._upload(seq)
@@ -84,7 +131,7 @@ class Agent:
             restored=self._restored,
             done=done,
             ledger=self._decisions,
-        ).to_json()
+        )
 
     def _report(self) -> Report:
         sent = [result for result in self._results if result.seq > self._acked]
@@ -94,9 +141,14 @@ class Agent:
             checkpoints=tuple(self._commits),
             restored=self._restored,
             ledger=self._decisions,
+            final=self._final,
         )
 
     def _learn(self, reply: Reply) -> None:
+        if reply.next is not None:
+            self._final = None
+            self._begin(reply.next)
+            return
         self._acked = reply.acked_seq
         if reply.ledger:
             self._decisions = reply.ledger[-1].number
@@ -105,6 +157,7 @@ class Agent:
         if self._commits:
             self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
         self.wants_checkpoint = reply.should_checkpoint
+        self.is_asked_to_leave = reply.decision != "CONTINUE"
         if reply.kept:
             self._site.bucket.keep(self._trial, reply.kept)
 

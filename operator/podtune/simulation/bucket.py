@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from podtune.api.trial import Checkpoint
 from podtune.simulation.training import Training
 
 
@@ -23,9 +22,9 @@ class Bucket:
         self._held[uri] = training
         self._of.setdefault(trial, []).append(uri)
 
-    def restore(self, candidates: Iterable[Checkpoint]) -> tuple[str, Training] | None:
+    def restore(self, candidates: Iterable[str]) -> tuple[str, Training] | None:
         """The first of several checkpoints that is there, and what it holds; None where none is."""
-        return next(((c.uri, self._held[c.uri]) for c in candidates if c.uri in self._held), None)
+        return next(((uri, self._held[uri]) for uri in candidates if uri in self._held), None)
 
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """Deletes, as agents do, what was committed before a trial's newest kept checkpoint and is not kept."""

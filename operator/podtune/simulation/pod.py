@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 
+from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
@@ -59,14 +62,36 @@ class SimulatedPod:
         self._luck = random.expovariate(1.0)
         """The number of failures to be expected by the time that one hits this pod."""
         self._lot = random.random()
-        self._curve = site.curves.curve(configuration, action.spec.index)
-        found = site.bucket.restore(action.restore)
-        assert found or not action.restore_or_fail, f"{record.name}: the checkpoint that it clones is gone"
+        self._fails_at = NEVER
+        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.variant else record.uid
+        uris = [checkpoint.uri for checkpoint in action.restore]
+        self._take_up(action.trial, attempt, configuration, uris, or_fail=action.restore_or_fail)
+
+    def _take_up(
+        self, trial: str, attempt: str, configuration: Configuration, restore: Sequence[str], *, or_fail: bool
+    ) -> None:
+        """Prepares for an attempt."""
+        self._trial = trial
+        self._curve = self._site.curves.curve(configuration, int(trial.rpartition("-")[2]))
+        found = self._site.bucket.restore(restore)
+        assert found or not or_fail, f"{trial}: the checkpoint that it clones is gone"
         self._training = resumed(found[1], configuration) if found else fresh(configuration)
         restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
-        self.agent = Agent(site, record.trial, record.name, record.uid, restored)
+        self.agent = Agent(self._site, trial, self.record.name, attempt, restored, begin=self._take_next)
         self._restores = found is not None
-        self._fails_at = NEVER
+
+    def _take_next(self, assignment: Assignment) -> None:
+        """The pod is given another trial."""
+        self._site.course.started(f"{assignment.trial}-{assignment.number}", dict(assignment.parameters))
+        restore = [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")]
+        or_fail = assignment.restore_or_fail
+        self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), restore, or_fail=or_fail)
+        seconds = self._site.model.restore * self._slowness if self._restores else 0.0
+        self._site.clock.after(seconds, self._train_next)
+
+    def _train_next(self) -> None:
+        if self._stage is _Stage.TRAINING and not self.record.deleting:
+            self._go_on()
 
     @property
     def records(self) -> list[Pod]:
@@ -102,7 +127,7 @@ class SimulatedPod:
     def resend(self) -> None:
         """Its agent finds an operator that was started anew."""
         if self._stage is _Stage.TRAINING:
-            self.agent.post()
+            self.agent.find_operator()
 
     def _start(self) -> None:
         self._stage = _Stage.STARTING
@@ -127,14 +152,23 @@ class SimulatedPod:
     def _go_on(self) -> None:
         """On to the next iteration, the end of the program, or a failure, whichever comes first."""
         clock = self._site.clock
-        if self._training.iteration >= self._curve.length:
+        is_through = self._training.iteration >= self._curve.length
+        if self.record.variant and (is_through or self._may_leave):
+            self.agent.hand_over()
+            return
+        if is_through:
             self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
             return
         seconds = self._curve.seconds(self._training.iteration + 1)
         if clock.now + seconds > self._fails_at:
-            clock.after(self._fails_at - clock.now, self._fail)
+            clock.after(max(0.0, self._fails_at - clock.now), self._fail)
         else:
             clock.after(seconds, self._iterate)
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether a stop or a pause was decided, and no checkpoint is wanted any more."""
+        return self.agent.is_asked_to_leave and not self.agent.wants_checkpoint
 
     def _iterate(self) -> None:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
@@ -147,15 +181,15 @@ class SimulatedPod:
         every = self._site.model.checkpoint_every
         due = (every > 0 and iteration % every == 0) or self.agent.wants_checkpoint
         checkpoint = due and self._site.prefix != ""
-        self._site.course.reported(self.record.trial, iteration, metrics)
+        self._site.course.reported(self._trial, iteration, metrics)
         seq = self.agent.take(metrics, self._training, checkpoint=checkpoint)
         if checkpoint:
-            self._site.clock.after(self._site.model.checkpoint, partial(self._uploaded, seq))
+            self._site.clock.after(self._site.model.checkpoint, partial(self._uploaded, self.agent, seq))
         self._go_on()
 
-    def _uploaded(self, seq: int) -> None:
-        if self._stage is _Stage.TRAINING:
-            self.agent.uploaded(seq)
+    def _uploaded(self, agent: Agent, seq: int) -> None:
+        if self._stage is _Stage.TRAINING and agent is self.agent:
+            agent.uploaded(seq)
 
     def _fail(self) -> None:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
@@ -181,7 +215,8 @@ class SimulatedPod:
 
     def _finish(self, phase: PodPhase, end: ContainerEnd | None, *, done: bool) -> None:
         trained, now = self._stage is _Stage.TRAINING, self._site.clock.now
-        words = self.agent.last_words(done=done) if trained else ""
+        words = self.agent.last_words(done=done).to_json() if trained else ""
+        self.agent.close()
         self._stage = _Stage.ENDED
         self._change(
             phase=phase,

@@ -237,7 +237,8 @@ class Simulation:
                 if action.name in objects.pods:
                     objects.pods[action.name].delete()
             case DeleteFinishedPods():
-                for pod in [pod for pod in objects.pods.values() if pod.record.trial in action.trials]:
+                own = [pod for pod in objects.pods.values() if not pod.record.variant]
+                for pod in [pod for pod in own if pod.record.trial in action.trials]:
                     pod.delete()
             case FindCheckpoint():
                 return actions.Outcome(Verdict.REFUSED, "a simulation knows nothing of other experiments")
@@ -301,6 +302,7 @@ class Simulation:
             version=1,
             gpus=gpus,
             trial_uid=action.trial_uid,
+            variant=action.variant,
         )
         configuration = self._configuration(action.spec)
         self._course.started(action.name, configuration)

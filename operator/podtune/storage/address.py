@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from podtune.protocol.assignment import attempt_folder
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.manifest import ManifestFile
 
@@ -184,8 +185,3 @@ class CheckpointAddress:
         if scheme != "s3" or not bucket or not root or root.endswith("/"):
             raise StoreSettingsError(f"{uri!r} is not the URI of a checkpoint; it looks like s3://bucket/path/step")
         return cls(bucket, root)
-
-
-def attempt_folder(attempt: str) -> str:
-    """An attempt's id as one part of a key: in a warm pod it is `<uid>/<n>`."""
-    return attempt.replace("/", "-")

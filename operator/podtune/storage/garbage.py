@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress, attempt_folder
+from podtune.protocol.assignment import attempt_folder
+from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress
 from podtune.storage.catalogue import Catalogue
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore

@@ -12,6 +12,12 @@
         if trial.should_stop():
             break
 
+Where pods are reused (`trialTemplate.reuse`), the program goes from trial to trial in a loop:
+
+    for this in trial.stream():
+        model = build(this.params({"lr": 0.1}))
+        this.report({"accuracy": model.train()})
+
 Outside of a pod the same program runs alone: parameters come from `PODTUNE_PARAM_<name>` variables and the defaults,
 results are printed, checkpoints are not kept. With `PODTUNE_DIR` set to a directory it writes there what it would
 write in a pod.
@@ -19,21 +25,70 @@ write in a pod.
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from podtune.trial.metrics import Value
 from podtune.trial.sessions import Session, find_session
+from podtune.trial.stream import each_session
 
-__all__ = ["params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop"]
+__all__ = ["Trial", "params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop", "stream"]
+
+_sessions: list[Session] = []
+"""That of the trial under way, once it was asked for."""
 
 
-@functools.cache
 def _session() -> Session:
-    return find_session()
+    if not _sessions:
+        _sessions.append(find_session())
+    return _sessions[0]
+
+
+class Trial:
+    """The trial under way, with the functions of this module as methods."""
+
+    def params(self, defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
+        """See `podtune.trial.params`."""
+        return params(defaults)
+
+    def seed(self, default: int = 0) -> int:
+        """See `podtune.trial.seed`."""
+        return seed(default)
+
+    def report(
+        self, metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None = None, *, done: bool = False
+    ) -> None:
+        """See `podtune.trial.report`."""
+        report(metrics, checkpoint, done=done)
+
+    def restored_checkpoint(self) -> Path | None:
+        """See `podtune.trial.restored_checkpoint`."""
+        return restored_checkpoint()
+
+    def should_checkpoint(self) -> bool:
+        """See `podtune.trial.should_checkpoint`."""
+        return should_checkpoint()
+
+    def should_stop(self) -> bool:
+        """See `podtune.trial.should_stop`."""
+        return should_stop()
+
+
+def stream() -> Iterator[Trial]:
+    """The trials that this program is to train, one after the other; for a loop that trains one in each turn.
+
+    The next turn says that the program is through with a trial: all is delivered before the next one begins. Leave a
+    turn soon where `should_stop()` says so, or the pod is lost to the next trial. An exception that leaves the loop is
+    the failure of the trial under way, and of no other. The functions of this module are about that trial, too, and
+    the `PODTUNE_…` variables of the environment.
+
+    Where pods are not reused, and outside of a pod, there is one trial.
+    """
+    for session in each_session():
+        _sessions[:] = [session]
+        yield Trial()
 
 
 def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:

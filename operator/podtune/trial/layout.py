@@ -22,7 +22,9 @@ have finished writing it, and not touch it afterwards; the agent deletes it once
 directories are writable for everyone (mode 0777; the agent is another user)."""
 DONE_KEY = "_done"
 """In a line of `RESULTS`, alone or with a result: true says that the program has done all that it set out to do."""
-RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY})
+END_KEY = "_end"
+"""In the last line of `RESULTS`, where the program goes on to another trial: true says so."""
+RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY, END_KEY})
 RESTORED = "restored"
 """The restored checkpoint's directory; there only when something was restored, and before the program starts."""
 RESTORE_INFO = "restore.json"
@@ -30,6 +32,12 @@ RESTORE_INFO = "restore.json"
 `step` 0 and an empty `uri`: nothing could be, the program starts afresh, and `message` says why."""
 CONTROL = "control.json"
 """`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
+
+ASSIGNMENT = "assignment.json"
+"""What a pod that is reused has to do after its first trial: replaced whole by the agent. `directory` is that of the
+trial, below the shared one, with files as above; beside it `trial`, `number` (of the attempt), `parameters`, `seed`."""
+TRIALS = "trials"
+"""Holds the directories of the trials after the first."""
 
 ITERATION = "training_iteration"
 """Result key that the agent fills in where the program has not: results so far, over all attempts."""
@@ -42,6 +50,8 @@ ENV_INDEX = "PODTUNE_TRIAL_INDEX"
 ENV_RANK = "PODTUNE_RANK"
 ENV_REPLICAS = "PODTUNE_REPLICAS"
 ENV_SEED = "PODTUNE_SEED"
+ENV_REUSE = "PODTUNE_REUSE"
+"""`true` in a pod that is given one trial after the other."""
 ENV_PARAMETER_PREFIX = "PODTUNE_PARAM_"
 
 

@@ -51,7 +51,8 @@ class PodSession:
     """A program in a trial's pod: talks to the agent through files in the shared directory."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
-        self._directory = directory
+        self.directory = directory
+        """Where the trial's files are."""
         self._environ = environ
         self._control = ControlFile(directory / layout.CONTROL)
         self._request_answered = False
@@ -62,7 +63,7 @@ class PodSession:
     def params(self) -> dict[str, Value]:
         """The parameters in their own types; from the environment where the file is missing."""
         try:
-            text = (self._directory / layout.PARAMETERS).read_text(encoding="utf-8")
+            text = (self.directory / layout.PARAMETERS).read_text(encoding="utf-8")
         except FileNotFoundError:
             return environment_params(self._environ)
         parameters = json.loads(text)
@@ -78,7 +79,7 @@ class PodSession:
         """Appends the result as one line; a checkpoint is in its place before the line names it."""
         line: dict[str, Value] = dict(flatten(metrics))
         if checkpoint is not None:
-            line[layout.CHECKPOINT_KEY] = take_snapshot(checkpoint, self._directory / layout.CHECKPOINTS)
+            line[layout.CHECKPOINT_KEY] = take_snapshot(checkpoint, self.directory / layout.CHECKPOINTS)
             self._request_answered = self._control.read("shouldCheckpoint")
         if done:
             line[layout.DONE_KEY] = self._done_said = True
@@ -89,8 +90,8 @@ class PodSession:
 
     def restored_checkpoint(self) -> Path | None:
         """The restored directory, once it is known to be whole."""
-        restored = self._directory / layout.RESTORED
-        whole = (self._directory / layout.RESTORE_INFO).is_file() and restored.is_dir()
+        restored = self.directory / layout.RESTORED
+        whole = (self.directory / layout.RESTORE_INFO).is_file() and restored.is_dir()
         return restored if whole else None
 
     def should_checkpoint(self) -> bool:
@@ -104,6 +105,12 @@ class PodSession:
         """Whether the program is wanted to end."""
         self._stop_seen = self._control.read("shouldStop") or self._stop_seen
         return self._stop_seen
+
+    def leave(self) -> None:
+        """Says that the program goes on to another trial; nothing of this one is reported after it."""
+        self._done_said = True
+        atexit.unregister(self._at_exit)
+        self._append({layout.DONE_KEY: True, layout.END_KEY: True})
 
     def _at_exit(self, registered_in: int) -> None:
         """Says that the program is done, where its normal end can mean nothing else.
@@ -119,7 +126,7 @@ class PodSession:
 
     def _append(self, line: Mapping[str, Value]) -> None:
         data = (json.dumps(line) + "\n").encode()
-        path = self._directory / layout.RESULTS
+        path = self.directory / layout.RESULTS
         file = open_shared(path, os.O_WRONLY | os.O_APPEND)
         try:
             written = os.write(file, data)  # one write, so that lines of several processes never mix

@@ -391,3 +391,33 @@ def test_an_experiment_that_is_being_imported_is_let_be_until_all_its_trials_are
     acknowledged = [action for action in actions if isinstance(action, WriteMetadata)]
     assert [action.without for action in acknowledged] == [("podtune.dev/imported",)]
     assert not [action for action in actions if isinstance(action, CreateTrial) and action.name == "digits-0"]
+
+
+REUSE: Manifest = {"trialTemplate": {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}}
+
+
+def shared_pod(**fields: Any) -> Manifest:
+    body = pod_body(**fields)
+    body["metadata"] |= {
+        "labels": {"podtune.dev/experiment": "digits", "podtune.dev/made-for": "digits-0", "podtune.dev/attempt": "1"},
+        "annotations": {"podtune.dev/made-for-uid": "t-1", "podtune.dev/variant": "a1"},
+        "ownerReferences": [{"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}],
+    }
+    return body
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_shared_pod_is_the_experiments_in_whatever_order_things_are_seen(order: tuple[int, ...]) -> None:
+    known = Known(synced=False)
+    see = [
+        lambda: known.store.experiment(experiment_body(**REUSE)),
+        lambda: known.store.trial(trial_body()),
+        lambda: known.store.pod(shared_pod(status=RUNNING)),
+    ]
+    for place in order if order.index(0) < order.index(1) else (0, *(o for o in order if o)):
+        see[place]()
+    known.store.synced()
+    assert known.pods() == [("digits-0", "p-1/0.1")]
+    known.store.pod_gone(shared_pod(status=RUNNING, version=31))
+    (pod,) = known.machine()._trials["digits-0"].pods
+    assert pod.gone

@@ -15,13 +15,13 @@ from podtune.agent.result_line import BadLine, parse_line
 from podtune.agent.settings import SettingsError
 from podtune.cluster.errors import ApiError
 from podtune.protocol import storage_job
+from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     MAX_FINAL_COMMIT,
     MAX_METRICS,
     MAX_REPORT_BYTES,
     CheckpointCommit,
     FinalCommit,
-    ProtocolError,
     Report,
     Restored,
     Result,

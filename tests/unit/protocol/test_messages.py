@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.protocol import messages
+from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
     LedgerEntry,
-    ProtocolError,
     Reply,
     Report,
     Restored,

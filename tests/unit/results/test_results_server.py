@@ -178,6 +178,14 @@ async def test_nobody_reports_for_others(site: Site, gate: Gate, intake: Intake)
 # Logs
 
 
+@pytest.mark.parametrize(("attempt", "status"), [("p-1/0.1", 200), ("p-2/0.1", 403), ("p-1x/0.1", 403)])
+async def test_a_shared_pod_reports_for_attempts_of_its_own(
+    site: Site, intake: Intake, attempt: str, status: int
+) -> None:
+    assert (await site.post(Report(attempt=attempt)))[0] == status
+    assert bool(intake.taken) == (status == 200)
+
+
 async def test_a_log_is_passed_on_until_the_program_has_ended(site: Site, cluster: FakeCluster) -> None:
     cluster.streams["digits-0-1/main"] = [b"a\n", b"b\n"]
     assert await site.log() == (200, "a\nb\n")

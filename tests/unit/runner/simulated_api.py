@@ -78,7 +78,7 @@ class ApiServer:
             raise Conflict(f"{name}: {version} is not {trial.version}")
         stored = TrialStatus.model_validate(status.model_dump(mode="json", by_alias=True, exclude_defaults=True))
         self._check_attempts(trial, stored)
-        if stored.pod is not None:
+        if stored.pod is not None and not stored.pod.since:
             self._recorded.add(stored.pod.name)
         self.writes["trial-status"] += 1
         self.status_writes[name] += 1
@@ -105,7 +105,8 @@ class ApiServer:
             raise AlreadyExists(pod.name)
         assert pod.name not in self._recorded - self.unanswered, f"{pod.name} was made twice"
         others = [known for known in self.pods.values() if known.trial_uid == pod.trial_uid]
-        earlier = [known.name for known in others if known.attempt != pod.attempt and not known.phase.is_finished]
+        rivals = [known for known in others if known.attempt != pod.attempt and not known.variant]
+        earlier = [known.name for known in rivals if not known.phase.is_finished]
         assert not earlier, f"{pod.name} was made while {earlier} of another attempt run"
         self.writes["create-pod"] += 1
         self.pods[pod.name] = pod

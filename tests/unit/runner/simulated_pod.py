@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from podtune.api.pod_template import RESTORE_CONTAINER
+from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
 from podtune.protocol.messages import (
     NOT_RESTORABLE,
     UNACKED_PREFIX,
@@ -18,6 +20,7 @@ from podtune.protocol.messages import (
     Reply,
     Report,
     Restored,
+    RestoreFailure,
     Result,
     StoreProblem,
     result_json,
@@ -25,6 +28,8 @@ from podtune.protocol.messages import (
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
+from podtune.runner.results import show
+from podtune.storage.address import CheckpointAddress
 
 if TYPE_CHECKING:
     from tests.unit.runner.simulation import Simulation
@@ -105,28 +110,55 @@ class SimulatedPod:
         self._sim = simulation
         self._program = program if rank == 0 else replace(program, silent=True)
         self.name = action.name_of(rank)
-        self.trial = action.trial
-        self.index = action.spec.index
         self.uid = uid
-        self._home = f"{simulation.prefix}{action.trial}/{uid}"
-        self._parameters = dict(action.spec.parameters)
-        restored = next((c for c in action.restore if c.uri in simulation.bucket and self._is_whole(c.uri)), None)
-        self.restored = Restored(restored.step, restored.uri) if restored else Restored(0)
-        self._can_start = restored is not None or not action.restore_or_fail
-        if restored is not None:
-            is_clone = action.restore_or_fail and f"/{action.trial}/" not in restored.uri
-            fits = is_clone or self._is_own(simulation.trained_with[restored.uri])
-            assert fits, f"{self.name} mixes the weights of {restored.uri} with other parameters"
-        self._step = self.restored.step
-        mishaps = program.mishaps.get(self.index, ())
-        mishap = mishaps[action.attempt - 1] if action.attempt <= len(mishaps) else None
-        self._mishap = mishap if mishap is not None and mishap.rank == rank else None
+        self._rank = rank
+        self._is_shared = bool(action.variant)
+        self._alive = True
+        self.served: list[str] = []
+        """Names of the trials that it has served, first to last."""
+        self._begin(
+            action.trial,
+            action.attempt,
+            attempt_in(uid, action.trial, action.attempt) if action.variant else uid,
+            action.spec.parameters,
+            [checkpoint.uri for checkpoint in action.restore],
+            restore_or_fail=action.restore_or_fail,
+        )
         open_to_it = [node for node in program.nodes if node not in action.avoid]
         self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
         if not self.node:
             self._mishap = Mishap(Fate.UNSCHEDULABLE)
         elif self.node in program.bad_nodes:
             self._mishap = Mishap(Fate.CRASH, 1, exit_code=42)
+
+    def _begin(
+        self,
+        trial: str,
+        number: int,
+        attempt: str,
+        parameters: Mapping[str, str],
+        restore: list[str],
+        *,
+        restore_or_fail: bool,
+    ) -> None:
+        """Begins with an attempt."""
+        self.trial = trial
+        self.index = int(trial.rpartition("-")[2])
+        self.attempt = attempt
+        self.served.append(trial)
+        self._home = f"{self._sim.prefix}{trial}/{attempt_folder(attempt)}"
+        self._parameters = dict(parameters)
+        found = next((uri for uri in restore if uri in self._sim.bucket and self._is_whole(uri)), None)
+        self.restored = Restored(CheckpointAddress.from_uri(found).step, found) if found else Restored(0)
+        self._can_start = found is not None or not restore_or_fail
+        if found is not None:
+            is_clone = restore_or_fail and f"/{trial}/" not in found
+            fits = is_clone or self._is_own(self._sim.trained_with[found])
+            assert fits, f"{self.name} mixes the weights of {found} with other parameters"
+        self._step = self.restored.step
+        mishaps = self._program.mishaps.get(self.index, ())
+        mishap = mishaps[number - 1] if number <= len(mishaps) else None
+        self._mishap = mishap if mishap is not None and mishap.rank == self._rank else None
         self._results: list[Result] = []
         self._acked = 0
         self.decisions: list[int] = []
@@ -135,7 +167,9 @@ class SimulatedPod:
         self._commits: list[CheckpointCommit] = []
         self._uploading: list[CheckpointCommit] = []
         self._wants_checkpoint = False
-        self._alive = True
+        self._is_asked_to_leave = False
+        self._final: FinalCommit | None = None
+        self._polls = 0
         self.fenced = False
         self.post_due = False
 
@@ -179,11 +213,15 @@ class SimulatedPod:
     # The program
 
     def _train(self) -> None:
-        if not self._alive:
+        if not self._alive or self._final is not None:
             return
         mishap = self._mishap
         if mishap is not None and self._step >= mishap.step:
             self._overtaken(mishap)
+        elif self._is_shared and not self._can_start:
+            self._leave(done=False)
+        elif self._is_shared and (self._step >= self._program.steps or self._may_leave):
+            self._leave(done=True)
         elif self._step >= self._program.steps:
             self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
         else:
@@ -210,6 +248,34 @@ class SimulatedPod:
             if self._program.upload < math.inf:
                 self._sim.after_unless_frozen(self._sim.jitter(self._program.upload), lambda: self._uploaded(commit))
         self._post_soon()
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether a stop or a pause was decided, and no checkpoint is wanted any more."""
+        return self._is_asked_to_leave and not self._wants_checkpoint
+
+    def _leave(self, *, done: bool) -> None:
+        """The program goes on to the next turn of its loop; all that is left is delivered."""
+        if self._program.upload < math.inf:
+            for commit in list(self._uploading):
+                self._uploaded(commit)
+        self._final = self._final_commit(done)
+        self._post_soon()
+
+    def _take_up(self, assignment: Assignment) -> None:
+        """Goes on with the next attempt."""
+        self._begin(
+            assignment.trial,
+            assignment.number,
+            assignment.attempt,
+            {name: show(value) for name, value in assignment.parameters.items()},
+            [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")],
+            restore_or_fail=assignment.restore_or_fail,
+        )
+        if self._mishap is not None and self._mishap.fate in (Fate.NOT_ADMITTED, Fate.STUCK):
+            self._mishap = None  # that is over for this pod
+        self._post_soon()
+        self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
 
     def overtake(self, fate: Fate) -> bool:
         """Has a fate overtake the attempt now; whether there was anything to overtake."""
@@ -318,7 +384,7 @@ class SimulatedPod:
 
     def _final_commit(self, done: bool) -> FinalCommit:
         return FinalCommit(
-            attempt=self.uid,
+            attempt=self.attempt,
             seq=len(self._results),
             acked_seq=self._acked,
             last=self._results[-1] if self._results else None,
@@ -362,19 +428,25 @@ class SimulatedPod:
         if not self._alive or self.fenced:
             return
         report = Report(
-            attempt=self.uid,
+            attempt=self.attempt,
             results=tuple(self._results[self._acked :]),
             checkpoints=tuple(self._commits),
             restored=self.restored,
             store_problem=self._program.store_problem.get(self.index),
             ledger=self.decisions[-1] if self.decisions else 0,
+            final=self._final_commit(self._final.done) if self._final is not None else None,
+            restore_failure=None if self._can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing"),
         )
         answer = self._sim.post(self.trial, self.name, report)
         if answer is Unaccepted.FENCED:
             self.fenced = True
         elif isinstance(answer, Reply):
             self._learn(answer)
-        if self._acked < len(self._results) or self._commits:
+        if self._final is not None and not self.post_due:
+            self._polls += 1
+            self.post_due = True
+            self._sim.after_unless_frozen(0.02 * 1.5 ** min(self._polls, 10), self._post)
+        elif not self.post_due and (self._acked < len(self._results) or self._commits):
             self.post_due = True
             self._sim.after_unless_frozen(1.0, self._post)
 
@@ -382,7 +454,11 @@ class SimulatedPod:
         self._durable = max(self._durable, reply.durable_seq)
         self._acked = max(reply.acked_seq, self._durable)
         self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
+        if reply.next is not None:
+            self._take_up(reply.next)
+            return
         self._wants_checkpoint = reply.should_checkpoint
+        self._is_asked_to_leave = reply.decision != "CONTINUE"
         self.decisions += [entry.number for entry in reply.ledger]
         if reply.kept:
             self._sim.keep(self.trial, reply.kept)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.trial import TrialStatus
+from podtune.protocol.assignment import attempt_in
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     DONE,
@@ -191,7 +192,7 @@ class Simulation:
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
         self._flying: set[tuple[str, str]] = set()
-        self._life = 0
+        self._life, self._is_late = 0, False  # late is what an operator asked for that was killed meanwhile
         self._decide_at = float("inf")
         self._pending = 0
         self._searcher: Searcher | None = None
@@ -246,7 +247,7 @@ class Simulation:
     def ends_are_noted(self) -> bool:
         """Whether the end of every pod that has ended is recorded."""
         recorded = {name: trial.status.last_attempt for name, trial in self.api.trials.items()}
-        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished)
+        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.variant)
         return all((last := recorded.get(pod.trial)) is not None and last.attempt >= pod.attempt for pod in ended)
 
     # The operator
@@ -302,6 +303,7 @@ class Simulation:
         """The action reaches the API server; its answer takes as long again."""
         if life != self._life and self.random.random() < 0.5:
             return
+        self._is_late = life != self._life
         refusal = self.refuse(action)
         seen: list[Thing] = []
         if refusal is not None:
@@ -392,7 +394,7 @@ class Simulation:
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
             self.api.writes["delete-pods"] += 1
-            for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials]:
+            for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials and not pod.variant]:
                 self._check_deletion(pod)
                 self.pods[pod.name].delete()
             return
@@ -418,6 +420,7 @@ class Simulation:
             rank=rank,
             gated=gated,
             avoids=action.avoid,
+            variant=action.variant,
         )
         made = self.api.create_pod(pod)
         simulated = self.pods[name] = SimulatedPod(self, self.program, action, uid, rank=rank)
@@ -450,6 +453,9 @@ class Simulation:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
         if self.api.experiment.deleting:
             return  # its deletion is the decision
+        if pod.variant:
+            self._check_deletion_of_shared(pod)
+            return
         if pod.trial in self.api.deleted_trials:
             return  # it may be one of an earlier Trial of that name
         status = self.api.trials[pod.trial].status
@@ -457,6 +463,17 @@ class Simulation:
         decided = status.decision is not None and status.decision.attempt == pod.attempt
         finished = status.state is not None and status.state.is_finished
         assert ended or decided or finished, f"{pod.name} deleted too early"
+
+    def _check_deletion_of_shared(self, pod: Pod) -> None:
+        """A pod is deleted only while it serves no trial, or after the decision on the one that it serves."""
+        if self._is_late:
+            return  # who has asked for it did not know yet what it serves
+        for trial in self.api.trials.values():
+            status, given = trial.status, trial.status.pod
+            ended = status.last_attempt.attempt if status.last_attempt is not None else 0
+            is_current = given is not None and given.uid == attempt_in(pod.uid, trial.name, ended + 1)
+            if is_current and status.state is not None and not status.state.is_finished:
+                assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 
     def _propose(self, action: Propose) -> tuple[Proposed, ...]:
         spec = self.api.experiment.spec
@@ -532,7 +549,7 @@ class Simulation:
     def delete_trial(self, name: str) -> None:
         """A user deletes a Trial; its pods are garbage."""
         self.api.remove_trial(name)
-        for pod in [pod for pod in self.api.pods.values() if pod.trial == name]:
+        for pod in [pod for pod in self.api.pods.values() if pod.trial == name and not pod.variant]:
             self.pods[pod.name].delete()
         life = self._life
 

@@ -14,7 +14,7 @@ import pytest
 
 from podtune.api.compatibility import valid_pairs
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.trial import TrialSpec
+from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
@@ -66,6 +66,7 @@ CONDITIONAL: list[dict[str, Any]] = [
     {"name": "warmup", "expression": "100 * rate"},
 ]
 INITIAL = {"rate": 0.01, "width": 64, "kind": "tanh"}
+WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "median, stopping": ("random", "median", {"scheduler": {"softStop": False}}),
     "pbt, in step": ("random", "pbt", {"scheduler": {"synchronous": True}}),
@@ -82,6 +83,9 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "fifo",
         {"search": {"initial": [{"parameters": {"rate": 0.01, "width": 64, "kind": "tanh"}}]}},
     ),
+    "warm pods": ("tpe", "asha", {"trialTemplate": WARM}),
+    "warm pods that pause": ("random", "hyperband", {"trialTemplate": WARM}),
+    "warm pods that clone": ("random", "pbt", {"trialTemplate": WARM}),
     "another trial's checkpoint": (
         "tpe",
         "asha",
@@ -162,8 +166,14 @@ def assert_is(cut: Outcome, uncut: Outcome) -> None:
     """The whole run is the uncut one."""
     assert_begins_like(cut, uncut)
     assert cut.fingerprint == uncut.fingerprint
-    assert [trial.status for trial in cut.trials] == [trial.status for trial in uncut.trials]
+    assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
     assert cut.status == uncut.status
+
+
+def recorded(trial: Trial) -> TrialStatus:
+    """A Trial's status; a program may leave a shared pod's trial, so its agent may hear of the decision once more."""
+    shares = trial.status.pod is not None and "/" in trial.status.pod.uid
+    return trial.status.model_copy(update={"ledger_exported": 0}) if shares else trial.status
 
 
 def proposed(trial: Trial) -> TrialSpec:

@@ -15,7 +15,7 @@ import pytest
 from podtune import trial
 from podtune.trial import sessions
 
-TRIAL_NAMES = ["params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop"]
+TRIAL_NAMES = ["Trial", "params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop", "stream"]
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +23,9 @@ def fresh_session(monkeypatch):
     for name in [name for name in os.environ if name.startswith("PODTUNE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(sessions.atexit, "register", lambda *_: None)
-    trial._session.cache_clear()
+    trial._sessions.clear()
     yield
-    trial._session.cache_clear()
+    trial._sessions.clear()
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ class TestAlone:
         assert trial.seed() == 0
         assert trial.seed(7) == 7
         monkeypatch.setenv("PODTUNE_SEED", "247054594")
-        trial._session.cache_clear()
+        trial._sessions.clear()
         assert trial.seed(7) == 247054594
 
     def test_nothing_is_restored_or_asked_for(self):

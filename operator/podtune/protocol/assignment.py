@@ -1,0 +1,90 @@
+"""What a warm pod is given to do next, and how the attempts that it serves are told apart.
+
+Standard library only, as `podtune.protocol.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.protocol.fields import ProtocolError, read_clipped, read_count, read_object, read_text
+
+MAX_RESTORE = 1 << 16
+
+
+def attempt_in(pod_uid: str, trial: str, number: int) -> str:
+    """Id of an attempt that shares its pod with others.
+
+    Args:
+        pod_uid: UID of the pod.
+        trial: Name of the trial, which ends with its index.
+        number: Number of the attempt.
+    """
+    return f"{pod_uid}/{trial.rpartition('-')[2]}.{number}"
+
+
+def pod_of(attempt: str) -> str:
+    """UID of the pod that an attempt runs in; of one that has a pod for itself, that is the attempt's id."""
+    return attempt.partition("/")[0]
+
+
+def number_of(attempt: str) -> int:
+    """Number of an attempt that shares its pod; 0 where the id doesn't say."""
+    number = attempt.partition("/")[2].rpartition(".")[2]
+    return int(number) if number.isascii() and number.isdecimal() else 0
+
+
+def attempt_folder(attempt: str) -> str:
+    """An attempt's id as one part of a key: of one that shares its pod it has a slash."""
+    return attempt.replace("/", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An attempt that a pod is to run next.
+
+    Attributes:
+        trial: Name of the trial.
+        number: Number of the attempt among the trial's.
+        attempt: The attempt's id.
+        parameters: The configuration, in its own types.
+        seed: What the program may seed its draws with.
+        restore_from: As `PODTUNE_RESTORE_FROM`.
+        restore_or_fail: As `PODTUNE_RESTORE_OR_FAIL`.
+    """
+
+    trial: str
+    number: int
+    attempt: str
+    parameters: Mapping[str, float | int | str | bool]
+    seed: int | None = None
+    restore_from: str = ""
+    restore_or_fail: bool = False
+
+    @property
+    def index(self) -> str:
+        """Position of the trial among the experiment's."""
+        return self.trial.rpartition("-")[2]
+
+
+def parse_assignment(item: Any) -> Assignment:
+    """Reads an assignment.
+
+    Raises:
+        ProtocolError: It is not one.
+    """
+    body = read_object(item, "assignment")
+    parameters = read_object(body.get("parameters"), "assignment.parameters")
+    if not all(isinstance(value, float | int | str) for value in parameters.values()):
+        raise ProtocolError("assignment.parameters holds something that is not a number, text or boolean")
+    return Assignment(
+        trial=read_text(body, "trial", 253),
+        number=read_count(body, "number"),
+        attempt=read_text(body, "attempt", 128),
+        parameters=parameters,
+        seed=None if body.get("seed") is None else read_count(body, "seed"),
+        restore_from=read_clipped(body, "restore_from", MAX_RESTORE),
+        restore_or_fail=body.get("restore_or_fail") is True,
+    )

@@ -1,0 +1,349 @@
+"""Pods that serve one trial after the other (`trialTemplate.reuse`): which serves which, and when they go.
+
+A trial's claim on a pod is its `status.pod`, or that the pod was made for its attempt. It is written before the pod's
+agent hears of it, and holds until the attempt's end is on record. A pod is free when no trial has a claim on it and its
+agent has asked for the next one; so after a restart it takes a moment until it is known what is free.
+
+Trials see a pod of their own (`SharedPod.seen_by`), which is all that the rest of the runner knows of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.search_space import parse_value
+from podtune.api.trial import PodRef, TrialStatus
+from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
+from podtune.protocol.messages import Reply, Report
+from podtune.runner import clones, parameters
+from podtune.runner.actions import Action, CreatePod, DeletePod, Outcome, Verdict
+from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.dispatch import Dispatch
+from podtune.runner.failures import FailureClass
+from podtune.runner.records import Pod
+from podtune.runner.replies import Unaccepted
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.shared_pod import EndInPod, SharedPod
+from podtune.runner.timestamps import rfc3339_precise
+from podtune.runner.trial_machine import TrialMachine
+
+
+class Berth(Enum):
+    """Where a trial's next attempt finds its pod."""
+
+    GIVEN = "it was given one that is free"
+    TO_BE_MADE = "there is room for one more"
+    NONE = "one has to end, or be heard of, first"
+
+
+class WarmPods:
+    """The warm pods of one experiment. It outlives what the machine makes anew of the objects."""
+
+    def __init__(
+        self, trial_named: Callable[[str], TrialMachine | None], dispatch: Dispatch, settings: RunnerSettings
+    ) -> None:
+        self._trial_named = trial_named
+        self._dispatch = dispatch
+        self._settings = settings
+        self._pods: dict[str, SharedPod] = {}
+        self._made_for: dict[tuple[str, int], str] = {}
+        self._gone: set[str] = set()
+        self._alive: set[str] = set()
+        self._idle: dict[str, None] = {}
+        """UIDs of pods that no trial has a claim on, but for those that are retained."""
+        self._retained: dict[str, None] = {}
+        """UIDs of pods that have ended and are kept for people to look at."""
+        self._failed_in: dict[str, str] = {}
+        """By trial: UID of the pod that its last failed attempt ran in."""
+        self._claims: dict[str, str] = {}
+        """By trial: the pod that it has a claim on."""
+        self._making: set[str] = set()
+        """Trials whose pod may come to be and was not seen yet."""
+
+    # What was seen
+
+    def pod_seen(self, pod: Pod) -> list[str]:
+        """Takes in a version of a pod; returns the names of the trials that it changes something for."""
+        if pod.uid in self._gone:
+            return []
+        known = self._pods.get(pod.uid)
+        if known is None and not pod.gone:
+            known = self._pods[pod.uid] = SharedPod(pod)
+            self._made_for[pod.trial, pod.attempt] = pod.uid
+            self._idle[pod.uid] = None
+        elif known is not None and (pod.gone or pod.version >= known.pod.version):
+            known.pod = pod
+        if known is None or known.pod.is_over:
+            self._alive.discard(pod.uid)
+        else:
+            self._alive.add(pod.uid)
+        names = self._show(known) if known is not None else []
+        if pod.gone:
+            self._forget_pod(pod)
+        return names
+
+    def reset(self) -> None:
+        """All trials are about to be made anew: they tell of their claims again."""
+        self._claims.clear()
+        self._making.clear()
+        for uid, known in self._pods.items():
+            known.claims.clear()
+            if uid not in self._retained:
+                self._idle[uid] = None
+
+    def restore(self, trial: TrialMachine) -> None:
+        """A trial was made of its objects: shows it its pod."""
+        if not trial.context.reuses:
+            return
+        self._note_failure(trial)
+        known = self._pods.get(trial.recorded_pod or self._made_for.get((trial.name, trial.attempt), ""))
+        if known is not None and self._serves(known, trial):
+            self._claim(trial.name, known)
+            trial.pod_seen(known.seen_by(trial))
+
+    def saved(self, trial: TrialMachine) -> None:
+        """The API server has a trial's status: a claim that is new in it may be acted on."""
+        if trial.pod is not None or not trial.recorded_pod:
+            return
+        known = self._pods.get(trial.recorded_pod)
+        if known is not None:
+            trial.pod_seen(known.seen_by(trial))
+        else:
+            trial.miss_pods()  # it has ended meanwhile
+
+    def trial_gone(self, name: str) -> None:
+        """A Trial was deleted: what its pod does for it counts for nothing."""
+        known = self._pods.get(self._claims.pop(name, ""))
+        if known is not None:
+            self._release(name, known)
+            known.condemned = True
+
+    def settle(self, trial: TrialMachine, *, making: bool) -> None:
+        """Takes in what became of a trial.
+
+        Args:
+            trial: The trial.
+            making: Whether a pod of it may come to be that was not seen yet.
+        """
+        if not trial.context.reuses:
+            return
+        (self._making.add if making else self._making.discard)(trial.name)
+        before, uid = self._claims.get(trial.name, ""), trial.claimed_pod
+        if uid == before or (before and not trial.is_durable):
+            return  # an end counts once it is on record: else nobody would tell of it again
+        if before:
+            del self._claims[trial.name]
+            if (known := self._pods.get(before)) is not None:
+                self._release(trial.name, known)
+                known.last = trial.status.last_attempt.uid if trial.status.last_attempt else ""
+        self._note_failure(trial)
+        if uid and (known := self._pods.get(uid)) is not None:
+            self._claim(trial.name, known)
+
+    # Agents
+
+    def hear(self, trial: TrialMachine | None, report: Report) -> Reply | Unaccepted | None:
+        """What is answered to a report that is not of a current attempt; None where it is."""
+        uid = pod_of(report.attempt)
+        known = self._pods.get(uid)
+        if known is None:
+            return Unaccepted.FENCED if uid in self._gone else Unaccepted.TOO_EARLY
+        pod = trial.pod if trial is not None else None
+        if pod is not None and pod.uid == report.attempt and not pod.is_over:
+            return None
+        is_recorded = trial is None or _has_recorded(trial.saved, report.attempt)
+        if report.final is None:
+            if is_recorded and report.attempt != known.last:
+                known.condemned = True
+            return Unaccepted.FENCED if is_recorded else Unaccepted.TOO_EARLY
+        if not is_recorded:
+            return Reply(report.final.seq, 0)
+        known.is_free = not known.claims
+        return Reply(report.final.seq, report.final.seq, next=self._next(known))
+
+    def attempt_ended(self, trial: TrialMachine, report: Report, now: float) -> None:
+        """The current attempt of a trial is over, and its pod is not."""
+        known = self._pods.get(pod_of(report.attempt))
+        if known is None or report.final is None:
+            return
+        known.ended[trial.name] = EndInPod(report.final.to_json(), report.restore_failure, now)
+        trial.pod_seen(known.seen_by(trial))
+
+    def _next(self, known: SharedPod) -> Assignment | None:
+        """The attempt that a pod is to run next, where there is one that is on record."""
+        waiting = [trial for name in known.claims if (trial := self._trial_named(name)) is not None]
+        for trial in sorted(waiting, key=lambda trial: trial.index):
+            if trial.pod is not None and not trial.pod.is_over and trial.recorded_pod == known.pod.uid:
+                return _assignment(trial, known.pod.uid)
+        return None
+
+    # Trials that need a pod
+
+    def find_berth(self, trial: TrialMachine, wanted: CreatePod, *, limit: int, now: float) -> Berth:
+        """Gives a trial a free pod, or says where it gets one.
+
+        Args:
+            trial: A trial that is to run.
+            wanted: How its pod would be made.
+            limit: How many pods there may be.
+            now: The present time.
+        """
+        if trial.is_claiming:
+            return Berth.GIVEN
+        if trial.name in self._making:
+            return Berth.TO_BE_MADE  # it may be there already, and is found by its name when it is asked for again
+        free = [known for uid in self._idle if (known := self._pods[uid]).is_free and not known.is_ending]
+        free.sort(key=lambda known: known.pod.name)  # a restarted operator takes the same one
+        for known in free:
+            pod = known.pod
+            if pod.variant == wanted.variant and pod.node not in wanted.avoid:
+                attempt = attempt_in(pod.uid, trial.name, trial.attempt)
+                trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=rfc3339_precise(now)), now)
+                self._claim(trial.name, known)
+                return Berth.GIVEN
+        if len(self._alive) + len(self._making) < limit:
+            return Berth.TO_BE_MADE
+        if free:
+            free[0].condemned = True
+        return Berth.NONE
+
+    def sweep(self, now: float, *, keeps: bool, retention: str) -> None:
+        """Has pods deleted that serve no trial for too long, and those that have ended.
+
+        Args:
+            now: The present time.
+            keeps: Whether trials may still come.
+            retention: Which pods stay after their end.
+        """
+        if retention == "None" and self._retained:
+            self._idle |= self._retained
+            self._retained.clear()
+        for uid in list(self._idle):
+            known = self._pods[uid]
+            if known.deleted or known.pod.deleting:
+                continue
+            if known.pod.is_over and (retention == "All" or (retention == "Failed" and known.failed)):
+                del self._idle[uid]
+                self._retained[uid] = None
+                continue
+            due = now if known.pod.is_over else self._due(known, now, keeps=keeps)
+            if due <= now:
+                known.deleted = self._dispatch.ask(DeletePod("", known.pod.name, uid), now)
+            elif due < float("inf"):
+                self._dispatch.alarms.set(EXPERIMENT, due)
+
+    def landed(self, action: Action, outcome: Outcome) -> None:
+        """Hears how an action went."""
+        known = self._pods.get(action.uid) if isinstance(action, DeletePod) else None
+        if known is not None:
+            known.deleted = outcome.verdict is Verdict.DONE
+
+    @property
+    def all(self) -> tuple[Pod, ...]:
+        """The pods themselves."""
+        return tuple(known.pod for known in self._pods.values())
+
+    # Bookkeeping
+
+    def _due(self, known: SharedPod, now: float, *, keeps: bool) -> float:
+        """When a pod that serves no trial has to go."""
+        if known.idle_since is None:
+            known.idle_since = now
+        if known.condemned or (known.is_free and not keeps):
+            return now
+        return known.idle_since + (self._settings.idle_pod_time if known.is_free else self._settings.report_wait)
+
+    def _note_failure(self, trial: TrialMachine) -> None:
+        """Takes in in which pod a trial's last attempt has failed: another one need not be retained for it any more."""
+        last = trial.status.last_attempt
+        failed = last is not None and last.failure_class in (FailureClass.USER, FailureClass.FINAL)
+        uid = pod_of(last.uid) if last is not None and failed else ""
+        before = self._failed_in.get(trial.name, "")
+        if last is None or uid == before:
+            return
+        self._failed_in[trial.name] = uid
+        for pod_uid, has_failed in ((before, False), (uid, True)):
+            if (known := self._pods.get(pod_uid)) is not None:
+                known.failed = has_failed
+        if before in self._retained:
+            del self._retained[before]
+            self._idle[before] = None
+
+    def _show(self, known: SharedPod) -> list[str]:
+        """Shows a pod to the trials that it serves; returns their names."""
+        names = []
+        for name in {*known.claims, known.pod.trial}:
+            trial = self._trial_named(name)
+            if trial is not None and self._serves(known, trial):
+                self._claim(name, known)
+                trial.pod_seen(known.seen_by(trial))
+                names.append(name)
+        return names
+
+    def _serves(self, known: SharedPod, trial: TrialMachine) -> bool:
+        """Whether it is on record that a pod serves a trial's current attempt."""
+        if trial.is_finished:
+            return False
+        if trial.claimed_pod:
+            return trial.claimed_pod == known.pod.uid and (trial.pod is not None or bool(trial.recorded_pod))
+        return known.was_made_for(trial)
+
+    def _claim(self, name: str, known: SharedPod) -> None:
+        self._claims[name] = known.pod.uid
+        known.claims.add(name)
+        known.is_free = False
+        known.idle_since = None
+        self._idle.pop(known.pod.uid, None)
+
+    def _release(self, name: str, known: SharedPod) -> None:
+        known.claims.discard(name)
+        has_left = known.ended.pop(name, None) is not None
+        if not known.claims:
+            known.is_free = has_left
+            self._idle[known.pod.uid] = None
+
+    def _forget_pod(self, pod: Pod) -> None:
+        self._gone.add(pod.uid)
+        self._idle.pop(pod.uid, None)
+        self._retained.pop(pod.uid, None)
+        if self._pods.pop(pod.uid, None) is not None and self._made_for.get((pod.trial, pod.attempt)) == pod.uid:
+            del self._made_for[pod.trial, pod.attempt]
+
+
+def variant_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
+    """What the manifests of two trials' pods may differ in besides the trial, as a digest.
+
+    Args:
+        spec: The experiment's spec; its trialTemplate never changes.
+        limits: The resource limits that take the place of the template's own.
+    """
+    store = spec.checkpoints.store
+    made_from = {"limits": dict(limits), "store": store.model_dump(mode="json") if store is not None else None}
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _has_recorded(status: TrialStatus, attempt: str) -> bool:
+    """Whether a status says that an attempt is over."""
+    is_finished = status.state is not None and status.state.is_finished
+    return is_finished or (status.last_attempt is not None and status.last_attempt.attempt >= number_of(attempt))
+
+
+def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
+    """What an agent has to know of the current attempt of a trial."""
+    written = parameters.effective(trial.spec, trial.saved)
+    restore = [c.model_dump(include={"uri", "digest", "step"}) for c in clones.to_restore(trial.saved)]
+    return Assignment(
+        trial=trial.name,
+        number=trial.attempt,
+        attempt=attempt_in(pod_uid, trial.name, trial.attempt),
+        parameters={
+            p.name: parse_value(p, written[p.name]) for p in trial.context.spec.parameters if p.name in written
+        },
+        seed=trial.spec.seed,
+        restore_from=json.dumps(restore) if restore else "",
+        restore_or_fail=trial.saved.clone is not None,
+    )

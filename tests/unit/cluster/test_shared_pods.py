@@ -1,0 +1,53 @@
+"""Pods that serve one trial after the other, as the API server has them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from podtune.api.trial import TrialSpec
+from podtune.cluster import readers
+from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.runner.actions import CreatePod
+from tests.unit.cluster.objects import experiment_record
+
+Manifest = dict[str, Any]
+AGENT = AgentSettings("registry/agent:1", "IfNotPresent", "http://podtune-results:8080")
+TEMPLATE = {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+
+
+def manifest(variant: str = "a1") -> Manifest:
+    spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "32"})
+    action = CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=0, variant=variant)
+    body = pod_manifest(experiment_record(trialTemplate=TEMPLATE), action, AGENT)
+    body["metadata"] |= {"namespace": "team", "uid": "p-1", "resourceVersion": "7"}
+    return body
+
+
+def test_it_outlives_the_trial_that_it_was_made_for() -> None:
+    metadata = manifest()["metadata"]
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Experiment", "digits")
+    assert "podtune.dev/trial" not in metadata["labels"], "or it were deleted with the trial's finished pods"
+
+
+def test_it_is_read_as_that_trials_first() -> None:
+    body = manifest()
+    pod = readers.read_pod(body)
+    assert (pod.trial, pod.trial_uid, pod.attempt, pod.variant) == ("digits-3", "t-3", 2, "a1")
+    assert readers.owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
+
+
+def test_agent_and_program_know_of_it() -> None:
+    spec = manifest()["spec"]
+    agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
+    assert json.loads(agent["args"][1])["PODTUNE_REUSE"] == "true"
+    program = {entry["name"]: entry["value"] for entry in spec["containers"][0]["env"]}
+    assert program["PODTUNE_REUSE"] == "true"
+
+
+def test_a_pod_of_another_kind_knows_nothing_of_it() -> None:
+    body = manifest(variant="")
+    assert "PODTUNE_REUSE" not in json.dumps(body)
+    assert readers.read_pod(body).variant == ""
+    assert readers.owner_of_pod(body) == "t-3"

@@ -1,0 +1,133 @@
+"""Whatever the weather, an experiment with warm pods ends as one with a pod for each attempt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
+from podtune.runner.failures import FailureClass
+from tests.unit.runner.simulated_pod import Mishap, Program, curve
+from tests.unit.runner.simulation import FAIR, START, Simulation, Weather
+from tests.unit.runner.test_runner_properties import (
+    ASHA,
+    COUNTED,
+    STEPS,
+    bounded,
+    confesses_loss,
+    misfortunes,
+    moves,
+    outcome,
+    run,
+    seeds,
+    start,
+    weathers,
+)
+
+REUSE = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
+
+
+def warm(weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:
+    failures = {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 3, "maxDisruptions": 20}
+    return start(weather, program, seed, **{"trialTemplate": REUSE, "failures": failures, **fields})
+
+
+@bounded
+@given(weathers, misfortunes, seeds)
+def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(
+    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
+) -> None:
+    simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed).run()
+    undisturbed = run(FAIR, Program(steps=STEPS), 0)
+    assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
+    for index in range(5):
+        if confesses_loss(simulation.status(index)):
+            return
+        assert outcome(simulation.status(index)) == outcome(undisturbed.status(index))
+        assert simulation.status(index).last_result["accuracy"] == repr(curve(index, STEPS))
+
+
+@bounded
+@given(misfortunes, seeds)
+def test_the_crash_of_a_warm_pod_is_that_of_one_trial(misfortunes: dict[int, tuple[Mishap, ...]], seed: int) -> None:
+    simulation = warm(FAIR, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed).run()
+    for index in range(5):
+        expected = [COUNTED[mishap.fate] for mishap in misfortunes.get(index, ())]
+        seen = simulation.api.attempts[f"e-{index}"]
+        assert seen.count(FailureClass.USER) == expected.count(FailureClass.USER)
+        assert seen[-1] == FailureClass.COMPLETE
+
+
+@bounded
+@given(weathers, misfortunes, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
+def test_a_machine_of_warm_pods_made_anew_agrees(
+    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, scheduler: dict[str, Any]
+) -> None:
+    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    simulation = warm(weather, program, seed, scheduler=scheduler)
+    simulation.run(moment)
+    simulation.frozen = True
+    simulation.run(600.0)
+    simulation.run(until=lambda: simulation.is_quiet)
+    assert simulation.machine is not None
+    later = simulation.now + 1.0
+    repeated = EmitEvent | Propose | CreateStoragePod
+    planned = simulation.rebuilt().decide(later).actions
+    assert [action for action in planned if not isinstance(action, repeated)] == []
+    assert simulation.machine.decide(later).actions == ()
+
+
+@bounded
+@given(weathers, misfortunes, seeds, moves, st.sampled_from([{}, ASHA]))
+def test_trials_of_warm_pods_end_whatever_users_do(
+    weather: Weather,
+    misfortunes: dict[int, tuple[Mishap, ...]],
+    seed: int,
+    moves: list[tuple[float, str, int]],
+    scheduler: dict[str, Any],
+) -> None:
+    """The simulation watches over places, attempts and deletions meanwhile."""
+    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    simulation = warm(weather, program, seed, scheduler=scheduler)
+    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
+    stopped = set()
+    for moment, move, index in moves:
+        simulation.run(max(0.0, START + moment - simulation.now))
+        name = f"e-{index}"
+        if move == "restart":
+            simulation.restart()
+        elif move in ("suspend", "go on"):
+            simulation.edit_spec(suspend=move == "suspend")
+        elif name in simulation.api.trials and not simulation.is_over:
+            if move == "delete":
+                stopped.discard(name)
+                simulation.delete_trial(name)
+            elif move == "override":
+                simulation.api.edit_trial(name, overrides={"learning_rate": str(0.001 * (index + 1))})
+            elif name not in stopped:
+                simulation.api.edit_trial(name, desired_state=DesiredState(move))
+                stopped.update([name] if move == "Stopped" else [])
+    simulation.edit_spec(suspend=False)
+    simulation.run(5000.0)
+    for trial in list(simulation.api.trials.values()):
+        if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:
+            simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (5, 5)
+    assert simulation.run(1000.0).api.pods == {}
+
+
+@bounded
+@given(weathers, seeds)
+def test_warm_pods_are_few(weather: Weather, seed: int) -> None:
+    """In weather in which no operator dies, as many pods as places are made, and each trial runs once."""
+    weather = replace(weather, restarts=(), loses_reply=0.0)
+    simulation = warm(weather, Program(steps=2, seconds=0.1), seed).run()
+    assert sum(len(pod.served) for pod in simulation.pods.values()) == 5
+    assert simulation.api.writes["create-pod"] <= 3
