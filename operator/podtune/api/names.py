@@ -177,6 +177,7 @@ class TrialReason(StrEnum):
     DISRUPTED = "Disrupted"
     BACKING_OFF = "BackingOff"
     NOT_PLACED = "NotPlaced"
+    NOT_TAKEN_UP = "NotTakenUp"
     RANK_ENDED = "RankEnded"
     COMPLETED = "Completed"
     STOPPED_BY_SCHEDULER = "StoppedByScheduler"

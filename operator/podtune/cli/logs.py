@@ -44,8 +44,12 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
 
 
 def _pod_of(trial: TrialView, rank: int) -> str:
-    """Name of the pod of a rank; the status names that of rank 0, `<trial>-<attempt>` or `<trial>-<attempt>-0`."""
-    attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-")
+    """Name of the pod of a rank; the status names that of rank 0, `<trial>-<attempt>` or `<trial>-<attempt>-0`.
+
+    A pod that is reused is named after the first trial that it has served.
+    """
+    own = trial.pod.startswith(f"{trial.name}-")
+    attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-") if own else ("", "", "")
     if rank and not of_gang:
         raise CliError(f"{trial.name} has one pod, and so none of rank {rank}; leave --rank out")
     return f"{trial.name}-{attempt}-{rank}" if of_gang else trial.pod

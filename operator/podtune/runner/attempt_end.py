@@ -143,12 +143,12 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
     decision = trial.status.decision
     assert decision is not None  # else the class were another
     match decision.action:
-        case DecisionAction.REQUEUE if decision.reason == TrialReason.NODE_FORGOTTEN:
-            trial.set(decision=None, retry_time=rfc3339(now))
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
+        case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
+            gangs.requeue(trial, outcome.message, now)
             return Ending(outcome)
         case DecisionAction.REQUEUE:
-            gangs.requeue(trial, outcome.message, now)
+            trial.set(decision=None, retry_time=rfc3339(now))
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
             return Ending(outcome)
         case DecisionAction.PAUSE:
             trial.explain(TrialState.PAUSED, decision.reason, clip(outcome.message))

@@ -13,6 +13,7 @@ from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.trial import MAX_DECISION_MESSAGE
+from podtune.runner import clones
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.runner.usage import training_time
@@ -52,6 +53,7 @@ def earliest(trial: TrialMachine, now: float) -> Deadline | None:
 def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     yield from _start(trial)
     yield from _pending(trial)
+    yield from _handover(trial, now)
     yield from _run(trial, now)
     yield from _silence(trial, now)
 
@@ -82,6 +84,19 @@ def _pending(trial: TrialMachine) -> Iterator[Deadline]:
     why = f"(not running after failures.pendingDeadline, {limit})"
     due = pod.created + seconds(limit)
     yield Deadline(due, DecisionAction.FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)
+
+
+def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
+    """A pod that had served another trial, and whose agent says nothing of this one. A restore may take its time."""
+    given, pod = trial.status.pod, trial.pod
+    if given is None or not given.since or pod is None or pod.uid != given.uid or clones.to_restore(trial.saved):
+        return
+    patience = trial.context.settings.report_wait
+    until = trial.unseen.deaf_until(given.uid, now, patience)
+    if until > now - patience:
+        message = f"pod {given.name} was given to the trial, and has not begun with it"
+        due = max(until, (parse_rfc3339(given.since) or 0.0) + patience)
+        yield Deadline(due, DecisionAction.REQUEUE, TrialReason.NOT_TAKEN_UP, message, f"(within {patience:g} s)")
 
 
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:

@@ -117,6 +117,8 @@ class WarmPods:
 
     def trial_gone(self, name: str) -> None:
         """A Trial was deleted: what its pod does for it counts for nothing."""
+        self._failed_in.pop(name, None)
+        self._making.discard(name)
         known = self._pods.get(self._claims.pop(name, ""))
         if known is not None:
             self._release(name, known)
@@ -139,7 +141,6 @@ class WarmPods:
             del self._claims[trial.name]
             if (known := self._pods.get(before)) is not None:
                 self._release(trial.name, known)
-                known.last = trial.status.last_attempt.uid if trial.status.last_attempt else ""
         self._note_failure(trial)
         if uid and (known := self._pods.get(uid)) is not None:
             self._claim(trial.name, known)
@@ -157,9 +158,7 @@ class WarmPods:
             return None
         is_recorded = trial is None or _has_recorded(trial.saved, report.attempt)
         if report.final is None:
-            if is_recorded and report.attempt != known.last:
-                known.condemned = True
-            return Unaccepted.FENCED if is_recorded else Unaccepted.TOO_EARLY
+            return _over(report) if is_recorded else Unaccepted.TOO_EARLY
         if not is_recorded:
             return Reply(report.final.seq, 0)
         known.is_free = not known.claims
@@ -330,6 +329,15 @@ def _has_recorded(status: TrialStatus, attempt: str) -> bool:
     """Whether a status says that an attempt is over."""
     is_finished = status.state is not None and status.state.is_finished
     return is_finished or (status.last_attempt is not None and status.last_attempt.attempt >= number_of(attempt))
+
+
+def _over(report: Report) -> Reply:
+    """What an agent is told of an attempt whose end is on record: to leave it, and that its results need nobody.
+
+    It may not know better because it was started again after it had said so.
+    """
+    last = report.results[-1].seq if report.results else 0
+    return Reply(last, last, decision="STOP")
 
 
 def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:

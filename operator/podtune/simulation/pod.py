@@ -86,6 +86,7 @@ class SimulatedPod:
         restore = [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")]
         or_fail = assignment.restore_or_fail
         self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), restore, or_fail=or_fail)
+        self.agent.post()
         seconds = self._site.model.restore * self._slowness if self._restores else 0.0
         self._site.clock.after(seconds, self._train_next)
 

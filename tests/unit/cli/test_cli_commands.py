@@ -204,6 +204,14 @@ def test_logs_of_a_gang_are_those_of_rank_0_unless_another_is_asked_for(api: Fak
     assert podtune("logs digits-7 --rank 3") == ["rank 3"]
 
 
+def test_logs_of_a_trial_in_a_pod_that_is_reused_are_those_of_that_pod(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, **{**TRAINING, "pod": {"name": "digits-0-1", "uid": "u/7.1"}}))
+    pod = f"/api/v1/namespaces/{NAMESPACE}/pods/digits-0-1"
+    api.objects[pod] = {"spec": {"containers": [{"name": "trial"}]}}
+    api.logs[f"{pod}/log"] = ["epoch 1"]
+    assert podtune("logs digits-7") == ["epoch 1"]
+
+
 def test_a_trial_of_one_pod_has_no_other_ranks(api: FakeApi, podtune: Command) -> None:
     _add_running_trial(api, ["trial"])
     podtune("logs digits-7 --rank 1", expect=1)

@@ -6,12 +6,11 @@ from typing import Any
 
 from podtune.api.names import DesiredState, TrialState
 from podtune.protocol.assignment import attempt_in
-from podtune.protocol.messages import FinalCommit, Reply, Report
+from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.actions import DeletePod, WriteTrialStatus
-from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import Pod
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
-from tests.unit.runner.simulation import STORE, Simulation, spec
+from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 REUSE: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 SHORT = Program(steps=1, seconds=0.1)
@@ -140,9 +139,38 @@ def test_results_of_an_attempt_that_is_over_count_for_nothing() -> None:
     simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]])
     assert simulation.machine is not None
     pod = only_pod(simulation)
-    for trial, number in (("e-0", 1), ("e-0", 2)):
-        report = Report(attempt_in(pod.uid, trial, number))
-        assert isinstance(simulation.machine.report(trial, pod.name, report, simulation.now), Unaccepted)
+    before = simulation.status(0)
+    late = Report(attempt_in(pod.uid, "e-0", 1), results=(Result(7, 0.0, {"accuracy": 99.0}, 7),))
+    answer = simulation.machine.report("e-0", pod.name, late, simulation.now)
+    assert isinstance(answer, Reply)
+    assert (answer.acked_seq, answer.decision, answer.next) == (7, "STOP", None)
+    simulation.run(5)
+    assert simulation.status(0) == before
+
+
+def test_an_agent_that_forgets_what_it_was_given_is_told_again() -> None:
+    """Started again at that moment, it finds the files of the last trial, and reports that one anew."""
+    simulation = warm(trials=2, maxConcurrentTrials=1)
+    simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).pod is not None)
+    assert served(simulation) == [["e-0"]]
+    assert simulation.machine is not None
+    pod, ended = only_pod(simulation), attempt_in(only_pod(simulation).uid, "e-0", 1)
+    anew = simulation.machine.report("e-0", pod.name, Report(ended), simulation.now)
+    assert isinstance(anew, Reply)
+    assert anew.decision == "STOP"
+    simulation.run()
+    assert served(simulation) == [["e-0", "e-1"]]
+
+
+def test_a_pod_whose_agent_does_not_take_up_its_next_trial_is_replaced() -> None:
+    simulation = warm(trials=2, maxConcurrentTrials=1)
+    simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).pod is not None)
+    simulation.pods["e-0-1"].fenced = True  # it says nothing more
+    simulation.run()
+    assert served(simulation) == [["e-0"], ["e-1"]]
+    status = simulation.status(1)
+    assert (status.attempt, status.failures, status.disruptions) == (2, 0, 0)
+    assert simulation.now < START + 2 * simulation.settings.report_wait
 
 
 def test_the_promise_is_on_record_before_the_agent_hears_of_it() -> None:
