@@ -150,7 +150,7 @@ class SimulatedAgent:
 
     async def _post(self, wait: float) -> float:
         """Posts once; returns how long to wait after a failure the next time."""
-        report = self.attempt.report()
+        report = self.attempt.report(time.monotonic())
         try:
             timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
             headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}

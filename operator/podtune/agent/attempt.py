@@ -36,7 +36,8 @@ MAX_LEDGER = 10_000
 FIRST_PATIENCE = 0.02
 PATIENCE_GROWTH = 1.5
 LONGEST_PATIENCE = 1.0
-"""Seconds until a pod that has nothing to do asks again, at first and at last."""
+"""Seconds from one question of a pod that has nothing to do to the next, at first and at last: for an operator that
+does not keep it waiting until there is something."""
 REMINDER = 1.0
 """Seconds until something is said again that a reply has left unacknowledged, or until news of durability is needed."""
 
@@ -57,6 +58,7 @@ class Attempt:
         wants: The program's instructions, as they stand in the control file.
         ledger: The decisions on the trial that the operator has told of, oldest first; the latest `MAX_LEDGER`.
         has_left: Whether the program has gone on to another trial.
+        hands_over: Whether the operator is being told that the attempt is over, and asked what is next.
         restore_failure: Why the attempt can't begin; None where it can.
         next: The attempt that the pod is to run next; None while that is not known.
         ledger_stored: Number of the last of them that is in the bucket.
@@ -73,6 +75,7 @@ class Attempt:
         self._awaits_reply = False
         self._asks = False
         self._matters = False
+        self._asked_at = float("-inf")
         self._replied_at = float("-inf")
         self.outbox = Outbox()
         self.checkpoints = CheckpointQueue()
@@ -89,7 +92,7 @@ class Attempt:
         self.has_left = False
         self.restore_failure: RestoreFailure | None = None
         self.next: Assignment | None = None
-        self._hands_over = False
+        self.hands_over = False
         self._patience = 0.0
 
     def set_restored(self, restored: Restored, iteration: int) -> None:
@@ -143,21 +146,22 @@ class Attempt:
 
     def hand_over(self) -> None:
         """All is stored: the operator is told that the attempt is over, until it says what is next."""
-        self._hands_over = True
+        self.hands_over = True
         self._patience = FIRST_PATIENCE
         self._unsaid = True
 
     def next_report_at(self) -> float:
-        """When the next report is due, by the clock that `take_reply` is given."""
+        """When the next report is due, by the clock that `report` and `take_reply` are given."""
         if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq:
             return float("-inf")
-        if self._hands_over:
-            return self._replied_at + self._patience
+        if self.hands_over:
+            return self._asked_at + self._patience
         waits = not self.outbox.is_acked or self.outbox.is_full or bool(self.checkpoints.commits)
         return self._replied_at + (REMINDER if waits else self._heartbeat)
 
-    def report(self) -> Report:
+    def report(self, now: float) -> Report:
         """What is to be said now."""
+        self._asked_at = now
         results = self.outbox.next_batch()
         self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
         self._matters = self._unsaid or bool(results)
@@ -172,7 +176,7 @@ class Attempt:
             restored=self.restored,
             store_problem=self.store_problem,
             ledger=self.last_decision,
-            final=self.final_commit() if self._hands_over else None,
+            final=self.final_commit() if self.hands_over else None,
             restore_failure=self.restore_failure,
         )
 

@@ -42,8 +42,8 @@ class OperatorClient:
 
     def __init__(self, settings: Settings, timeout: float = TIMEOUT) -> None:
         url = urlsplit(settings.results_url)
-        trial = f"/v1/namespaces/{quote(settings.namespace, '')}/trials/{quote(settings.trial, '')}"
-        self._base = url.path.rstrip("/") + trial
+        self._trials = f"{url.path.rstrip('/')}/v1/namespaces/{quote(settings.namespace, '')}/trials/"
+        self.turn_to(settings.trial)
         self._token_file = settings.token_file
         secure = url.scheme == "https"
         self._connect: Callable[[float], http.client.HTTPConnection] = lambda seconds: (
@@ -51,6 +51,10 @@ class OperatorClient:
         )(url.hostname or "", url.port, timeout=seconds)
         self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
+
+    def turn_to(self, trial: str) -> None:
+        """Speaks of another trial from now on, over the same connection."""
+        self._base = f"{self._trials}{quote(trial, '')}"
 
     def post(self, report: Report) -> Reply:
         """Sends a report, and returns the answer.

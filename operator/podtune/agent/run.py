@@ -29,6 +29,8 @@ POLL = 0.15
 """Seconds between two looks at the results file."""
 SHORTEST_POLL = 0.004
 """The same in a pod that is reused, where a trial has just begun or ended."""
+FIRST_WAIT = 0.05
+"""Seconds that such a pod waits with its first word of a trial: of a short one it then says all at once."""
 
 
 class Sidecar:
@@ -42,6 +44,7 @@ class Sidecar:
         output: TextIO,
         make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
         *,
+        client: OperatorClient | None = None,
         is_checked: bool = False,
     ) -> None:
         """Puts the parts together.
@@ -52,7 +55,8 @@ class Sidecar:
             rng: Source of jitter.
             output: Where results go that the operator may still miss.
             make_store: Makes the store of checkpoints.
-            is_checked: Whether that was looked at already.
+            client: The operator; a connection of its own where there is none yet.
+            is_checked: Whether the store was looked at already.
         """
         store = settings.checkpoint_store
         make_attempt = FollowerAttempt if settings.follows else Attempt
@@ -65,10 +69,11 @@ class Sidecar:
         self._sender = Sender(
             self.attempt,
             changed,
-            client=OperatorClient(settings),
+            client=client or OperatorClient(settings),
             control=ControlFile(settings.directory / layout.CONTROL),
             log=log,
             rng=Random(rng.random()),
+            first_wait=FIRST_WAIT if settings.reuse else 0.0,
         )
         self._log_stream: LogStream | None = None
         if settings.stdout_pattern is not None and not settings.follows:
@@ -146,10 +151,10 @@ class Sidecar:
         self._drain.start()
         left = time.monotonic()
         while not self.attempt.next:
+            self._drain.hand_over_if_stored()
             if wait_for_end(_short(time.monotonic() - left)):
                 self._drain.run()
                 return
-            self._drain.hand_over_if_stored()
         self._intake.close()
         self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
 

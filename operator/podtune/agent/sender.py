@@ -34,16 +34,18 @@ class Sender(threading.Thread):
         control: ControlFile,
         log: EventLog,
         rng: Random,
+        first_wait: float = 0.0,
     ) -> None:
         """Prepares the thread.
 
         Args:
             attempt: What to say; used only with `changed` held.
             changed: Guards `attempt`, and is notified when something in it has changed.
-            client: The operator; used by this thread alone.
+            client: The operator; used by this thread alone while it runs.
             control: Where the operator's instructions go.
             log: Where to tell of trouble.
             rng: Source of jitter.
+            first_wait: Seconds to wait with the first report, in case the attempt is over by then.
         """
         super().__init__(name="sender", daemon=True)
         self._attempt = attempt
@@ -52,14 +54,17 @@ class Sender(threading.Thread):
         self._control = control
         self._log = log
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._first_wait = first_wait
         self._failures = Repeated()
 
     def run(self) -> None:
         """Sends until the attempt is fenced, or its pod has got another one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
         while self._attempt.next is None:
             with self._changed:
                 self._wait_until_due()
-                report = self._attempt.report()
+                report = self._attempt.report(time.monotonic())
             try:
                 reply = self._client.post(report)
             except Fenced as error:
@@ -72,7 +77,6 @@ class Sender(threading.Thread):
                 self._pause(error)
                 continue
             self._take(reply)
-        self._client.close()
 
     def _wait_until_due(self) -> None:
         while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:

@@ -17,6 +17,7 @@ from typing import TextIO
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.intake import prepare_directory
+from podtune.agent.operator_client import OperatorClient
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
@@ -50,6 +51,7 @@ class WarmSidecar:
         self._output = output
         self._make_store = functools.cache(make_store)
         self._directory = settings.directory
+        self._client = OperatorClient(settings)
 
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the program has ended; see `Sidecar.run`."""
@@ -57,7 +59,10 @@ class WarmSidecar:
         settings, is_checked = self._resumed(), False
         while True:
             log = self._log.about(trial=settings.trial, attempt=settings.attempt)
-            sidecar = Sidecar(settings, log, self._rng, self._output, self._make_store, is_checked=is_checked)
+            self._client.turn_to(settings.trial)
+            sidecar = Sidecar(
+                settings, log, self._rng, self._output, self._make_store, client=self._client, is_checked=is_checked
+            )
             sidecar.attempt.restore_failure = failure
             sidecar.run(wait_for_end)
             assignment = sidecar.attempt.next

@@ -15,6 +15,7 @@ from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import MANY, Store
 from podtune.controllers.threads import in_thread
+from podtune.controllers.waiting_pods import WaitingPods
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import Action, Outcome, Propose, Verdict, WriteTrialStatus
 from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
@@ -62,6 +63,7 @@ class Reconciler:
         self._latest = 0.0
         """The time at which something was decided last."""
         self._is_running = False
+        self._waiting = WaitingPods()
 
     @property
     def is_leading(self) -> bool:
@@ -93,6 +95,10 @@ class Reconciler:
             metrics.RESULTS.inc(len(report.results))
             self._queue.add(entry.experiment.uid)
         return answer
+
+    async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
+        """See `Intake.wait_for_next`."""
+        await self._waiting.wait(pod_uid, seconds)
 
     def program_container(self, namespace: str, trial: str) -> str | None:
         """See `Intake.program_container`."""
@@ -178,6 +184,7 @@ class Reconciler:
             else:
                 self._actions.add(uid, (entry, action))
         self._start_actions()
+        self._waiting.wake(plan.given)
         self._queue.add_at(uid, plan.wake)
 
     def _heed_clock(self, now: float) -> None:

@@ -30,6 +30,8 @@ LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
 AT_A_TIME = 32
 """Reports taken in without letting anything else in between: ten milliseconds."""
+HOLD = 1.0
+"""Seconds that a pod's question for another trial may be held: agents wait longer for an answer."""
 MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
 
@@ -39,6 +41,9 @@ class Intake(Protocol):
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """Takes in a report of a trial; see `ExperimentMachine.report`."""
+
+    async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
+        """Waits until a pod is given another trial, or so many seconds."""
 
     def program_container(self, namespace: str, trial: str) -> str | None:
         """Name of the training container of a trial that reads results off standard output; None for others."""
@@ -74,7 +79,12 @@ class ResultsServer:
             raise web.HTTPBadRequest(text=str(error)) from error
         if pod_of(report.attempt) != caller.uid:
             raise web.HTTPForbidden(text="the token is not that of the attempt's pod")
-        answer = self._intake.report(caller.namespace, request.match_info["trial"], caller.pod, report)
+        trial = request.match_info["trial"]
+        answer = self._intake.report(caller.namespace, trial, caller.pod, report)
+        if report.final is not None and isinstance(answer, Reply) and answer.next is None:
+            await self._intake.wait_for_next(caller.uid, HOLD)
+            self._check_leads()
+            answer = self._intake.report(caller.namespace, trial, caller.pod, report)
         match answer:
             case Reply():
                 return web.Response(body=answer.to_json(), content_type="application/json")
@@ -119,9 +129,12 @@ class ResultsServer:
         states = [c.get("state") or {} for c in status.get("containerStatuses") or () if c["name"] == container]
         return all("terminated" in state for state in states)
 
-    async def _caller(self, request: web.Request) -> Caller:
+    def _check_leads(self) -> None:
         if not self._intake.is_leading:
             raise web.HTTPServiceUnavailable(text="another operator leads", headers=RETRY_AFTER)
+
+    async def _caller(self, request: web.Request) -> Caller:
+        self._check_leads()
         try:
             caller = await self._authenticator.authenticate(request.headers.get("Authorization", ""))
         except Unauthenticated as error:

@@ -70,10 +70,17 @@ __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, and when to ask again even if nothing happens (infinity: never)."""
+    """What to do now.
+
+    Attributes:
+        actions: What to carry out.
+        wake: When to ask again even if nothing happens; infinity: never.
+        given: UIDs of warm pods that have been given another trial: an agent that waits for that is answered.
+    """
 
     actions: tuple[Action, ...]
     wake: float
+    given: tuple[str, ...] = ()
 
 
 class ExperimentMachine:
@@ -328,7 +335,7 @@ class ExperimentMachine:
             self._outdated = True  # half a decision must not be built upon
             self._places.kept_back = ""
             raise
-        return Plan(self._dispatch.take(), self._dispatch.alarms.next)
+        return Plan(self._dispatch.take(), self._dispatch.alarms.next, self._warm.take_given())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:

@@ -63,6 +63,8 @@ class WarmPods:
         """By trial: the pod that it has a claim on."""
         self._making: set[str] = set()
         """Trials whose pod may come to be and was not seen yet."""
+        self._given: list[str] = []
+        """UIDs of pods whose next attempt is on record, and whose agents may wait to hear of it."""
 
     # What was seen
 
@@ -112,6 +114,7 @@ class WarmPods:
         known = self._pods.get(trial.recorded_pod)
         if known is not None:
             trial.pod_seen(known.seen_by(trial))
+            self._given.append(known.pod.uid)
         else:
             trial.miss_pods()  # it has ended meanwhile
 
@@ -171,6 +174,11 @@ class WarmPods:
             return
         known.ended[trial.name] = EndInPod(report.final.to_json(), report.restore_failure, now)
         trial.pod_seen(known.seen_by(trial))
+
+    def take_given(self) -> tuple[str, ...]:
+        """UIDs of the pods that have something to do since the last time."""
+        given, self._given = tuple(self._given), []
+        return given
 
     def _next(self, known: SharedPod) -> Assignment | None:
         """The attempt that a pod is to run next, where there is one that is on record."""

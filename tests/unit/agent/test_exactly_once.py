@@ -59,7 +59,7 @@ class World:
             self.agent.add(ResultLine({"value": self.file[-1]}), self.now)
 
     def exchange(self, *, request_arrives=True, reply_arrives=True, times=1):
-        body = self.agent.report().to_json()
+        body = self.agent.report(self.now).to_json()
         replies = [self.operator.take(body) for _ in range(times)] if request_arrives else []
         self.now += 0.01
         if replies and reply_arrives:
@@ -160,11 +160,11 @@ def test_a_full_outbox_asks_for_a_rest_until_results_are_durable():
 def test_reports_are_due_when_there_is_something_to_say():
     attempt = Attempt("pod-1", "value", has_store=False)
     assert attempt.next_report_at() < 0  # the first one says that the agent is there
-    attempt.report()
+    attempt.report(0.0)
     attempt.take_reply(Reply(0, 0), now=100.0)
     assert attempt.next_report_at() == 100.0 + HEARTBEAT
     attempt.add(ResultLine({"value": 1}), 0.0)
     assert attempt.next_report_at() < 0
-    attempt.report()
+    attempt.report(0.0)
     attempt.take_reply(Reply(0, 0), now=101.0)  # an answer that takes nothing in: no reason to ask at once again
     assert 101.0 < attempt.next_report_at() < 101.0 + HEARTBEAT

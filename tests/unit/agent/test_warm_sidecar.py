@@ -10,7 +10,7 @@ import threading
 from random import Random
 
 import pytest
-from stub_operator import StubOperator, wait_until
+from stub_operator import FENCED, StubOperator, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
@@ -92,9 +92,11 @@ class Pod:
         self.thread = threading.Thread(target=lambda: agent.run(self._ended.wait), daemon=True)
         self.thread.start()
 
-    def restart_agent(self):
+    def restart_agent(self, operator):
         self._ended.set()
         self.thread.join(30)
+        operator.faults = [FENCED]  # ends the thread that would be gone with its process
+        wait_until(lambda: not operator.faults)
         self._ended = threading.Event()
         self._start_agent(None)
 
@@ -142,6 +144,14 @@ def test_each_trial_has_its_own_results(start, operator):
     assert pod.end().attempt == "pod-1/2.1"
 
 
+def test_a_short_trial_is_told_of_in_one_report(start, operator):
+    operator.waiting = [assignment(1, 1.0)]
+    start()
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    told = next(report for report in operator.reports if report.attempt == "pod-1/1.1")
+    assert (len(told.results), told.final is not None) == (2, True)
+
+
 def test_a_crash_is_the_end_of_the_trial_under_way(start, operator):
     operator.waiting = [assignment(1, 1.0), assignment(2, 1000.0)]
     pod = start()
@@ -155,7 +165,7 @@ def test_an_agent_that_was_started_again_goes_on_where_it_was(start, operator):
     operator.waiting = [assignment(1, 1.0)]
     pod = start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
-    pod.restart_agent()
+    pod.restart_agent(operator)
     with operator.changed:
         operator.waiting = [assignment(2, 3.0)]
     operator.wait_for(lambda: "pod-1/2.1" in operator.finals)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,8 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from podtune.cluster.errors import ApiError
-from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, Result
+from podtune.protocol.assignment import Assignment
+from podtune.protocol.messages import MAX_REPORT_BYTES, FinalCommit, Reply, Report, Result, parse_reply
 from podtune.results import server as server_module
 from podtune.results.authentication import Caller, Unauthenticated
 from podtune.results.server import ResultsServer
@@ -37,10 +39,17 @@ class Intake:
         self.answer: Reply | Unaccepted = Reply(acked_seq=1, durable_seq=0)
         self.taken: list[tuple[str, str, str, Report]] = []
         self.container: str | None = "main"
+        self.next: Assignment | None = None
+        self.waited_for: list[str] = []
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         self.taken.append((namespace, trial, pod, report))
         return self.answer
+
+    async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
+        self.waited_for.append(pod_uid)
+        assert isinstance(self.answer, Reply)
+        self.answer = replace(self.answer, next=self.next)
 
     def program_container(self, namespace: str, trial: str) -> str | None:
         return self.container
@@ -107,6 +116,29 @@ async def site(intake: Intake, gate: Gate, cluster: FakeCluster) -> AsyncIterato
 
 
 # Results
+
+
+async def test_a_pod_that_has_nothing_to_do_is_answered_once_there_is_something(site: Site, intake: Intake) -> None:
+    intake.next = Assignment("digits-4", 1, "p-1/4.1", {"rate": 0.5})
+    ended = Report("p-1/0.1", final=FinalCommit("p-1/0.1", 0, 0))
+    status, body = await site.post(ended)
+    assert status == 200
+    assert parse_reply(body.encode()).next == intake.next
+    assert intake.waited_for == ["p-1"]
+
+
+async def test_nobody_else_is_kept_waiting(site: Site, intake: Intake) -> None:
+    await site.post()
+    assert intake.waited_for == []
+
+
+async def test_who_leads_no_more_after_the_wait_acknowledges_nothing(site: Site, intake: Intake) -> None:
+    async def lose(pod_uid: str, seconds: float) -> None:
+        intake.is_leading = False
+
+    intake.wait_for_next = lose  # type: ignore[method-assign]
+    status, _ = await site.post(Report("p-1/0.1", final=FinalCommit("p-1/0.1", 0, 0)))
+    assert status == 503
 
 
 async def test_a_report_is_taken_in_and_answered(site: Site, intake: Intake) -> None:
