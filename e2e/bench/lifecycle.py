@@ -9,6 +9,7 @@ from datetime import datetime
 
 from e2e.bench.audit import AuditLog
 from e2e.bench.measurement import Figure, Measurement
+from e2e.bench.namespace import fresh_namespace
 from e2e.bench.processor_time import components, resident_bytes, seconds
 from e2e.cluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
@@ -16,18 +17,19 @@ from e2e.kubernetes import Kubernetes, Object
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 DEADLINE = 900.0
-NAMESPACES = ("bench-job", "bench-podtune")
 PARALLELISM = 100
 NODES = 20
 TRIALS, FULL_TRIALS = 500, 2000
 
-CONTAINER: Object = {
-    "name": "trial",
-    "image": "localhost/busybox:1",
-    "command": ["true"],
-    "resources": {"requests": {"cpu": "10m"}},
-}
-PLACEMENT: Object = {
+PODS: Object = {
+    "containers": [
+        {
+            "name": "trial",
+            "image": "localhost/busybox:1",
+            "command": ["true"],
+            "resources": {"requests": {"cpu": "10m"}},
+        }
+    ],
     "nodeSelector": {"podtune.dev/role": "fake"},
     "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
 }
@@ -80,14 +82,13 @@ def measure(full: bool) -> Measurement:
     """Runs a bare Job, then an Experiment, on fake nodes of the local cluster."""
     trials = FULL_TRIALS if full else TRIALS
     cluster = Cluster.connect()
-    _remove_namespaces(cluster)
     cluster.add_kwok_nodes(NODES)
     try:
-        job = run_job(_namespace(cluster, NAMESPACES[0]), trials, PARALLELISM)
-        _remove_namespaces(cluster)
-        experiment = run_experiment(_namespace(cluster, NAMESPACES[1]), cluster, trials, PARALLELISM)
+        with fresh_namespace(cluster, "bench-job") as kubernetes:
+            job = run_job(kubernetes, trials, PARALLELISM, PODS)
+        with fresh_namespace(cluster, "bench-podtune") as kubernetes:
+            experiment = run_experiment(kubernetes, trials, PARALLELISM, {"spec": PODS})
     finally:
-        _remove_namespaces(cluster)
         cluster.remove_kwok_nodes()
     setting = f"{trials} no-op trials, {PARALLELISM} at once, on {NODES} fake nodes of a real API server and scheduler"
     return Measurement(setting, _figures(job, experiment))
@@ -112,23 +113,14 @@ def _figures(job: JobRun, experiment: ExperimentRun) -> list[Figure]:
     ]
 
 
-def _namespace(cluster: Cluster, name: str) -> Kubernetes:
-    cluster.kubectl("create", "namespace", name)
-    return Kubernetes(cluster, name)
-
-
-def _remove_namespaces(cluster: Cluster) -> None:
-    cluster.kubectl("delete", "namespace", *NAMESPACES, "--ignore-not-found", "--timeout=300s", timeout=310)
-
-
-def run_job(kubernetes: Kubernetes, pods: int, parallelism: int) -> JobRun:
-    """Runs a Job of as many no-op pods."""
-    spec = {"restartPolicy": "Never", "containers": [CONTAINER], **PLACEMENT}
+def run_job(kubernetes: Kubernetes, pods: int, parallelism: int, spec: Object) -> JobRun:
+    """Runs a Job of as many pods of a spec."""
+    template = {"spec": {"restartPolicy": "Never", **spec}}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "bare"},
-        "spec": {"completions": pods, "parallelism": parallelism, "template": {"spec": spec}},
+        "spec": {"completions": pods, "parallelism": parallelism, "template": template},
     }
     before = components()
     kubernetes.apply(job)
@@ -138,12 +130,13 @@ def run_job(kubernetes: Kubernetes, pods: int, parallelism: int) -> JobRun:
     return JobRun(pods, _moment(status["completionTime"]) - _moment(status["startTime"]), used)
 
 
-def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parallelism: int) -> ExperimentRun:
-    """Runs an Experiment of as many no-op trials."""
+def run_experiment(kubernetes: Kubernetes, trials: int, parallelism: int, template: Object) -> ExperimentRun:
+    """Runs an Experiment of as many trials of a template."""
+    cluster = kubernetes.cluster
     container = _operator_container(Kubernetes(cluster, OPERATOR_NAMESPACE))
     audit = AuditLog(cluster.audit_log)
     before, components_before = seconds(container), components()
-    kubernetes.apply(_experiment(trials, parallelism))
+    kubernetes.apply(experiment_of(trials, parallelism, template))
     # As the Job is: asking again and again would cost the machine more than the operator does.
     kubernetes.wait_for_condition("experiments.podtune.dev", "bare", "Complete", deadline=DEADLINE)
     experiment = kubernetes.get("experiments.podtune.dev", "bare")
@@ -162,7 +155,8 @@ def run_experiment(kubernetes: Kubernetes, cluster: Cluster, trials: int, parall
     )
 
 
-def _experiment(trials: int, parallelism: int) -> Object:
+def experiment_of(trials: int, parallelism: int, template: Object) -> Object:
+    """An Experiment of random search with as many trials of a template."""
     return {
         "apiVersion": "podtune.dev/v1alpha1",
         "kind": "Experiment",
@@ -172,7 +166,7 @@ def _experiment(trials: int, parallelism: int) -> Object:
             "parameters": [{"name": "base", "float": {"min": 0, "max": 1}}],
             "search": {"algorithm": "random", "maxTrials": trials, "seed": 1},
             "maxConcurrentTrials": parallelism,
-            "trialTemplate": {"spec": {"containers": [CONTAINER], **PLACEMENT}},
+            "trialTemplate": template,
         },
     }
 

@@ -49,4 +49,7 @@ TARGETS: Mapping[str, Target] = {
     "16 × 64 MiB: down, to what is possible": Target(1.2),
     "5,000 × 20 kB: up, to what is possible": Target(1.2),
     "5,000 × 20 kB: down, to what is possible": Target(1.2),
+    "a pod a trial, to a bare Job with a sidecar": Target(0.9, at_least=True),
+    "warm pods, to Ray Tune with reused actors": Target(2, at_least=True),
+    "first trial's program runs, after a plain pod's": Target(0.5, "s"),
 }

@@ -29,6 +29,7 @@ class Environment:
             requirements: Name of the file, such as replay.txt.
         """
         self._file = ROOT / "requirements" / requirements
+        self._offline: list[str] = []
 
     def install(self) -> None:
         """Installs the packages, if they are not in the cache.
@@ -38,6 +39,9 @@ class Environment:
         """
         try:
             made = self._uv("python", "-c", "", timeout=INSTALLATION)
+            if made.returncode != 0:  # as beside the local cluster, whose network ends there: what is cached may do
+                self._offline = ["--offline"]
+                made = self._uv("python", "-c", "", timeout=INSTALLATION)
         except subprocess.TimeoutExpired as error:
             raise Missing(f"{self._file.name} is not installed within {INSTALLATION:g} s") from error
         if made.returncode != 0:
@@ -67,7 +71,7 @@ class Environment:
         run = [uv, "run", "--quiet", "--no-project", "--isolated", "--python", sys.executable]
         path = os.pathsep.join([str(ROOT), str(ROOT / "operator")])
         return subprocess.run(
-            [*run, "--with-requirements", str(self._file), *command],
+            [*run, *self._offline, "--with-requirements", str(self._file), *command],
             env={**os.environ, "PYTHONPATH": path},
             cwd=ROOT,
             capture_output=True,

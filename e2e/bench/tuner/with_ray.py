@@ -1,6 +1,7 @@
 """No-op trials of Ray Tune, with random search, where Ray is installed; prints the figures as JSON.
 
-python -m e2e.bench.tuner.with_ray TRIALS SECONDS: as many of the trials as it manages in the time.
+python -m e2e.bench.tuner.with_ray TRIALS SECONDS [SLOTS]: as many of the trials as it manages in the time. With SLOTS
+so many run at once, each in an actor that goes from trial to trial.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ def main() -> None:
         tune.report({"value": (configuration["x"] - 0.3) ** 2})
 
     trials, limit = int(sys.argv[1]), float(sys.argv[2])
-    ray.init(logging_level=logging.ERROR, log_to_driver=False, include_dashboard=False)
+    slots = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    ray.init(num_cpus=slots, logging_level=logging.ERROR, log_to_driver=False, include_dashboard=False)
     config: dict[str, Any] = {"metric": "value", "mode": "min", "num_samples": trials, "time_budget_s": limit}
+    if slots is not None:
+        config |= {"reuse_actors": True, "max_concurrent_trials": slots}
     tuner = tune.Tuner(
         trial,
         param_space={"x": tune.uniform(0, 1)},
