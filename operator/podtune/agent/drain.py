@@ -75,10 +75,15 @@ class Drain:
         if self._uploader:
             self._uploader.finish()
 
+    @property
+    def may_hand_over(self) -> bool:
+        """Whether all is stored that can be, and the operator was not told yet; use it with `changed` held."""
+        return not self._is_handed_over and (self._uploader is None or self._uploader.is_finished)
+
     def hand_over_if_stored(self) -> None:
         """Has the operator told that the attempt is over, once all is stored that can be."""
         with self._changed:
-            if not self._is_handed_over and (self._uploader is None or self._uploader.is_finished):
+            if self.may_hand_over:
                 self._is_handed_over = True
                 self._attempt.hand_over()
                 self._changed.notify_all()

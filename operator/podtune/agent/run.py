@@ -149,10 +149,11 @@ class Sidecar:
                 return
             self._intake.poll()
         self._drain.start()
-        left = time.monotonic()
         while not self.attempt.next:
             self._drain.hand_over_if_stored()
-            if wait_for_end(_short(time.monotonic() - left)):
+            with self._changed:
+                self._changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, POLL)
+            if wait_for_end(0):
                 self._drain.run()
                 return
         self._intake.close()

@@ -92,6 +92,7 @@ class StubOperator:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # as in the operator
 
             def setup(self):
                 stub._connections.append(self.request)
