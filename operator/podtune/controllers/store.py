@@ -24,7 +24,7 @@ from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.records import Pod, StoragePod, Trial
+from podtune.runner.records import Pod, StoragePod
 from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
