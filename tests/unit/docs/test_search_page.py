@@ -67,14 +67,14 @@ def test_the_repeats_make_as_many_configurations_as_the_page_says() -> None:
 def test_the_program_seeds_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     monkeypatch.setenv("PODTUNE_SEED", "2147483647")
-    trial._session.cache_clear()
+    trial._sessions.clear()
     state = random.getstate()
     try:
         exec(compile(textwrap.dedent(program), "program", "exec"), {})
         drawn = random.random()
     finally:
         random.setstate(state)
-        trial._session.cache_clear()
+        trial._sessions.clear()
     assert drawn == random.Random(2147483647).random()
 
 
