@@ -41,10 +41,10 @@ class Use:
 
 def measure(full: bool) -> Measurement:
     """Starts agents, has each report one result, and looks at it when it is idle; in brief just as in full."""
-    with tempfile.TemporaryDirectory(prefix="podtune-bench-") as name, running_server(Path(name)) as endpoint:
+    with tempfile.TemporaryDirectory(prefix="podtune-bench-") as name, running_server(Path(name)) as server:
         alone = _median([asyncio.run(use({})) for _ in range(REPEATS)])
-        store = {agent_env.STORE: json.dumps({"bucket": BUCKET, "prefix": "agent", "endpoint": endpoint})}
-        storing = _median([asyncio.run(use({**environment(endpoint), **store})) for _ in range(REPEATS)])
+        store = {agent_env.STORE: json.dumps({"bucket": BUCKET, "prefix": "agent", "endpoint": server.url})}
+        storing = _median([asyncio.run(use({**environment(server.url), **store})) for _ in range(REPEATS)])
     figures = [
         Figure("agent's processor time until its first report", alone.start_seconds, "s"),
         Figure("agent's memory when idle", alone.idle_bytes / 1e6, "MB"),

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster.processes import wait_until
@@ -20,9 +21,22 @@ _SECRET_KEY = "bench-secret"
 _REGION = "us-east-1"
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server that runs.
+
+    Attributes:
+        url: Where it answers.
+        process: Its /proc folder.
+    """
+
+    url: str
+    process: Path
+
+
 @contextmanager
-def running_server(directory: Path) -> Iterator[str]:
-    """Runs a server with one bucket below a directory; yields its URL."""
+def running_server(directory: Path) -> Iterator[Server]:
+    """Runs a server with one bucket below a directory."""
     (directory / "buckets" / BUCKET).mkdir(parents=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -36,7 +50,7 @@ def running_server(directory: Path) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: _answers(url), f"the S3 server does not answer at {url}", 30)
-        yield url
+        yield Server(url, Path("/proc") / str(process.pid))
     finally:
         process.terminate()
         process.wait(10)
