@@ -12,10 +12,10 @@ import gc
 from collections.abc import Mapping
 from typing import Any
 
-THRESHOLDS = (2_000, 10, 3)
+THRESHOLDS = (2_000, 5, 2)
 """New containers until the youngest are looked at, how often these until the next, and how often these until the rest:
-some 80,000 at a time, which takes about 20 milliseconds."""
-LOOKS = 200
+some 36,000 at a time, which takes about ten milliseconds."""
+LOOKS = 300
 """After so many looks at the rest comes one at everything: after some hundred thousand trials."""
 OLDEST = 2
 
