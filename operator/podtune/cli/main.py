@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -263,6 +264,8 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
+    # As in the operator's image: on small matrices several threads are slower. NumPy reads it when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         result = app(given, prog_name=_program_name(), standalone_mode=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
@@ -114,7 +114,7 @@ def test_no_more_pods_than_so_many_wait_at_a_time() -> None:
     assert free.run().api.experiment.status.trials.terminated == 6
 
 
-@bounded
+@settings(bounded, max_examples=50)
 @given(weathers, seeds, st.floats(0.0, 30.0))
 def test_a_machine_made_anew_avoids_the_same(weather: Weather, seed: int, moment: float) -> None:
     program = Program(steps=4, checkpoint_every=1, nodes=NODES, bad_nodes=frozenset({"n1", "n3"}))
