@@ -12,7 +12,7 @@ PIECE = 1 << 18
 """So much of it is in memory at a time: what has just been read, from a file or from the store, is still in the
 processor's cache to be hashed and passed on; much less, and the interpreter's lock would change hands all the time."""
 
-Bytes = bytes | memoryview
+Bytes = bytes | bytearray | memoryview
 
 
 class Content(Protocol):
@@ -31,9 +31,9 @@ class Content(Protocol):
 
 
 class Held:
-    """Bytes in memory."""
+    """Bytes in memory, which nobody changes any more."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from podtune.storage.address import CheckpointAddress
+from podtune.storage.content import Bytes
 from podtune.storage.errors import NotFound
 from podtune.storage.manifest import Manifest, ManifestFile
 from podtune.storage.object_store import ObjectStore
@@ -164,10 +165,13 @@ class _Run:
     def fetch(self, source: _Source) -> Iterator[ManifestFile]:
         first, last = self.files[0], self.files[-1]
         size = last.offset + last.size - first.offset
-        data = b"".join(source.store.get(source.address.object_of(first), first.offset, size)) if size else b""
+        data = bytearray()
+        for piece in source.store.get(source.address.object_of(first), first.offset, size) if size else ():
+            data += piece
         for file in self.files:
             start = file.offset - first.offset
-            if not _write(source, _Place(file.path, 0, file.size, file.sha256), [data[start : start + file.size]]):
+            content = memoryview(data)[start : start + file.size]
+            if not _write(source, _Place(file.path, 0, file.size, file.sha256), [content]):
                 yield file
 
 
@@ -228,7 +232,7 @@ class _Place:
     sha256: str
 
 
-def _write(source: _Source, place: _Place, pieces: Iterable[bytes]) -> bool:
+def _write(source: _Source, place: _Place, pieces: Iterable[Bytes]) -> bool:
     """Writes a piece of a file to its place; returns whether it is what it should be."""
     digest = hashlib.sha256()
     written = 0

@@ -160,7 +160,7 @@ class _Pack:
                 packed += data
             described[file] = replace(known, path=file.path)
         if packed:
-            self.target.store.put_bytes(key, bytes(packed))
+            self.target.store.put_content(key, Held(packed))
         self.target.done.update(described)
 
 
