@@ -10,6 +10,7 @@ from boto3.session import Session
 from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth
 from botocore.awsrequest import AWSPreparedRequest, AWSRequest
 from botocore.config import Config
+from botocore.session import get_session
 
 from podtune.storage.address import StoreAddress
 from podtune.storage.content import Bytes, Content
@@ -39,7 +40,7 @@ def make_client(address: StoreAddress) -> S3Client:
         response_checksum_validation="when_required",
         s3={"addressing_style": _STYLES.get(address.addressing, "path" if address.endpoint else "auto")},
     )
-    client: S3Client = Session().client(
+    client: S3Client = _session().client(
         "s3",
         region_name=address.region,
         endpoint_url=address.endpoint,
@@ -50,6 +51,13 @@ def make_client(address: StoreAddress) -> S3Client:
     client.meta.events.register("choose-signer.s3", _choose_signer)  # type: ignore[arg-type]  # its answer is used
     client.meta.events.register("before-send.s3", _send_in_pieces)
     return client
+
+
+def _session() -> Session:
+    """The SDK's session. Times in answers stay text: nobody needs them, and reading them is slow."""
+    core = get_session()
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+    return Session(botocore_session=core)
 
 
 class ContentStream(io.RawIOBase):

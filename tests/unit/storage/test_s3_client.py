@@ -9,6 +9,8 @@ from botocore.awsrequest import AWSResponse
 from podtune.storage.address import StoreAddress
 from podtune.storage.content import PIECE, FileSlice, Held
 from podtune.storage.s3_client import ContentStream, make_client
+from podtune.storage.s3_store import S3Store
+from tests.unit.storage.web_server import WebServer
 
 DATA = bytes(range(256)) * (3 * PIECE // 256)
 
@@ -80,3 +82,39 @@ def test_each_try_sends_the_content_from_the_front(file, monkeypatch):
     wire = Wire(503, 503)
     put(wire, FileSlice(file, 0, len(DATA)))
     assert [b"".join(body) == DATA for body in wire.bodies] == [True] * 3
+
+
+ASSUMED = b"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>of-the-role</AccessKeyId>
+<SecretAccessKey>secret</SecretAccessKey><SessionToken>session</SessionToken>
+<Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+</AssumeRoleWithWebIdentityResponse>"""
+
+
+@pytest.fixture
+def server():
+    server = WebServer()
+    yield server
+    server.close()
+
+
+def test_times_in_answers_are_not_read(server):
+    server.answer = lambda _: (200, {"Last-Modified": "never"}, b"content")
+    assert b"".join(S3Store(StoreAddress("bucket", endpoint=server.url)).get("key")) == b"content"
+
+
+def test_the_role_of_a_pods_service_account_is_used_until_it_expires(server, monkeypatch, tmp_path):
+    (tmp_path / "token").write_text("token")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/trials")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+    server.answer = lambda asked: (200, {}, ASSUMED if b"AssumeRoleWithWebIdentity" in asked.body else b"")
+    store = S3Store(StoreAddress("bucket", endpoint=server.url))
+    for key in ("a", "b"):
+        store.put_bytes(key, b"content")
+    assert [asked.method for asked in server.asked] == ["POST", "PUT", "PUT"]
+    for put in server.asked[1:]:
+        assert "Credential=of-the-role/" in put.headers["authorization"]
+        assert put.headers["x-amz-security-token"] == "session"
