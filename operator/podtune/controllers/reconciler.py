@@ -182,7 +182,8 @@ class Reconciler:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
             else:
-                self._actions.add(uid, (entry, action))
+                routine = isinstance(action, WriteTrialStatus) and action.routine
+                self._actions.add(uid, (entry, action), routine=routine)
         self._start_actions()
         self._waiting.wake(plan.given)
         self._queue.add_at(uid, plan.wake)

@@ -222,11 +222,16 @@ class FetchLogs:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrialStatus:
-    """Write a Trial's status, if the Trial still has this resource version."""
+    """Write a Trial's status, if the Trial still has this resource version.
+
+    Attributes:
+        routine: Whether nothing waits for it: it holds results that an agent would send once more.
+    """
 
     name: str
     version: int
     status: TrialStatus
+    routine: bool = False
 
     @property
     def key(self) -> Key:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.experiment import ExperimentSpec
+from podtune.api.names import TrialState
 from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StoragePurpose
@@ -66,6 +67,9 @@ from podtune.tuning.searchers.base import Tell
 from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
+
+LONGEST_WAIT = 10.0
+"""Results of a crowd of trials are written at most so many times later than those of a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,9 +545,17 @@ class ExperimentMachine:
             judge=self._judge.judge,
             limits=self._judge.limits,
             undo_clone=self._judge.undo_clone,
+            result_debounce=self._result_debounce,
             replicas=self.spec.trial_template.replicas,
             reuses=self.spec.trial_template.reuse,
         )
+
+    def _result_debounce(self) -> float:
+        """How long a result may wait to be written: the longer, the more trials have results to be written."""
+        if self._judge.scheduler.records_every_result:
+            return self.settings.result_debounce  # its decisions wait for that
+        running = self._overview.by_state[TrialState.RUNNING]
+        return self.settings.result_debounce * min(max(1.0, running / self.settings.crowd), LONGEST_WAIT)
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:
         return self._trials.get(f"{self.experiment.name}-{index}")

@@ -76,7 +76,7 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     if not is_said_to_run and trial.recorded_pod:  # a short trial is over before anybody looks
         trial.touch(now + trial.context.settings.running_debounce)
         return
-    trial.touch(now + trial.context.settings.result_debounce if is_said_to_run else now)
+    trial.touch(now + trial.context.result_debounce() if is_said_to_run else now)
 
 
 def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:

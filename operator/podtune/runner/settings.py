@@ -13,6 +13,8 @@ class RunnerSettings:
 
     Attributes:
         result_debounce: A result that nothing depends on is written to the status within this.
+        crowd: Where more trials than this run at once, within so many times longer, up to ten times: agents keep what
+            is not written.
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
@@ -41,6 +43,7 @@ class RunnerSettings:
     """
 
     result_debounce: float = 3.0
+    crowd: int = 200
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0

@@ -55,6 +55,8 @@ class TrialContext:
     """Resource limits that the rungs which a trial has passed give it."""
     undo_clone: Callable[[TrialMachine, str, float], None]
     """Takes back an exploit whose checkpoint can't be restored, and says why."""
+    result_debounce: Callable[[], float]
+    """Within how many seconds a result is to be written that nothing depends on."""
     replicas: int = 1
     """How many pods an attempt has."""
     reuses: bool = False
@@ -264,6 +266,18 @@ class TrialMachine:
         if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
             return ""
         return pod_of(pod.uid)
+
+    @property
+    def has_only_results(self) -> bool:
+        """Whether the API server lacks nothing of the status but results, which nothing rests on."""
+        saved, status = self.saved, self.status
+        return (
+            self.is_durable
+            and saved.state == status.state
+            and saved.scheduler == status.scheduler
+            and saved.rung_tells == status.rung_tells
+            and saved.checkpoints == status.checkpoints
+        )
 
     @property
     def occupies_place(self) -> bool:

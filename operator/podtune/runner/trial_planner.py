@@ -262,7 +262,8 @@ class TrialPlanner:
         if trial.status != trial.saved:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
-            self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status), now)
+            routine = trial.has_only_results
+            self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status, routine), now)
 
 
 def _leaves_by(trial: TrialMachine) -> float:

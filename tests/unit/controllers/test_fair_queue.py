@@ -29,6 +29,16 @@ def test_of_one_key_what_came_first_is_first() -> None:
     assert [queue.take() for _ in range(5)] == [("a", item) for item in range(5)]
 
 
+def test_what_something_waits_for_comes_before_routine_which_comes_all_the_same() -> None:
+    queue: FairQueue[int] = FairQueue(100, 100)
+    for item in range(3):
+        queue.add("a", item, routine=True)
+    for item in range(10, 15):
+        queue.add("a", item)
+    handed_out = [turn[1] for turn in iter(queue.take, None)]
+    assert handed_out == [10, 11, 12, 0, 13, 14, 1, 2]
+
+
 def test_no_more_are_worked_on_than_may_be() -> None:
     queue: FairQueue[int] = FairQueue(3, 3)
     for item in range(5):

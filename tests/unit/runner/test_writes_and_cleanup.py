@@ -77,6 +77,23 @@ def test_results_are_written_once_in_the_debounce_time() -> None:
     assert simulation.api.status_writes["e-0"] <= 2 + 30 / simulation.settings.result_debounce + 1
 
 
+def test_results_of_a_crowd_are_written_less_often() -> None:
+    at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
+    simulation = Simulation(spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(crowd=5))
+    simulation.run()
+    assert max(simulation.api.status_writes.values()) <= 2 + 30 / (4 * simulation.settings.result_debounce) + 2
+    assert {trial.status.iteration for trial in simulation.api.trials.values()} == {300}
+
+
+def test_nothing_waits_for_a_status_that_holds_results_alone() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=300, seconds=0.1)).run()
+    begin, *middle, end = simulation.writes_of("e-0")
+    assert not begin.routine
+    assert middle
+    assert all(write.routine for write in middle)
+    assert not end.routine
+
+
 @pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
 def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(verdict: Verdict) -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6))
