@@ -25,7 +25,19 @@ from podtune.app.garbage import collect_in_small_portions
 
 COMMITTED = DIRECTORY / "operator.json"
 CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
-PARTS = ("lifecycle", "results", "growth", "profile", "restart", "reaction", "agent", "sync", "short", "start")
+PARTS = (
+    "lifecycle",
+    "results",
+    "growth",
+    "profile",
+    "restart",
+    "reaction",
+    "fairness",
+    "agent",
+    "sync",
+    "short",
+    "start",
+)
 """Modules beside this one, each with a function `measure`."""
 TUNER = "tuner"
 TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -39,12 +40,14 @@ class ApiServer:
         objects: What is there.
         writes: Requests that wrote, by verb and resource; Leases and reviews of tokens aside.
         conflicts: Creations of what was there already.
+        write_seconds: How long a request that writes takes at least.
     """
 
     def __init__(self) -> None:
         self.objects = Objects()
         self.writes: Counter[str] = Counter()
         self.conflicts = 0
+        self.write_seconds = 0.0
         self._lists: dict[str, list[bytes]] = {}
         self._tokens = count()
 
@@ -107,6 +110,8 @@ class ApiServer:
         if plural != "leases":
             self.writes[" ".join(filter(None, (request.method, plural, part)))] += 1
         body: Object = orjson.loads(await request.read() or b"{}")
+        if self.write_seconds:
+            await asyncio.sleep(self.write_seconds)
         match request.method:
             case "POST":
                 # Events are for people: none of them looks on.

@@ -135,7 +135,7 @@ class PlayedCluster:
         api: ApiServer,
         operator: MeasuredOperator,
         session: aiohttp.ClientSession,
-        program: Callable[[int], Program],
+        program: Callable[[int], Program | None],
     ) -> None:
         self.api = api
         self.operator = operator
@@ -216,20 +216,25 @@ class PlayedCluster:
 
     async def _run(self, pod: PlayedPod) -> None:
         try:
-            await pod.run(self._program(pod.index))
+            program = self._program(pod.index)
+            if program is not None:
+                await pod.run(program)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
             self.problems.append(f"{pod.name}: {type(error).__name__}: {error}")
 
 
 @contextlib.asynccontextmanager
 async def played_cluster(
-    program: Callable[[int], Program], operator_program: str = WITH_HEARTBEAT
+    program: Callable[[int], Program | None],
+    operator_program: str = WITH_HEARTBEAT,
+    prepare: Callable[[PlayedCluster], None] = lambda _: None,
 ) -> AsyncIterator[PlayedCluster]:
     """Everything is up while the context lasts, and the operator leads.
 
     Args:
-        program: What runs in the pods of a trial, by its number.
+        program: What runs in the pods of a trial, by its number; None where they find no node.
         operator_program: Module that runs the operator.
+        prepare: Puts into the cluster what is there before the operator.
     """
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtune-bench-")))
@@ -240,6 +245,7 @@ async def played_cluster(
         cluster = PlayedCluster(api, operator, session, program)
         stack.push_async_callback(operator.kill)
         stack.push_async_callback(cluster.close)
+        prepare(cluster)
         await operator.start()
         yield cluster
 

@@ -7,6 +7,7 @@ from collections import Counter
 from podtune.api.model import seconds
 from podtune.runner import clones, parameters
 from podtune.runner.actions import CreatePod
+from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.judgement import Judge
@@ -15,6 +16,9 @@ from podtune.runner.nodes import Nodes
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.warm_pods import Berth, WarmPods, variant_of
+
+STARTS_AT_A_TIME = 100
+"""Trials that one decision starts; to start thousands takes a second, in which nobody else is served."""
 
 
 class Places:
@@ -128,7 +132,12 @@ class Places:
         ready = [trial for trial in list(self._picked.values()) if self._claim(trial)]
         begun = [trial for trial in ready if self._launch(trial, limit, now)]
         self._none_chosen = False
+        starts = 0
         while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
+            if starts == STARTS_AT_A_TIME:
+                self._dispatch.alarms.set(EXPERIMENT, now + SOON)
+                break
+            starts += 1
             start = self._judge.scheduler.choose(self.queue)
             if start is None:
                 self._none_chosen = True
