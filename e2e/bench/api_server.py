@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from itertools import count
 
@@ -41,6 +41,8 @@ class ApiServer:
         writes: Requests that wrote, by verb and resource; Leases and reviews of tokens aside.
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
+        retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
+        refused: How many were.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class ApiServer:
         self.writes: Counter[str] = Counter()
         self.conflicts = 0
         self.write_seconds = 0.0
+        self.retry_after = 0
+        self.refused = 0
         self._lists: dict[str, list[bytes]] = {}
         self._tokens = count()
 
@@ -68,6 +72,10 @@ class ApiServer:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         words = request.path.strip("/").split("/")
+        if self.retry_after and "leases" not in words:
+            self.refused += 1
+            refused = Refused(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", "too many requests")
+            return _json(_status(refused), refused.status, {"Retry-After": str(self.retry_after)})
         try:
             if "namespaces" not in words:
                 return await self._answer_without_namespace(request, words)
@@ -198,5 +206,5 @@ def _resource(plural: str, kind: str) -> Object:
     }
 
 
-def _json(body: Object, status: int = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
+def _json(body: Object, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json", headers=headers)

@@ -22,6 +22,11 @@ from podtune.controllers.event_decoding import decode_events_with_orjson
 
 log = structlog.get_logger(__name__)
 
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes, such as a search algorithm, may keep the event loop waiting when it has the turn.
+
+The interpreter's own 5 ms cost a busy loop most of its turns, as soon as there is one such thread.
+"""
 EXPECTED = (ApiError, CannotListen, LeaseLost)
 """What ends the operator without being an error of its own: a sentence says it all."""
 
@@ -35,6 +40,7 @@ def main() -> None:
     configure_logging(settings.log_level)
     decode_events_with_orjson()
     collect_in_small_portions()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         uvloop.run(_run(settings))
     except Exception as error:

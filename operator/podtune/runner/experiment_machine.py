@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import TrialState
@@ -30,7 +31,7 @@ from podtune.runner.actions import (
     Propose,
     Verdict,
 )
-from podtune.runner.alarms import EXPERIMENT
+from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.deletion import Deletion
@@ -70,6 +71,8 @@ __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
 
 LONGEST_WAIT = 10.0
 """Results of a crowd of trials are written at most so many times later than those of a few."""
+ALARMS_AT_A_TIME = 100
+"""Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,14 +342,15 @@ class ExperimentMachine:
             self._outdated = True  # half a decision must not be built upon
             self._places.kept_back = ""
             raise
-        return Plan(self._dispatch.take(), self._dispatch.alarms.next, self._warm.take_given())
+        wake = max(self._dispatch.alarms.next, now + SOON)  # some that are due may have been left for the next time
+        return Plan(self._dispatch.take(), wake, self._warm.take_given())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:
             self._rebuild(now)
         for trial in self._introductions.admit(now):
             self._mark(trial.name)
-        for name in (*self._dispatch.alarms.ring(now), *self._origins.orphans()):
+        for name in (*islice(self._dispatch.alarms.ring(now), ALARMS_AT_A_TIME), *self._origins.orphans()):
             self._mark(name)
         self._plan_dirty(now)
         if self._overview.is_recorded:

@@ -18,7 +18,7 @@ from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.warm_pods import Berth, WarmPods, variant_of
 
 STARTS_AT_A_TIME = 100
-"""Trials that one decision starts; to start thousands takes a second, in which nobody else is served."""
+"""Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
 
 
 class Places:

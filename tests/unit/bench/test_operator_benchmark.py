@@ -14,13 +14,16 @@ import pytest
 from rich.console import Console
 
 from e2e.bench import __main__ as command
-from e2e.bench import growth, profile, reaction, restart, results
+from e2e.bench import fairness, growth, profile, reaction, restart, results
 from e2e.bench.api_objects import Objects, Refused, selecting
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
 from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
+from e2e.bench.played_cluster import played_cluster
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
+from e2e.chaos.polling import until
+from podtune.cluster.lease import LeaseSettings
 from podtune.runner import places
 
 RATE = "results taken in a second"
@@ -109,6 +112,32 @@ async def test_an_operator_that_is_killed_among_a_few_trials_goes_on() -> None:
     assert figures["results lost over the restart"] == figures["pods made twice"] == 0
     assert 0 < figures["first result taken in after SIGKILL"] <= figures["first decision after SIGKILL"]
     assert found.broken == []
+
+
+@pytest.mark.slow
+async def test_small_experiments_are_timed_beside_a_giant() -> None:
+    found = await fairness.measure_small_beside(600, 1)
+    figures = {figure.name: figure.value for figure in found.figures}
+    assert figures["pods of a small experiment posted, alone, p50"] > 0
+    assert figures["trials of the giant still queued at the end"] > 0
+    assert found.broken == []
+
+
+@pytest.mark.slow
+async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_may() -> None:
+    async with played_cluster(lambda _: None) as cluster:
+        spec = {"search": {"algorithm": "random", "maxTrials": 3, "seed": 1}, "maxConcurrentTrials": 3}
+        cluster.create_experiment("early", spec)
+        assert await until(lambda: len(cluster.created) == 3, 30)
+        cluster.api.retry_after = 1
+        cluster.create_experiment("late", spec)
+        # Longer than a leader goes on that can't renew its Lease.
+        await asyncio.sleep(LeaseSettings("", "", "").give_up_after + 2)
+        assert 3 < cluster.api.refused < 60  # it waits at least as long as it was asked to
+        assert len(cluster.created) == 3
+        cluster.api.retry_after = 0
+        assert await until(lambda: len(cluster.created) == 6, 10)
+        assert await cluster.operator.metric("podtune_leading") == 1
 
 
 @pytest.mark.slow
