@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
 from podtune.controllers.threads import in_thread
+from podtune.controllers.turns import Turns
 from podtune.runner.actions import Outcome, Propose, Verdict
 from podtune.runner.informed import InformedSearcher
 from podtune.tuning.searchers.base import NoConfiguration, Proposed
@@ -42,15 +43,17 @@ class _Thinking:
 class Proposer:
     """Holds an experiment's searcher; its caller has one request under way at a time."""
 
-    def __init__(self, spec: ExperimentSpec, deadline: float) -> None:
+    def __init__(self, spec: ExperimentSpec, deadline: float, turns: Turns) -> None:
         """Makes a proposer.
 
         Args:
             spec: The experiment's spec.
             deadline: Seconds that the searcher may think about a request before it is called slow.
+            turns: When it may begin; those of all experiments.
         """
         self._spec = spec
         self._deadline = deadline
+        self._turns = turns
         self._searcher: InformedSearcher | None = None
         self._thinking: list[_Thinking] = []
 
@@ -85,7 +88,9 @@ class Proposer:
 
     def _begin(self, request: Propose) -> _Thinking:
         searcher, self._searcher = self._searcher, None  # until all went well
-        task = asyncio.create_task(in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+        task = asyncio.create_task(
+            self._turns.take(lambda: in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+        )
         task.add_done_callback(_retrieve)
         thinking = _Thinking(request, task)
         self._thinking.append(thinking)

@@ -23,6 +23,7 @@ from podtune.controllers.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimi
 from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
+from podtune.controllers.turns import Turns
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
 from podtune.runner.settings import RunnerSettings
@@ -66,6 +67,7 @@ class Store:
         """By UID of the pod: its owner's UID."""
         self._storage_pods: dict[str, str] = {}
         """By UID of a pod that works in the bucket: its Experiment's UID."""
+        self._turns = Turns()
         self._caps = NamespaceCaps(pod_limits, self._wake)
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
@@ -221,7 +223,7 @@ class Store:
         trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
         owners = (*(trial.uid for trial in trials), experiment.uid)
         pods = [pod for owner in owners for pod in self._pods_of(owner)]
-        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline)
+        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._turns)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
             experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota

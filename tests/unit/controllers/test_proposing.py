@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from podtune.api.names import ExperimentReason
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
+from podtune.controllers.turns import AT_A_TIME, Turns
 from podtune.runner import informed
 from podtune.runner.actions import Outcome, Propose, Verdict
 from podtune.tuning.searchers.base import NoConfiguration, Proposed, Tell, Unfinished
@@ -46,6 +48,7 @@ class Workshop:
         self.made: list[Recorder] = []
         self.limit = 100
         self.act: Callable[[], None] = lambda: None
+        self.turns = Turns(patience=SHORT)
 
     def make(self, _: object) -> Recorder:
         return Recorder(self.made, self.limit, self.act)
@@ -53,7 +56,7 @@ class Workshop:
     def proposer(self, deadline: float = DEADLINE) -> Proposer:
         spec = experiment_record().spec
         assert spec is not None
-        return Proposer(spec, deadline)
+        return Proposer(spec, deadline, self.turns)
 
 
 @pytest.fixture
@@ -226,6 +229,46 @@ async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, g
     assert not thinking.done()
     gate.open()
     assert (await thinking).verdict is Verdict.DONE
+
+
+async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(workshop: Workshop) -> None:
+    begun, is_over = threading.Barrier(AT_A_TIME + 1), threading.Event()
+
+    def compute() -> None:
+        begun.wait(30)
+        while not is_over.is_set():
+            pass
+
+    workshop.act = compute
+    computing = [asyncio.create_task(workshop.proposer().propose(ask([], 0))) for _ in range(AT_A_TIME)]
+    try:
+        await asyncio.to_thread(begun.wait, 30)
+        workshop.act = lambda: None
+        assert (await workshop.proposer().propose(ask([], 0))).verdict is Verdict.DONE
+        assert not any(task.done() for task in computing)
+    finally:
+        is_over.set()
+    assert {outcome.verdict for outcome in await asyncio.gather(*computing)} == {Verdict.DONE}
+
+
+async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Workshop) -> None:
+    workshop.turns = Turns(patience=DEADLINE)
+    lock = threading.Lock()
+    thinking = most = 0
+
+    def count() -> None:
+        nonlocal thinking, most
+        with lock:
+            thinking += 1
+            most = max(most, thinking)
+        time.sleep(0.001)
+        with lock:
+            thinking -= 1
+
+    workshop.act = count
+    outcomes = await asyncio.gather(*(workshop.proposer().propose(ask([], 0)) for _ in range(50)))
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.DONE}
+    assert 0 < most <= AT_A_TIME
 
 
 async def test_a_searcher_that_thinks_for_ever_does_not_keep_the_process_alive(workshop: Workshop, gate: Gate) -> None:
