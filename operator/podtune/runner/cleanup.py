@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal
 
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
@@ -69,7 +70,7 @@ class Cleanup:
         if due > now:
             self._dispatch.alarms.set(EXPERIMENT, due)
             return
-        trials = [trial for _, trial in list(self._gathered.values())[: self._settings.cleanup_batch]]
+        trials = [trial for _, trial in islice(self._gathered.values(), self._settings.cleanup_batch)]
         if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
                 trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values())
