@@ -181,7 +181,7 @@ _Piece = _Whole | _Part | _Run
 def _pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
     """The pieces of work, the largest first."""
     small: list[ManifestFile] = []
-    for file in files:
+    for file in sorted(files, key=lambda file: -file.size):
         if file.parts:
             yield from (_Part(file, number) for number in range(len(file.parts)))
         elif file.object and file.size <= RUN:
@@ -189,7 +189,7 @@ def _pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
         else:
             yield _Whole(file)
     run: list[ManifestFile] = []
-    for file in sorted(small, key=lambda file: (file.object, file.offset)):
+    for file in sorted(small, key=lambda file: (file.object, file.offset, file.size)):
         if run and not _belongs(run, file):
             yield _Run(tuple(run))
             run = []

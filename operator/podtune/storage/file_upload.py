@@ -1,7 +1,7 @@
 """How the files of a checkpoint become objects.
 
-A large file goes as one object in parts, which are hashed and sent side by side; a small one as an object of its own,
-or among others in a pack. What the trial has in the bucket already is referred to instead.
+A large file goes as one object in parts, which are hashed and sent side by side; any other as an object of its own, or,
+if it is small, among others in a pack. What the trial has in the bucket already is referred to instead.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from podtune.storage.manifest import ManifestFile, digest_of_parts
 from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart, part_size
 from podtune.storage.parallel import run_all
 
+WHOLE = 64 << 20
+"""A larger file is sent in parts. Each part costs a request, and the store may have to copy them into one object."""
+PART = 16 << 20
 PACK = 4 << 20
 """Small files are put together up to this size; as much is held in memory by each thread."""
 PACKED_BELOW = 1 << 20
@@ -65,8 +68,7 @@ def upload_files(target: Target, tree: LocalTree, files: Sequence[LocalFile]) ->
         stack.callback(_abort, target, large)
         try:
             run_all(_tasks(target, tree, left, large))
-            for upload in large:
-                target.done[upload.file] = upload.finish()
+            run_all(upload.finish for upload in large)
         except ContentChanged as error:
             raise UnusableTree(f"{error}; {REWRITE}") from error
     return tuple(target.done[file] for file in files)
@@ -76,24 +78,20 @@ def _tasks(
     target: Target, tree: LocalTree, files: Sequence[LocalFile], large: Sequence[_LargeFile]
 ) -> Iterator[Callable[[], None]]:
     """The largest pieces of work first, so that all threads come to their end at about the same time."""
-    for upload in large:
-        yield from upload.tasks()
-    packed: list[LocalFile] = []
-    for file in files:
-        if _is_large(file):
-            continue
-        if target.packs and file.size < PACKED_BELOW:
-            packed.append(file)
-        else:
-            yield _Single(target, tree, file)
     # Packs of an earlier try stay as they are: those that follow have other numbers.
     first = sum(1 for file in target.done.values() if file.object)
+    for upload in large:
+        yield from upload.tasks()
+    others = [file for file in files if not _is_large(file)]
+    packed = [file for file in others if target.packs and file.size < PACKED_BELOW]
+    for file in sorted(set(others).difference(packed), key=lambda file: (-file.size, file.path)):
+        yield _Single(target, tree, file)
     for number, group in enumerate(_groups(packed), first):
         yield _Pack(target, tree, group, number)
 
 
 def _is_large(file: LocalFile) -> bool:
-    return file.size > part_size(file.size)
+    return file.size > WHOLE
 
 
 def _groups(files: Sequence[LocalFile]) -> Iterator[list[LocalFile]]:
@@ -171,7 +169,7 @@ class _LargeFile:
         self.file = file
         self._target = target
         self._stream = stack.enter_context(tree.open(file.path))
-        self._part_size = part_size(file.size)
+        self._part_size = part_size(file.size, PART)
         self._known = self._find_known()
         self.upload: PartialUpload | None = None
         self._parts: dict[int, StoredPart] = {}
@@ -184,21 +182,23 @@ class _LargeFile:
         for number in range(1, self._count + 1):
             yield lambda number=number, upload=self.upload: self._send(upload, number)  # type: ignore[misc]
 
-    def finish(self) -> ManifestFile:
+    def finish(self) -> None:
         """Makes an object of the parts."""
         _check_unchanged(self._stream.fileno(), self.file)
-        if self._known is not None:
-            return replace(self._known, path=self.file.path)
+        known = self._known
+        self._target.done[self.file] = replace(known, path=self.file.path) if known else self._complete()
+
+    @property
+    def _count(self) -> int:
+        return -(-self.file.size // self._part_size)
+
+    def _complete(self) -> ManifestFile:
         assert self.upload is not None
         parts = [self._parts[number] for number in range(1, self._count + 1)]
         self._target.store.complete_upload(self.upload, parts)
         self.upload = None
         digests = tuple(part.sha256 for part in parts)
         return ManifestFile(self.file.path, self.file.size, digest_of_parts(digests), self._part_size, digests)
-
-    @property
-    def _count(self) -> int:
-        return -(-self.file.size // self._part_size)
 
     def _send(self, upload: PartialUpload, number: int) -> None:
         self._parts[number] = self._target.store.put_part(upload, number, self._slice(number))

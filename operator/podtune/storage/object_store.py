@@ -8,15 +8,13 @@ from typing import Protocol
 
 from podtune.storage.content import Content
 
-PART = 8 << 20
-"""What is larger is sent in parts of this size, or of a larger one where they would become too many."""
 MAX_PARTS = 9_000
 """S3 takes 10,000."""
 
 
-def part_size(size: int) -> int:
-    """How large the parts are in which so many bytes are sent."""
-    return max(PART, -(-size // MAX_PARTS))
+def part_size(size: int, smallest: int) -> int:
+    """How large the parts are in which so many bytes are sent: larger where they would become too many."""
+    return max(smallest, -(-size // MAX_PARTS))
 
 
 class Reader(Protocol):

@@ -18,6 +18,8 @@ from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+BUFFERED = 8 << 20
+"""Of a source that can be read but once, so much is held in memory and sent at a time."""
 KEYS_A_DELETION = 1000
 T = TypeVar("T")
 
@@ -54,7 +56,7 @@ class S3Store:
 
     def put(self, key: str, source: Reader, size: int) -> None:
         """See `ObjectStore.put`."""
-        part = part_size(size)
+        part = part_size(size, BUFFERED)
         first = _read(source, part)
         if len(first) < part:
             self.put_bytes(key, first)

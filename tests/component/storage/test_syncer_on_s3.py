@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
+from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.content import PIECE
+from podtune.storage.file_upload import PART, WHOLE
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import open_tree
-from podtune.storage.object_store import PART
 from podtune.storage.parallel import WORKERS
 from podtune.storage.restore import Candidate, Restorer
 from podtune.storage.s3_store import S3Store
@@ -29,7 +30,9 @@ def restorer(store, bucket):
     )
 
 
-def test_stored_restored_and_deleted(trial, bucket, tmp_path):
+def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
+    for name in ("WHOLE", "PART"):
+        monkeypatch.setattr(file_upload, name, 5 << 20)
     source = tmp_path / "shared" / "c1"
     (source / "sub").mkdir(parents=True)
     for number in range(30):
@@ -57,9 +60,10 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path):
     assert {key.split("/")[4] for key in store.list(trial.prefix)} == {"2"}
 
 
-def test_of_a_large_file_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):
+def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):
     (tmp_path / "c1").mkdir()
-    (tmp_path / "c1" / "large").write_bytes(os.urandom(PART) * WORKERS)
+    (tmp_path / "c1" / "in parts").write_bytes(os.urandom(PART) * (WHOLE // PART + 1))
+    (tmp_path / "c1" / "whole").write_bytes(os.urandom(PART))
     store, address = S3Store(trial.store), trial.checkpoint("pod-1", "1")
     store.check()  # which imports the SDK
     tracemalloc.start()

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from podtune.storage import object_store
+from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.errors import StoreError, Unreachable
@@ -38,7 +38,8 @@ def direct(s3_server, bucket):
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(object_store, "PART", PART)
+    monkeypatch.setattr(file_upload, "WHOLE", PART)
+    monkeypatch.setattr(file_upload, "PART", PART)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.restore import restore
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
-from podtune.storage import object_store
+from podtune.storage import file_upload
 from podtune.storage.errors import Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
@@ -104,7 +104,8 @@ def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(st
 
 
 def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(start, store, operator, tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "PART", 10)
+    monkeypatch.setattr(file_upload, "WHOLE", 10)
+    monkeypatch.setattr(file_upload, "PART", 10)
     started = threading.Event()
     real = store.put_part
 

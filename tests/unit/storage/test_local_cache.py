@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from podtune.storage import object_store
+from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
@@ -28,7 +28,8 @@ class Counting(MemoryStore):
 
 @pytest.fixture(params=[False, True], ids=["plain", "packed"])
 def world(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "PART", 100)
+    monkeypatch.setattr(file_upload, "WHOLE", 100)
+    monkeypatch.setattr(file_upload, "PART", 100)
     (tmp_path / "scratch").mkdir()
     (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
     for name, content in {"large": b"w" * 950, "empty": b"", "sub/small": b"small"}.items():

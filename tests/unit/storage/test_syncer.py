@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.storage import file_upload, object_store, syncer
+from podtune.storage import file_upload, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
@@ -133,7 +133,8 @@ def test_a_file_that_changes_while_it_is_stored_is_noticed(store, source, monkey
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(object_store, "PART", 100)
+    monkeypatch.setattr(file_upload, "WHOLE", 100)
+    monkeypatch.setattr(file_upload, "PART", 100)
     monkeypatch.setattr(file_upload, "PACK", 30)
 
 
@@ -155,6 +156,20 @@ def test_small_files_are_packed_when_that_is_asked_for(store, source, small_part
     packed = store.objects[f"{ROOT}/{place['object']}"]
     assert packed[place["offset"] : place["offset"] + place["size"]] == b"7"
     restorer(store).restore([candidate], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+
+
+def test_a_packed_file_is_restored_beside_an_empty_one_whatever_they_are_called(store, tmp_path):
+    source = tmp_path / "shared" / "renamed"
+    source.mkdir(parents=True)
+    for name, content in {"a": b"", "b": b"small"}.items():
+        (source / name).write_bytes(content)
+    catalogue, options = Catalogue(TRIAL.prefix), Options(packs=True)
+    upload(store, source, step=1, options=options, catalogue=catalogue)
+    for name, content in {"a": b"small", "b": b""}.items():
+        (source / name).write_bytes(content)
+    candidate = upload(store, source, step=2, options=options, catalogue=catalogue)
+    assert restorer(store).restore([candidate], tmp_path / "restored").candidate == candidate
     assert contents(tmp_path / "restored") == contents(source)
 
 
