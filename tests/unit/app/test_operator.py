@@ -84,12 +84,13 @@ def free_port() -> int:
 class Process:
     """An operator at work, as its process would run it."""
 
-    def __init__(self, cluster: Cluster, name: str = "a") -> None:
+    def __init__(self, cluster: Cluster, name: str = "a", **settings: str) -> None:
         environment = {
             "PODTUNE_AGENT_IMAGE": "agent:1",
             "PODTUNE_POD_NAME": name,
             "PODTUNE_POD_UID": f"uid-{name}",
             "PODTUNE_POD_NAMESPACE": "system",
+            **settings,
         }
         self.settings = replace(read_settings(environment), results_port=free_port(), probe_port=free_port())
         self.stop = asyncio.Event()
@@ -308,6 +309,18 @@ async def test_experiments_are_served_and_counted(cluster: Cluster, kopf: Kopf) 
         assert "podtune_leading 1.0" in metrics
         assert 'podtune_trials{experiment="digits",namespace="team",state="pending"}' in metrics
     assert cluster.holder() == ""
+
+
+async def test_a_namespace_has_no_more_pods_than_the_settings_allow(cluster: Cluster, kopf: Kopf) -> None:
+    def says_why() -> bool:
+        status = (cluster.get(f"{EXPERIMENTS}/digits") or {}).get("status") or {}
+        return "namespace team has 1 of the 1 pods" in status.get("message", "")
+
+    cluster.put(EXPERIMENTS, experiment_body(maxConcurrentTrials=3))
+    async with Process(cluster, PODTUNE_NAMESPACE_PODS="team=1").running():
+        await until(cluster, says_why)
+    assert len(cluster.all("trials")) == 3
+    assert [pod["metadata"]["namespace"] for pod in cluster.all("pods")].count("team") == 1
 
 
 async def test_a_dead_watch_fails_the_health_probe(
