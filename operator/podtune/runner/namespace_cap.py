@@ -68,6 +68,8 @@ class NamespaceCap:
         experiment = self._owners.pop(uid, None)
         if experiment is not None:
             self._pods[experiment] -= 1
+            if not self._pods[experiment]:
+                del self._pods[experiment]
 
     def claim(self, experiment: str, pods: int) -> str:
         """See `PodQuota.claim`; who gets nothing waits for its turn from now on."""
@@ -93,6 +95,8 @@ class NamespaceCap:
             waits: Whether it still wants what it did not get.
         """
         self._promised[experiment] = promised
+        if not promised:
+            del self._promised[experiment]
         if not waits:
             self._waiting.pop(experiment, None)
 
