@@ -162,7 +162,7 @@ SCENARIOS = {
             steps=2,
             step_seconds=1.5,
             checkpoint_every=1,
-            agent_bytes=17 << 20,
+            agent_bytes=65 << 20,  # so that it is sent in parts
             dooms={0: (Doom(Mishap.CRASH, 1),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),

@@ -83,7 +83,7 @@ def test_twenty_trials_report_while_the_operator_is_away(
 @outages
 def test_the_bucket_is_away_in_the_middle_of_an_upload(cluster: Cluster, namespace: Kubernetes, outage: float) -> None:
     """The programs go on meanwhile, up to the last epoch but one."""
-    environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": str(EPOCHS), "WEIGHTS_MIB": "64"}
+    environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": str(EPOCHS), "WEIGHTS_MIB": "72"}
     container = counter({**environment, "EPOCH_SECONDS": f"{outage / 10:.1f}"})
     checkpoints = {"store": store(cluster), "keep": {"count": 2}}
     namespace.apply(experiment("unstored", container, checkpoints=checkpoints))
