@@ -46,6 +46,11 @@ class _Share:
         with self.lock:
             return self.cap.claim(self.experiment, pods)
 
+    def wants_back(self) -> bool:
+        """See `PodQuota.wants_back`."""
+        with self.lock:
+            return self.cap.wants_back(self.experiment)
+
 
 class NamespaceCaps:
     """Makes a cap for each namespace that has a limit; the others cost nothing."""

@@ -24,6 +24,9 @@ class PodQuota(Protocol):
             Empty where they may be made; else why not now, in words for people.
         """
 
+    def wants_back(self) -> bool:
+        """Whether a pod that would go on with another trial is to go, so that another experiment gets its share."""
+
 
 class Unlimited:
     """The quota where there is no cap."""
@@ -31,6 +34,10 @@ class Unlimited:
     def claim(self, pods: int) -> str:  # noqa: ARG002 - any number will do
         """See `PodQuota.claim`."""
         return ""
+
+    def wants_back(self) -> bool:
+        """See `PodQuota.wants_back`."""
+        return False
 
 
 UNLIMITED = Unlimited()
@@ -85,6 +92,17 @@ class NamespaceCap:
         del self._waiting[experiment]
         self._promised[experiment] += pods
         return ""
+
+    def wants_back(self, experiment: str) -> bool:
+        """See `PodQuota.wants_back`.
+
+        Not for equals to take turns, which would cost each its warm pods; but who has none is not kept waiting.
+        """
+        first = self._first
+        if first is None or first == experiment or self._waiting[first] <= self._free:
+            return False
+        held, wanted = self._held(first), self._waiting[first]
+        return held == 0 or held + wanted < self._held(experiment)
 
     def settle(self, experiment: str, *, promised: int, waits: bool) -> None:
         """Takes in what an experiment makes of its claims.

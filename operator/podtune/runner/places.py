@@ -195,6 +195,8 @@ class Places:
             return False
         action = self._creation(trial, now)
         if trial.context.reuses:
+            if self._quota.wants_back():
+                self._warm.give_back()
             berth = self._warm.find_berth(trial, action, limit=limit, now=now)
             if berth is not Berth.TO_BE_MADE or not self._promise(trial):
                 self._begun.add(trial.name)

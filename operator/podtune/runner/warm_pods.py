@@ -203,8 +203,7 @@ class WarmPods:
             return Berth.GIVEN
         if trial.name in self._making:
             return Berth.TO_BE_MADE  # it may be there already, and is found by its name when it is asked for again
-        free = [known for uid in self._idle if (known := self._pods[uid]).is_free and not known.is_ending]
-        free.sort(key=lambda known: known.pod.name)  # a restarted operator takes the same one
+        free = self._free
         for known in free:
             pod = known.pod
             if pod.variant == wanted.variant and pod.node not in wanted.avoid:
@@ -217,6 +216,17 @@ class WarmPods:
         if free:
             free[0].condemned = True
         return Berth.NONE
+
+    def give_back(self) -> None:
+        """Has one that is free deleted, unless one is being given back already."""
+        if not any(self._pods[uid].condemned for uid in self._idle) and (free := self._free):
+            free[0].condemned = True
+
+    @property
+    def _free(self) -> list[SharedPod]:
+        """Those that a trial may be given, in an order that a restarted operator has, too."""
+        free = [known for uid in self._idle if (known := self._pods[uid]).is_free and not known.is_ending]
+        return sorted(free, key=lambda known: known.pod.name)
 
     def sweep(self, now: float, *, keeps: bool, retention: str) -> None:
         """Has pods deleted that serve no trial for too long, and those that have ended.

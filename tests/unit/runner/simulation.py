@@ -97,7 +97,7 @@ class CountedCap(NamespaceCap):
 
     def of_experiment(self) -> PodQuota:
         """The quota of the one experiment."""
-        return SimpleNamespace(claim=partial(self.claim, "e"))
+        return SimpleNamespace(claim=partial(self.claim, "e"), wants_back=partial(self.wants_back, "e"))
 
     def count(self, pods: Iterable[Pod]) -> None:
         """Takes in what there is."""

@@ -18,6 +18,7 @@ from tests.unit.runner.test_gangs import gangs
 from tests.unit.runner.weather import any_weather, seeds
 
 STEPS = 5
+REUSE = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 
 
 class Namespace:
@@ -64,6 +65,49 @@ def test_one_that_comes_late_gets_its_share_before_the_giant_gets_more() -> None
         namespace.end("giant")
         namespace.end("small")
     assert namespace.shares == {"giant": 3, "small": 3}
+
+
+def test_warm_pods_go_back_until_each_has_its_share_and_not_to_take_turns() -> None:
+    namespace = Namespace(5, warm=1, late=1)
+    namespace.want("warm")
+    namespace.want("late")
+    given_back = 0
+    while namespace.cap.wants_back("warm"):
+        namespace.end("warm")
+        given_back += 1
+    assert (given_back, namespace.shares) == (2, {"warm": 3, "late": 2})
+    assert not namespace.cap.wants_back("late")
+
+
+def test_a_single_warm_pod_goes_back_to_one_that_has_none() -> None:
+    namespace = Namespace(1, warm=1, late=1)
+    namespace.want("warm")
+    assert not namespace.cap.wants_back("warm")
+    namespace.want("late")
+    assert namespace.cap.wants_back("warm")
+
+
+def test_a_trial_that_a_pod_waits_for_needs_no_room() -> None:
+    search = {"algorithm": "random", "maxTrials": 8, "seed": 7}
+    experiment = spec(maxConcurrentTrials=4, search=search, trialTemplate=REUSE)
+    simulation = Simulation(experiment, Program(steps=1, seconds=0.1), pods_allowed=2).run()
+    assert Counter(t.status.state for t in simulation.api.trials.values()) == {TrialState.TERMINATED: 8}
+    assert len(simulation.pods) == 2
+    simulation.run()
+    assert simulation.machine is not None
+    assert simulation.machine.promised_pods == 0
+
+
+def test_a_warm_pod_is_given_up_for_an_experiment_that_has_none() -> None:
+    search = {"algorithm": "random", "maxTrials": 50, "seed": 7}
+    experiment = spec(maxConcurrentTrials=1, search=search, trialTemplate=REUSE)
+    simulation = Simulation(experiment, Program(steps=2, seconds=1.0), pods_allowed=1).run(8)
+    assert simulation._cap.claim("other", 1), "there is no room for it now"
+    simulation.run(until=lambda: not simulation._cap.claim("other", 1))
+    assert all(pod.is_over for pod in simulation.api.pods.values())
+    assert [t.status.failures + t.status.disruptions for t in simulation.api.trials.values()] == [0] * len(
+        simulation.api.trials
+    )
 
 
 def test_equals_take_turns() -> None:
