@@ -206,3 +206,16 @@ def test_there_are_never_more_pods_and_all_trials_end(
     assert Counter(t.status.state for t in whole.api.trials.values()) == {TrialState.TERMINATED: 6}
     broken_off = Simulation(experiment, Program(steps=STEPS), weather, seed=seed, pods_allowed=allowed).run(moment)
     assert_made_anew_agrees(broken_off)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(weather=any_weather(lives=60.0), allowed=st.integers(1, 3), moment=st.floats(0.0, 60.0), seed=seeds)
+def test_there_are_never_more_warm_pods_and_all_trials_end(
+    weather: Weather, allowed: int, moment: float, seed: int
+) -> None:
+    search = {"algorithm": "random", "maxTrials": 6, "seed": 7}
+    experiment = spec(maxConcurrentTrials=4, search=search, trialTemplate=REUSE)
+    whole = Simulation(experiment, Program(steps=STEPS), weather, seed=seed, pods_allowed=allowed).run()
+    assert Counter(t.status.state for t in whole.api.trials.values()) == {TrialState.TERMINATED: 6}
+    broken_off = Simulation(experiment, Program(steps=STEPS), weather, seed=seed, pods_allowed=allowed).run(moment)
+    assert_made_anew_agrees(broken_off)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.failures import FailureClass
+from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Mishap, Program, curve
 from tests.unit.runner.simulation import FAIR, START, Simulation, Weather
 from tests.unit.runner.test_runner_properties import (
@@ -70,15 +71,7 @@ def test_a_machine_of_warm_pods_made_anew_agrees(
     program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
     simulation = warm(weather, program, seed, scheduler=scheduler)
     simulation.run(moment)
-    simulation.frozen = True
-    simulation.run(600.0)
-    simulation.run(until=lambda: simulation.is_quiet)
-    assert simulation.machine is not None
-    later = simulation.now + 1.0
-    repeated = EmitEvent | Propose | CreateStoragePod
-    planned = simulation.rebuilt().decide(later).actions
-    assert [action for action in planned if not isinstance(action, repeated)] == []
-    assert simulation.machine.decide(later).actions == ()
+    assert_made_anew_agrees(simulation, (EmitEvent, Propose, CreateStoragePod))
 
 
 @bounded
