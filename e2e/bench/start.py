@@ -32,12 +32,13 @@ def measure(full: bool) -> Measurement:
             plain.append(_pod(kubernetes, f"plain-{number}", []))
             sidecar.append(_pod(kubernetes, f"sidecar-{number}", [SIDECAR]))
             trial.append(_trial(kubernetes, f"first-{number}"))
-    pod, first = statistics.median(plain), statistics.median(trial)
+    pod, beside, first = map(statistics.median, (plain, sidecar, trial))
     figures = [
         Figure("kubectl apply to a plain pod's program", pod, "s"),
-        Figure("the same with a sidecar", statistics.median(sidecar), "s"),
+        Figure("the same with a sidecar", beside, "s"),
         Figure("the same of an Experiment's first trial", first, "s"),
         Figure("first trial's program runs, after a plain pod's", first - pod, "s"),
+        Figure("first trial's program runs, after that of a pod with a sidecar", first - beside, "s"),
     ]
     return Measurement(f"One pod at a time; median of {rounds}, taken in turn", figures)
 
