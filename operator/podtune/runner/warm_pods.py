@@ -165,6 +165,7 @@ class WarmPods:
         if not is_recorded:
             return Reply(report.final.seq, 0)
         known.is_free = not known.claims
+        known.last = report.attempt
         return Reply(report.final.seq, report.final.seq, next=self._next(known))
 
     def attempt_ended(self, trial: TrialMachine, report: Report, now: float) -> None:
@@ -172,6 +173,7 @@ class WarmPods:
         known = self._pods.get(pod_of(report.attempt))
         if known is None or report.final is None:
             return
+        known.last = report.attempt
         known.ended[trial.name] = EndInPod(report.final.to_json(), report.restore_failure, now)
         trial.pod_seen(known.seen_by(trial))
 
@@ -206,8 +208,8 @@ class WarmPods:
         free = self._free
         for known in free:
             pod = known.pod
-            if pod.variant == wanted.variant and pod.node not in wanted.avoid:
-                attempt = attempt_in(pod.uid, trial.name, trial.attempt)
+            attempt = attempt_in(pod.uid, trial.name, trial.attempt)
+            if pod.variant == wanted.variant and pod.node not in wanted.avoid and known.last != attempt:
                 trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=rfc3339_precise(now)), now)
                 self._claim(trial.name, known)
                 return Berth.GIVEN
