@@ -260,7 +260,7 @@ class TrialMachine:
     @property
     def is_claiming(self) -> bool:
         """Whether its claim on a shared pod is being written."""
-        return self.pod is None and bool(self.claimed_pod)
+        return self.pod is None and bool(self.claimed_pod) and self.claimed_pod != self.recorded_pod
 
     def _shared_pod(self, pod: PodRef | None) -> str:
         if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:

@@ -117,19 +117,6 @@ def test_a_pod_whose_trial_is_deleted_goes() -> None:
     assert before.name in [action.name for action in simulation.actions(DeletePod)]
 
 
-def test_a_trial_that_is_made_again_does_not_get_the_pod_of_its_former_self() -> None:
-    """Its attempt would have the id of the one that the pod has just handed over."""
-    simulation = warm(maxConcurrentTrials=1, trials=1)
-    simulation.api.allowed_alive = None
-    simulation.run(until=lambda: simulation.status_exists() and simulation.status().last_attempt is not None)
-    before = only_pod(simulation)
-    simulation.delete_trial("e-0")
-    simulation.run(until=lambda: simulation.status_exists() and simulation.status().last_attempt is not None)
-    again = simulation.status().pod
-    assert again is not None
-    assert not again.uid.startswith(before.uid)
-
-
 def test_an_agent_that_asks_again_is_told_the_same() -> None:
     """A lost reply loses no trial: what the pod is to run next is on record."""
     simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2)
