@@ -36,8 +36,8 @@ class SharedPod:
         pod: The pod itself, as it was last seen.
         claims: Names of the trials that it serves, or is to serve: one, unless an operator died at an awkward moment.
         ended: By name of such a trial: how its attempt ended, while that is not on record yet.
-        last: Id of the last attempt that its agent has handed over. One of the same id is not for it: it would be that of
-            a Trial that was deleted and is made again, and the agent could not tell the one from the other.
+        last: Id of the last attempt that its agent has handed over. One of the same id is not for it: it is of a Trial
+            that was deleted and made again, and the agent could not tell the one from the other.
         is_free: Whether its agent has said that it has nothing to do.
         idle_since: Since when no trial has a claim on it; None while that was not noticed.
         condemned: Whether it is to go, since what it does counts for nothing, or it fits no trial.
