@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
@@ -42,7 +43,7 @@ class ApiServer:
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
         retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
-        refused: How many were.
+        refused: When those that create Trials were, by the clock of `time.monotonic`.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class ApiServer:
         self.conflicts = 0
         self.write_seconds = 0.0
         self.retry_after = 0
-        self.refused = 0
+        self.refused: list[float] = []
         self._lists: dict[str, list[bytes]] = {}
         self._tokens = count()
 
@@ -73,7 +74,8 @@ class ApiServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         words = request.path.strip("/").split("/")
         if self.retry_after and "leases" not in words:
-            self.refused += 1
+            if request.method == "POST" and words[-1] == "trials":
+                self.refused.append(time.monotonic())
             refused = Refused(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", "too many requests")
             return _json(_status(refused), refused.status, {"Retry-After": str(self.retry_after)})
         try:

@@ -132,7 +132,9 @@ class KubernetesClient:
                 wait = self._wait(error, tries)
                 if wait is None:
                     raise
-            await asyncio.sleep(wait)
+                await asyncio.sleep(wait)
+                if tries == MAX_TRIES:
+                    raise
             tries += 1
 
     async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
@@ -145,12 +147,14 @@ class KubernetesClient:
         return self._connection.stream(path, params=params)
 
     def _wait(self, error: ApiError, tries: int) -> float | None:
-        """Seconds until the next try, None where there is to be none."""
-        if tries == MAX_TRIES or (isinstance(error, ApiRefusal) and not error.is_transient):
+        """Seconds until the next try, or until its caller may try again; None where it need not wait."""
+        if isinstance(error, ApiRefusal) and not error.is_transient:
             return None
         asked = error.retry_after if isinstance(error, ApiRefusal) else None
         if asked is not None and asked > MAX_WAIT:
             return None
+        if tries == MAX_TRIES:
+            return asked
         return max(asked or 0.0, FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
 
 

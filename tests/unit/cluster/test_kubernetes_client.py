@@ -134,6 +134,17 @@ async def test_retry_after_is_the_least_that_is_waited(
     assert 3 <= waits[0] <= 6
 
 
+async def test_the_last_refusal_is_told_when_its_time_is_over(
+    script: Script, client: KubernetesClient, waits: list[float]
+) -> None:
+    """Else whoever asks again asks before its time."""
+    script.answers = [error(429, **{"Retry-After": "3"})]
+    with pytest.raises(ApiRefusal):
+        await client.request("POST", PATH)
+    assert len(waits) == len(script.requests) == 4
+    assert min(waits) >= 3
+
+
 async def test_who_asks_for_an_hour_is_not_waited_for(
     script: Script, client: KubernetesClient, waits: list[float]
 ) -> None:

@@ -385,7 +385,10 @@ class Simulation:
         if existing is not None and existing.trial_uid != action.trial_uid:
             return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
         if action.trial_uid not in {trial.uid for trial in self.api.trials.values()}:
-            return DONE  # its owner is gone, and so is the pod at once
+            for orphan in [self._new_pod(action, rank) for rank in range(action.replicas)]:
+                seen.append(orphan)  # as the API server answers: it is the garbage collector that looks for its owner
+                self._watched(replace(orphan, version=self.api.next_version(), gone=True))
+            return DONE
         for rank in range(action.replicas):
             known = self.api.pods.get(action.name_of(rank))
             seen.append(known or self._create_rank(action, rank))
@@ -406,27 +409,27 @@ class Simulation:
             self.api.writes["delete-pod"] += 1
 
     def _create_rank(self, action: CreatePod, rank: int) -> Pod:
-        name, gated = action.name_of(rank), action.replicas > 1
-        version = self.api.next_version()
-        uid = f"{name}-uid-{version}"
-        pod = Pod(
+        pod = self.api.create_pod(self._new_pod(action, rank))
+        simulated = self.pods[pod.name] = SimulatedPod(self, self.program, action, pod.uid, rank=rank)
+        if not pod.gated:
+            self.after_unless_frozen(self.jitter(0.5), simulated.start)
+        return pod
+
+    def _new_pod(self, action: CreatePod, rank: int) -> Pod:
+        name, version = action.name_of(rank), self.api.next_version()
+        return Pod(
             name,
-            uid,
+            f"{name}-uid-{version}",
             action.trial,
             action.attempt,
             version=version,
             trial_uid=action.trial_uid,
             created=self.now,
             rank=rank,
-            gated=gated,
+            gated=action.replicas > 1,
             avoids=action.avoid,
             variant=action.variant,
         )
-        made = self.api.create_pod(pod)
-        simulated = self.pods[name] = SimulatedPod(self, self.program, action, uid, rank=rank)
-        if not gated:
-            self.after_unless_frozen(self.jitter(0.5), simulated.start)
-        return made
 
     def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
         for name, uid in action.pods:

@@ -7,12 +7,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.names import DesiredState, ExperimentState, TrialReason
+from podtune.api.names import ExperimentState, TrialReason
 from podtune.runner.settings import RunnerSettings
+from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.scripted_scheduler import Script, scripted
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
-from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
+from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.weather import any_weather, seeds
 
 TRIALS = 6
@@ -97,27 +98,10 @@ def test_every_trial_ends_whatever_users_do(
 ) -> None:
     """Trials are paused, stopped and deleted, donors too, and checkpoints are damaged."""
     simulation = start(script, weather, seed, misfortunes)
-    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
-    stopped = set()
-    for moment, move, index in moves:
-        simulation.run(max(0.0, START + moment - simulation.now))
-        name = f"e-{index}"
-        if move == "restart":
-            simulation.restart()
-        elif move == "damage":
-            simulation.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
-        elif name in simulation.api.trials and not simulation.is_over:
-            if move == "delete":
-                stopped.discard(name)
-                simulation.delete_trial(name)
-            elif name not in stopped:
-                simulation.api.edit_trial(name, desired_state=DesiredState(move))
-                stopped.update([name] if move == "Stopped" else [])
+    user_moves.make(simulation, moves)
     for _ in range(TRIALS):  # one that goes on may have others deleted, which are made anew
         simulation.run(3000.0)
-        for trial in list(simulation.api.trials.values()):
-            if trial.spec.desired_state is DesiredState.PAUSED:
-                simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+        user_moves.have_paused_go_on(simulation)
     simulation.run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE

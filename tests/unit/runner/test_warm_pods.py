@@ -31,6 +31,14 @@ def only_pod(simulation: Simulation) -> Pod:
     return pod
 
 
+def warm_with_the_next() -> Simulation:
+    """Trial 0 was stopped, and its pod has gone on to trial 1."""
+    simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2)
+    simulation.run(3)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
+    return simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]])
+
+
 def test_each_place_has_one_pod_for_all_its_trials() -> None:
     simulation = warm().run()
     assert sorted(name for pod in served(simulation) for name in pod) == [f"e-{index}" for index in range(6)]
@@ -119,10 +127,7 @@ def test_a_pod_whose_trial_is_deleted_goes() -> None:
 
 def test_an_agent_that_asks_again_is_told_the_same() -> None:
     """A lost reply loses no trial: what the pod is to run next is on record."""
-    simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2)
-    simulation.run(3)
-    simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
-    simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]])
+    simulation = warm_with_the_next()
     assert simulation.machine is not None
     pod = only_pod(simulation)
     ended = attempt_in(pod.uid, "e-0", 1)
@@ -133,10 +138,7 @@ def test_an_agent_that_asks_again_is_told_the_same() -> None:
 
 
 def test_results_of_an_attempt_that_is_over_count_for_nothing() -> None:
-    simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2)
-    simulation.run(3)
-    simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
-    simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]])
+    simulation = warm_with_the_next()
     assert simulation.machine is not None
     pod = only_pod(simulation)
     before = simulation.status(0)

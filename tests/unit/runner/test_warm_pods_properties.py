@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.api.names import ExperimentState
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.failures import FailureClass
+from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Mishap, Program, curve
-from tests.unit.runner.simulation import FAIR, START, Simulation, Weather
+from tests.unit.runner.simulation import FAIR, Simulation, Weather
 from tests.unit.runner.test_runner_properties import (
     ASHA,
     COUNTED,
@@ -83,32 +84,12 @@ def test_trials_of_warm_pods_end_whatever_users_do(
     moves: list[tuple[float, str, int]],
     scheduler: dict[str, Any],
 ) -> None:
-    """The simulation watches over places, attempts and deletions meanwhile."""
     program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
     simulation = warm(weather, program, seed, scheduler=scheduler)
-    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
-    stopped = set()
-    for moment, move, index in moves:
-        simulation.run(max(0.0, START + moment - simulation.now))
-        name = f"e-{index}"
-        if move == "restart":
-            simulation.restart()
-        elif move in ("suspend", "go on"):
-            simulation.edit_spec(suspend=move == "suspend")
-        elif name in simulation.api.trials and not simulation.is_over:
-            if move == "delete":
-                stopped.discard(name)
-                simulation.delete_trial(name)
-            elif move == "override":
-                simulation.api.edit_trial(name, overrides={"learning_rate": str(0.001 * (index + 1))})
-            elif name not in stopped:
-                simulation.api.edit_trial(name, desired_state=DesiredState(move))
-                stopped.update([name] if move == "Stopped" else [])
+    user_moves.make(simulation, moves)
     simulation.edit_spec(suspend=False)
     simulation.run(5000.0)
-    for trial in list(simulation.api.trials.values()):
-        if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:
-            simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+    user_moves.have_paused_go_on(simulation)
     simulation.run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
