@@ -10,7 +10,7 @@ COMPLETE = "Complete"
 
 
 def condition(resource: Object, type_: str) -> Object:
-    return next(c for c in resource["status"].get("conditions", []) if c["type"] == type_)
+    return next((c for c in resource["status"].get("conditions", []) if c["type"] == type_), {})
 
 
 def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, namespace: Kubernetes) -> None:

@@ -68,7 +68,7 @@ def storage_class(cluster: Cluster, namespace: Kubernetes) -> Iterator[str]:
 
 def restore_log(namespace: Kubernetes, pod: str) -> Object:
     lines = namespace.kubectl("logs", pod, "-c", "podtune-restore").splitlines()
-    return next(line for line in map(json.loads, lines) if line["event"] == "restored")
+    return next((line for line in map(json.loads, lines) if line["event"] == "restored"), {})
 
 
 def test_a_retry_takes_from_the_trials_volume_what_the_bucket_need_not_send(
