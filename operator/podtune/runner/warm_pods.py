@@ -92,10 +92,10 @@ class WarmPods:
         """All trials are about to be made anew: they tell of their claims again."""
         self._claims.clear()
         self._making.clear()
+        self._retained.clear()
         for uid, known in self._pods.items():
             known.claims.clear()
-            if uid not in self._retained:
-                self._idle[uid] = None
+            self._idle[uid] = None
 
     def restore(self, trial: TrialMachine) -> None:
         """A trial was made of its objects: shows it its pod."""
@@ -119,8 +119,10 @@ class WarmPods:
             trial.miss_pods()  # it has ended meanwhile
 
     def trial_gone(self, name: str) -> None:
-        """A Trial was deleted: what its pod does for it counts for nothing."""
-        self._failed_in.pop(name, None)
+        """A Trial was deleted: what its pod does for it counts for nothing, and none is retained for it."""
+        if (failed := self._pods.get(self._failed_in.pop(name, ""))) is not None:
+            failed.failed = False
+        self._judge_anew([uid for uid in self._retained if self._pods[uid].pod.trial == name])
         self._making.discard(name)
         known = self._pods.get(self._claims.pop(name, ""))
         if known is not None:
@@ -239,13 +241,12 @@ class WarmPods:
             retention: Which pods stay after their end.
         """
         if retention == "None" and self._retained:
-            self._idle |= self._retained
-            self._retained.clear()
+            self._judge_anew(list(self._retained))
         for uid in list(self._idle):
             known = self._pods[uid]
             if known.deleted or known.pod.deleting:
                 continue
-            if known.pod.is_over and (retention == "All" or (retention == "Failed" and known.failed)):
+            if self._is_retained(known, retention):
                 del self._idle[uid]
                 self._retained[uid] = None
                 continue
@@ -268,6 +269,19 @@ class WarmPods:
 
     # Bookkeeping
 
+    def _is_retained(self, known: SharedPod, retention: str) -> bool:
+        """Whether a pod stays after its end; its name is needed for a Trial that is made again under the old one's."""
+        if not known.pod.is_over or not (retention == "All" or (retention == "Failed" and known.failed)):
+            return False
+        trial = self._trial_named(known.pod.trial)
+        return trial is not None and trial.uid == known.pod.trial_uid
+
+    def _judge_anew(self, retained: list[str]) -> None:
+        """Has the next sweep look again at pods that were retained."""
+        for uid in retained:
+            del self._retained[uid]
+            self._idle[uid] = None
+
     def _due(self, known: SharedPod, now: float, *, keeps: bool) -> float:
         """When a pod that serves no trial has to go."""
         if known.idle_since is None:
@@ -289,8 +303,7 @@ class WarmPods:
             if (known := self._pods.get(pod_uid)) is not None:
                 known.failed = has_failed
         if before in self._retained:
-            del self._retained[before]
-            self._idle[before] = None
+            self._judge_anew([before])
 
     def _show(self, known: SharedPod) -> list[str]:
         """Shows a pod to the trials that it serves; returns their names."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from podtune.api.names import DesiredState, TrialState
 from podtune.protocol.assignment import attempt_in
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
@@ -123,6 +125,21 @@ def test_a_pod_whose_trial_is_deleted_goes() -> None:
     simulation.delete_trial("e-0")
     simulation.run(5)
     assert before.name in [action.name for action in simulation.actions(DeletePod)]
+
+
+@pytest.mark.parametrize("retention", ["All", "Failed"])
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_retained_pod_does_not_bar_a_trial_that_is_made_again(retention: str, restarts: bool) -> None:
+    crashes = Program(steps=2, seconds=1, mishaps={0: (Mishap(Fate.CRASH, 0), Mishap(Fate.CRASH, 0))})
+    simulation = warm(crashes, trials=2, podRetention=retention)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 2)
+    failed = {pod.name for pod in simulation.api.pods.values() if pod.phase.is_finished}
+    assert "e-0-2" in failed
+    simulation.delete_trial("e-0")
+    if restarts:
+        simulation.restart()
+    simulation.run(until=lambda: not failed & simulation.api.pods.keys())
+    assert simulation.run(120).is_over
 
 
 def test_an_agent_that_asks_again_is_told_the_same() -> None:
