@@ -57,11 +57,11 @@ class Attempt:
         kept: The checkpoints that must stay in the bucket, by the latest reply; None when it is not known.
         wants: The program's instructions, as they stand in the control file.
         ledger: The decisions on the trial that the operator has told of, oldest first; the latest `MAX_LEDGER`.
+        ledger_stored: Number of the last of them that is in the bucket.
         has_left: Whether the program has gone on to another trial.
         hands_over: Whether the operator is being told that the attempt is over, and asked what is next.
         restore_failure: Why the attempt can't begin; None where it can.
         next: The attempt that the pod is to run next; None while that is not known.
-        ledger_stored: Number of the last of them that is in the bucket.
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:

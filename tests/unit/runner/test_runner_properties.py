@@ -187,12 +187,4 @@ def test_every_trial_ends_whatever_users_do(
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
     simulation = start(weather, program, seed, scheduler=scheduler)
-    user_moves.make(simulation, moves)
-    simulation.edit_spec(suspend=False)
-    simulation.run(5000.0)
-    user_moves.have_paused_go_on(simulation)
-    simulation.run()
-    status = simulation.api.experiment.status
-    assert status.state is ExperimentState.COMPLETE
-    assert (status.trials.total, status.trials.terminated) == (5, 5)
-    assert simulation.run(1000.0).api.pods == {}
+    user_moves.assert_all_end(simulation, moves, trials=5)

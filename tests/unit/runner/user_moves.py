@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtune.api.names import DesiredState, TrialState
+from podtune.api.names import DesiredState, ExperimentState, TrialState
 from tests.unit.runner.simulation import START, Simulation
 
 Move = tuple[float, str, int]
@@ -46,3 +46,16 @@ def have_paused_go_on(simulation: Simulation) -> None:
     for trial in list(simulation.api.trials.values()):
         if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:
             simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+
+
+def assert_all_end(simulation: Simulation, moves: Iterable[Move], trials: int) -> None:
+    """Whatever the moves are: once users let all go on, all trials are trained, and nothing is left behind."""
+    make(simulation, moves)
+    simulation.edit_spec(suspend=False)
+    simulation.run(5000.0)
+    have_paused_go_on(simulation)
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (trials, trials)
+    assert simulation.run(1000.0).api.pods == {}
