@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -220,15 +219,26 @@ def _digest(directory: Path) -> str:
 
 def _run(command: list[str], server: Server) -> Run:
     busy = seconds_of(server.process)
-    started = time.monotonic()
-    process = subprocess.Popen(command, env=environment(server.url), cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{command[0]} failed with {process.returncode}")
-    own = usage.ru_utime + usage.ru_stime
-    return Run(seconds, own, seconds_of(server.process) - busy, usage.ru_maxrss / 1024)
+    # What is resident of a process begins with what was resident of the one that forked it: so a small one forks.
+    small = [sys.executable, "-I", "-S", "-c", _SMALL, *command]
+    ran = subprocess.run(small, env=environment(server.url), cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if ran.returncode != 0:
+        raise SystemExit(f"{command[0]} failed with {ran.returncode}")
+    seconds, own, resident = map(float, ran.stdout.split())
+    return Run(seconds, own, seconds_of(server.process) - busy, resident / 1024)
+
+
+_SMALL = """
+import os, sys, time
+started = time.monotonic()
+process = os.fork()
+if not process:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.execvp(sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(process, 0)
+print(time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
 
 
 @contextmanager
