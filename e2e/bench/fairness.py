@@ -73,7 +73,7 @@ async def _slow_cluster(prepare: Callable[[PlayedCluster], None]) -> AsyncIterat
 async def _first_pods(cluster: PlayedCluster, name: str) -> float:
     """Seconds from the creation of a small experiment until all its trials have a pod."""
     begun = time.monotonic()
-    cluster.create_experiment(name, _spec(SMALL_TRIALS))
+    cluster.create_experiment(name, SMALL_TRIALS, SMALL_TRIALS)
     pods = [f"{name}-{index}-1" for index in range(SMALL_TRIALS)]
     if not await until(lambda: all(pod in cluster.created for pod in pods), DEADLINE):
         raise TimeoutError(f"{name} has no pods")
@@ -82,14 +82,10 @@ async def _first_pods(cluster: PlayedCluster, name: str) -> float:
 
 def _add_giant(queued: int, cluster: PlayedCluster) -> None:
     """Adds an experiment whose trials were all made, and wait."""
-    cluster.create_experiment("giant", _spec(queued))
+    cluster.create_experiment("giant", queued, queued)
     giant = cluster.experiments.get(NAMESPACE, "giant")
     for index in range(queued):
         cluster.trials.create(NAMESPACE, _trial(giant, index))
-
-
-def _spec(trials: int) -> Object:
-    return {"search": {"algorithm": "random", "maxTrials": trials, "seed": 1}, "maxConcurrentTrials": trials}
 
 
 def _trial(experiment: Object, index: int) -> Object:

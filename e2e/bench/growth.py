@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from e2e.bench.api_objects import Object
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.scenarios import curve
@@ -68,7 +67,7 @@ async def run(experiments: int, trials: int) -> Cost:
     async with played_cluster(lambda _: report_once) as cluster:
         before, busy, begun = cluster.operator.resident_bytes, cluster.operator.processor_seconds, loop.time()
         for number in range(experiments):
-            cluster.create_experiment(f"growth{number}", _experiment(trials, max(1, AT_ONCE // experiments)))
+            cluster.create_experiment(f"growth{number}", trials, max(1, AT_ONCE // experiments))
         await cluster.until_complete(60 + SECONDS_A_TRIAL * count)
         await cluster.until_cleaned_up(60 + SECONDS_A_TRIAL * count)
         if cluster.problems:
@@ -87,11 +86,6 @@ async def run(experiments: int, trials: int) -> Cost:
 async def report_once(pod: PlayedPod) -> None:
     """The shortest program that has something to say."""
     await pod.answers.until_acknowledged(pod.report(curve(pod.index, 1)))
-
-
-def _experiment(trials: int, at_once: int) -> Object:
-    search = {"algorithm": "random", "maxTrials": trials, "seed": 1}
-    return {"search": search, "maxConcurrentTrials": at_once}
 
 
 def _figures(costs: list[Cost]) -> list[Figure]:

@@ -7,38 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
-import uvloop
-
-from podtune.app import main as operator
+from e2e.bench import noting_operator
 
 BEAT = 0.005
 NOTED = 0.02
 """Seconds; shorter stalls are not written down."""
-
-
-def main() -> None:
-    """Runs the operator's own `main`."""
-    run, file = uvloop.run, Path(sys.argv[1])
-
-    def run_with_heartbeat(program: Coroutine[Any, Any, None]) -> None:
-        run(_with_heartbeat(program, file))
-
-    uvloop.run = run_with_heartbeat
-    operator.main()
-
-
-async def _with_heartbeat(program: Coroutine[Any, Any, None], file: Path) -> None:
-    beating = asyncio.create_task(_beat(file))
-    try:
-        await program
-    finally:
-        beating.cancel()
 
 
 async def _beat(file: Path) -> None:
@@ -53,4 +29,4 @@ async def _beat(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    noting_operator.run(_beat)

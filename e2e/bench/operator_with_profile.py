@@ -12,20 +12,15 @@ import asyncio
 import gc
 import json
 import signal
-import sys
 import sysconfig
 import time
 from collections import defaultdict
-from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
-import uvloop
 
 import podtune
-from podtune.app import main as operator
+from e2e.bench import noting_operator
 
 SAMPLE_SECONDS = 0.002
 WRITE_SECONDS = 0.2
@@ -103,23 +98,10 @@ def package_of(file: str) -> str | None:
 
 
 def main() -> None:
-    """Runs the operator's own `main`."""
-    run, file, profile = uvloop.run, Path(sys.argv[1]), Profile()
-
-    def run_with_profile(program: Coroutine[Any, Any, None]) -> None:
-        run(_with_profile(program, profile, file))
-
-    uvloop.run = run_with_profile
+    """Runs the operator's own `main`, and looks at its stack from its imports on."""
+    profile = Profile()
     profile.start()
-    operator.main()
-
-
-async def _with_profile(program: Coroutine[Any, Any, None], profile: Profile, file: Path) -> None:
-    writing = asyncio.create_task(profile.write(file))
-    try:
-        await program
-    finally:
-        writing.cancel()
+    noting_operator.run(profile.write)
 
 
 if __name__ == "__main__":

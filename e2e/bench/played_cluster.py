@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -154,8 +155,14 @@ class PlayedCluster:
         self.pods.listeners.append(self._pod_seen)
         self.experiments.listeners.append(lambda *_: self._over.set())
 
-    def create_experiment(self, name: str, spec: Object) -> None:
-        """Adds an Experiment.
+    def create_experiment(self, name: str, trials: int, at_once: int, **spec: Any) -> None:
+        """Adds an Experiment of random search.
+
+        Args:
+            name: Its name.
+            trials: How many trials it has.
+            at_once: How many of them may run at once.
+            **spec: What else its spec says.
 
         Raises:
             InvalidSpec: The operator would refuse it.
@@ -164,6 +171,8 @@ class PlayedCluster:
             "objective": {"metric": "value", "mode": "max"},
             "parameters": [{"name": "base", "float": {"min": 0, "max": 1}}],
             "trialTemplate": {"spec": {"containers": [{"name": "trial", "image": "none", "command": ["true"]}]}},
+            "search": {"algorithm": "random", "maxTrials": trials, "seed": 1},
+            "maxConcurrentTrials": at_once,
             **spec,
         }
         body = {"apiVersion": API_VERSION, "kind": EXPERIMENT_KIND, "metadata": {"name": name}, "spec": full}

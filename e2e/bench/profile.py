@@ -30,8 +30,7 @@ async def measure_trials(trials: int) -> Measurement:
     async with played_cluster(lambda _: report_once, WITH_PROFILE) as cluster:
         await asyncio.sleep(2 * WRITE_SECONDS)
         before = cluster.operator.profile()
-        search = {"algorithm": "random", "maxTrials": trials, "seed": 1}
-        cluster.create_experiment("profile", {"search": search, "maxConcurrentTrials": AT_ONCE})
+        cluster.create_experiment("profile", trials, AT_ONCE)
         await cluster.until_complete(60 + SECONDS_A_TRIAL * trials)
         await asyncio.sleep(2 * WRITE_SECONDS)
         seconds = {name: used - before.get(name, 0.0) for name, used in cluster.operator.profile().items()}

@@ -36,10 +36,8 @@ async def measure_reaction(running: int, seconds: float) -> Measurement:
     """
     pace = _Pace()
     async with played_cluster(lambda _: pace.run) as cluster:
-        search = {"algorithm": "random", "maxTrials": ENOUGH, "seed": 1}
         scheduler = {"asha": {"maxTime": MOST_RESULTS, "gracePeriod": 4, "reductionFactor": 2}}
-        spec = {"search": search, "scheduler": scheduler, "maxConcurrentTrials": running}
-        cluster.create_experiment("reaction", spec)
+        cluster.create_experiment("reaction", ENOUGH, running, scheduler=scheduler)
         if not await until(lambda: pace.waiting == running, DEADLINE, interval=0.2):
             raise TimeoutError(f"{pace.waiting} of {running} trials run: {cluster.problems[:3]}")
         begun = time.monotonic()

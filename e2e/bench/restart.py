@@ -45,8 +45,7 @@ async def measure_restart(trials: int, running: int, watched_seconds: float = SW
     """
     programs = _Programs(trials - running)
     async with played_cluster(programs.of) as cluster:
-        search = {"algorithm": "random", "maxTrials": trials + MORE, "seed": 1}
-        cluster.create_experiment("restart", {"search": search, "maxConcurrentTrials": running})
+        cluster.create_experiment("restart", trials + MORE, running)
         if not await until(lambda: programs.running == running, DEADLINE, interval=0.2):
             raise TimeoutError(f"{programs.running} of {running} trials run: {cluster.problems[:3]}")
         await asyncio.sleep(PERIOD)

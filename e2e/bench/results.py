@@ -62,7 +62,8 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
     """Has so many agents post, each so many results."""
     crowd = _Crowd(iterations)
     async with played_cluster(lambda _: crowd.run) as cluster:
-        cluster.create_experiment("results", _experiment(agents, iterations))
+        scheduler = {"asha": {"maxTime": iterations, "gracePeriod": iterations // 2, "reductionFactor": 2}}
+        cluster.create_experiment("results", agents, agents, scheduler=scheduler)
         if not await until(lambda: crowd.waiting == agents, DEADLINE):
             raise TimeoutError(f"{crowd.waiting} of {agents} agents are there: {cluster.problems[:3]}")
         begun, busy, since = time.monotonic(), cluster.operator.processor_seconds, now()
@@ -115,14 +116,6 @@ class _Crowd:
             await pod.answers.until_acknowledged(pod.report(*(curve(pod.index, step) for step in steps)))
             self.last_answer = time.monotonic()
             self.waits.append(self.last_answer - posted)
-
-
-def _experiment(agents: int, iterations: int) -> Object:
-    return {
-        "search": {"algorithm": "random", "maxTrials": agents, "seed": 1},
-        "scheduler": {"asha": {"maxTime": iterations, "gracePeriod": iterations // 2, "reductionFactor": 2}},
-        "maxConcurrentTrials": agents,
-    }
 
 
 def _lost(cluster: PlayedCluster) -> Iterable[int]:

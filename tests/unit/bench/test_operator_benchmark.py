@@ -127,11 +127,10 @@ async def test_small_experiments_are_timed_beside_a_giant() -> None:
 @pytest.mark.slow
 async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_may() -> None:
     async with played_cluster(lambda _: None) as cluster:
-        spec = {"search": {"algorithm": "random", "maxTrials": 3, "seed": 1}, "maxConcurrentTrials": 3}
-        cluster.create_experiment("early", spec)
+        cluster.create_experiment("early", 3, 3)
         assert await until(lambda: len(cluster.created) == 3, 30)
         cluster.api.retry_after = 1
-        cluster.create_experiment("late", {**spec, "maxConcurrentTrials": 1})
+        cluster.create_experiment("late", 3, 1)
         # Longer than a leader goes on that can't renew its Lease.
         await asyncio.sleep(LeaseSettings("", "", "").give_up_after + 2)
         waits = [later - earlier for earlier, later in pairwise(cluster.api.refused)]
