@@ -24,6 +24,7 @@ from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.controllers.turns import Turns
+from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
 from podtune.runner.settings import RunnerSettings
@@ -69,6 +70,7 @@ class Store:
         """By UID of a pod that works in the bucket: its Experiment's UID."""
         self._turns = Turns()
         self._caps = NamespaceCaps(pod_limits, self._wake)
+        self._crowd = Crowd()
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
         self._synced = False
@@ -226,7 +228,7 @@ class Store:
         entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._turns)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
-            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota
+            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, crowd=self._crowd
         )
 
     def entries(self) -> Iterator[Entry]:

@@ -34,6 +34,7 @@ from podtune.runner.actions import (
 from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.cleanup import Cleanup
+from podtune.runner.crowd import Crowd
 from podtune.runner.deletion import Deletion
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
@@ -69,8 +70,6 @@ from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
 
-LONGEST_WAIT = 10.0
-"""Results of a crowd of trials are written at most so many times later than those of a few."""
 ALARMS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
@@ -103,6 +102,7 @@ class ExperimentMachine:
         *,
         storage_pods: Iterable[StoragePod] = (),
         quota: PodQuota = UNLIMITED,
+        crowd: Crowd | None = None,
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -115,6 +115,7 @@ class ExperimentMachine:
             make_scheduler: Makes the scheduler that the spec asks for.
             storage_pods: The pods that work in the bucket.
             quota: Is asked before pods of trials are made.
+            crowd: What else the operator attends to; nothing, where none is given.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
@@ -122,6 +123,7 @@ class ExperimentMachine:
         self.settings = settings
         self._make_scheduler = make_scheduler
         self._quota = quota
+        self._crowd = crowd or Crowd()
         self._dispatch = Dispatch(settings.api_backoff)
         self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
@@ -197,6 +199,7 @@ class ExperimentMachine:
 
         Its parts call each other by way of the machine, so that none would go before the collector of cycles comes.
         """
+        self._crowd.settle(self.experiment.uid, 0)
         vars(self).clear()
 
     # Facts
@@ -373,6 +376,7 @@ class ExperimentMachine:
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
+        self._crowd.settle(self.experiment.uid, self._overview.by_state[TrialState.RUNNING])
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
@@ -381,7 +385,9 @@ class ExperimentMachine:
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.avoided(now)],
             storage=storage,
-            debounce=self.settings.experiment_debounce,
+            debounce=self._crowd.wait_among_experiments(
+                self.settings.experiment_debounce, self.settings.few_experiments
+            ),
         )
 
     def _work_in_bucket(self, now: float) -> StorageStatus | None:
@@ -399,6 +405,7 @@ class ExperimentMachine:
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
         self._dirty = {}
+        self._crowd.settle(self.experiment.uid, 0)
         self._warm.sweep(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(
@@ -558,8 +565,7 @@ class ExperimentMachine:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""
         if self._judge.scheduler.records_every_result:
             return self.settings.result_debounce  # its decisions wait for that
-        running = self._overview.by_state[TrialState.RUNNING]
-        return self.settings.result_debounce * min(max(1.0, running / self.settings.crowd), LONGEST_WAIT)
+        return self._crowd.wait_among_trials(self.settings.result_debounce, self.settings.few_trials)
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:
         return self._trials.get(f"{self.experiment.name}-{index}")

@@ -128,7 +128,6 @@ class Places:
         Raises:
             ValueError: The scheduler has picked a trial that does not wait.
         """
-        self.kept_back = ""
         ready = [trial for trial in list(self._picked.values()) if self._claim(trial)]
         begun = [trial for trial in ready if self._launch(trial, limit, now)]
         self._none_chosen = False

@@ -13,15 +13,16 @@ class RunnerSettings:
 
     Attributes:
         result_debounce: A result that nothing depends on is written to the status within this.
-        crowd: Where more trials than this run at once, within so many times longer, up to ten times: agents keep what
-            is not written.
+        few_trials: Where an operator has more trials than this that run, within so many times longer, up to ten times:
+            agents keep what is not written.
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
         running_debounce: That a trial runs is written with its first result, or after this: one that is over by then
             costs a write less.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
-        experiment_debounce: The experiment's status is written this often at most.
+        experiment_debounce: The experiment's status is written this often at most; its end, at once.
+        few_experiments: Where more experiments than this have trials that run, so many times rarer, down to a tenth.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
         pause_wait: A pause waits this long for a new checkpoint.
         handover_wait: A program in a warm pod leaves a trial that is to stop or pause within this, or its pod goes.
@@ -43,13 +44,14 @@ class RunnerSettings:
     """
 
     result_debounce: float = 3.0
-    crowd: int = 200
+    few_trials: int = 200
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0
     running_debounce: float = 2.0
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
+    few_experiments: int = 30
     checkpoint_wait: float = 60.0
     pause_wait: float = 60.0
     handover_wait: float = 10.0

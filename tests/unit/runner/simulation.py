@@ -41,6 +41,7 @@ from podtune.runner.actions import (
     WriteMetadata,
     WriteTrialStatus,
 )
+from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
@@ -145,6 +146,7 @@ class Simulation:
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         places: float = math.inf,
         pods_allowed: int = ANY_NUMBER,
+        crowd: Crowd | None = None,
     ) -> None:
         self.now = START
         self.places = places
@@ -155,7 +157,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.weather = weather
         self.program = program or Program()
-        self.settings = settings or RunnerSettings()
+        self.settings, self.crowd = settings or RunnerSettings(), crowd or Crowd()
         self.pods_allowed = pods_allowed  # in its namespace
         self.api = ApiServer(
             Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()),
@@ -599,4 +601,5 @@ class Simulation:
             self.make_scheduler,
             storage_pods=list(self.storage.pods.values()),
             quota=cap.of_experiment(),
+            crowd=self.crowd,
         )

@@ -1,0 +1,37 @@
+"""How long news may wait among many."""
+
+from __future__ import annotations
+
+from podtune.runner.crowd import LONGEST_WAIT, Crowd
+
+
+def test_among_few_nothing_waits_longer() -> None:
+    crowd = Crowd()
+    crowd.settle("one", 3)
+    assert crowd.wait_among_trials(2.0, few=3) == 2.0
+    assert crowd.wait_among_experiments(1.0, few=1) == 1.0
+
+
+def test_among_many_news_wait_as_many_times_longer() -> None:
+    crowd = Crowd()
+    for number in range(6):
+        crowd.settle(f"uid-{number}", 5)
+    assert crowd.wait_among_trials(2.0, few=10) == 6.0
+    assert crowd.wait_among_experiments(1.0, few=2) == 3.0
+
+
+def test_no_wait_grows_for_ever() -> None:
+    crowd = Crowd()
+    crowd.settle("one", 100_000)
+    assert crowd.wait_among_trials(2.0, few=10) == 2.0 * LONGEST_WAIT
+
+
+def test_only_what_runs_at_present_counts() -> None:
+    crowd = Crowd()
+    for running in (50, 8, 0, 4):
+        for number in range(10):
+            crowd.settle(f"uid-{number}", running)
+    assert crowd.wait_among_trials(1.0, few=10) == 4.0
+    for number in range(10):
+        crowd.settle(f"uid-{number}", 0)
+    assert crowd.wait_among_trials(1.0, few=10) == crowd.wait_among_experiments(1.0, few=1) == 1.0
