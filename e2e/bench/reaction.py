@@ -12,11 +12,14 @@ from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
 RUNNING, FULL_RUNNING = 300, 1_000
-SECONDS, FULL_SECONDS = 40.0, 180.0
+SECONDS, FULL_SECONDS = 40.0, 120.0
 PERIOD = 5.0
 """Seconds between two results of a trial."""
 MOST_RESULTS = 20
 """Of a trial; one has half as many on average."""
+SPREAD = 40.0
+"""Seconds over which the first trials begin to report, before anything is measured: those that begin together reach
+each rung together, and end by the hundred."""
 ENOUGH = 100_000
 """Trials that never run out."""
 DEADLINE = 300.0
@@ -28,25 +31,26 @@ def measure(full: bool) -> Measurement:
     return asyncio.run(measure_reaction(running, seconds))
 
 
-async def measure_reaction(running: int, seconds: float) -> Measurement:
-    """Does it with so many trials at once, for so long.
+async def measure_reaction(running: int, seconds: float, spread: float = SPREAD) -> Measurement:
+    """Does it with so many trials at once, for so long after so many seconds in which they begin.
 
     Raises:
         TimeoutError: They do not come to run.
     """
-    pace = _Pace()
+    pace = _Pace(spread)
     async with played_cluster(lambda _: pace.run) as cluster:
         scheduler = {"asha": {"maxTime": MOST_RESULTS, "gracePeriod": 4, "reductionFactor": 2}}
         cluster.create_experiment("reaction", ENOUGH, running, scheduler=scheduler)
         if not await until(lambda: pace.waiting == running, DEADLINE, interval=0.2):
             raise TimeoutError(f"{pace.waiting} of {running} trials run: {cluster.problems[:3]}")
-        begun = time.monotonic()
         pace.begin.set()
+        await asyncio.sleep(spread)
+        begun = time.monotonic()
+        pace.waits.clear()
         await asyncio.sleep(seconds)
-        created = sorted(at for at in cluster.created.values() if at > begun)
-        ended = sorted(at for at in cluster.ended.values() if at > begun)
         # All places are taken, so with each end one gets free, and the pods that are made next take them in order.
-        made = [1000 * (after - before) for before, after in zip(ended, created, strict=False)]
+        freed = zip(sorted(cluster.ended.values()), sorted(cluster.created.values())[running:], strict=False)
+        made = [1000 * (after - before) for before, after in freed if before > begun]
         answered = [1000 * wait for wait in pace.waits]
         figures = [
             Figure("result to decision, p50", percentile(answered, 0.5), "ms"),
@@ -58,7 +62,7 @@ async def measure_reaction(running: int, seconds: float) -> Measurement:
         ]
         setting = (
             f"{running:,} trials at once under ASHA, each reports every {PERIOD:g} s and ends after {MOST_RESULTS} "
-            f"results or before; {seconds:g} s, API server in memory"
+            f"results or before; {seconds:g} s after {spread:g} s in which they begin, API server in memory"
         )
         return Measurement(setting, figures, cluster.problems)
 
@@ -66,7 +70,8 @@ async def measure_reaction(running: int, seconds: float) -> Measurement:
 class _Pace:
     """The programs of all trials."""
 
-    def __init__(self) -> None:
+    def __init__(self, spread: float) -> None:
+        self._spread = spread
         self.begin = asyncio.Event()
         self.waiting = 0
         self.waits: list[float] = []
@@ -74,8 +79,10 @@ class _Pace:
     async def run(self, pod: PlayedPod) -> None:
         """Reports now and then, and ends."""
         rng = random.Random(pod.index)
-        self.waiting += 1
-        await self.begin.wait()
+        if not self.begin.is_set():
+            self.waiting += 1
+            await self.begin.wait()
+            await asyncio.sleep(self._spread * rng.random())
         for _ in range(rng.randint(1, MOST_RESULTS)):
             await asyncio.sleep(PERIOD * rng.uniform(0.5, 1.5))
             posted = time.monotonic()
