@@ -9,25 +9,28 @@ LONGEST_WAIT = 10.0
 
 
 class Crowd:
-    """The experiments and trials that run, of all namespaces. Machines decide in threads, too, and tell of it there."""
+    """The experiments that go on, of all namespaces, and their trials that have a pod.
+
+    Machines tell of theirs when they decide, some of them in threads.
+    """
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
-        self._running: dict[str, int] = {}
+        """Nothing goes on yet."""
+        self._pods: dict[str, int] = {}
         self._trials = 0
         self._lock = threading.Lock()
 
-    def settle(self, experiment: str, running: int) -> None:
-        """Takes in how many trials of an experiment run.
+    def settle(self, experiment: str, trials: int | None) -> None:
+        """Takes in how an experiment is.
 
         Args:
             experiment: Its UID.
-            running: How many.
+            trials: How many of its trials have a pod; None where it does not go on.
         """
         with self._lock:
-            self._trials += running - self._running.pop(experiment, 0)
-            if running:
-                self._running[experiment] = running
+            self._trials += (trials or 0) - self._pods.pop(experiment, 0)
+            if trials is not None:
+                self._pods[experiment] = trials
 
     def wait_among_trials(self, seconds: float, few: int) -> float:
         """How long a trial's news may wait, where it may wait so long among no more trials than a few."""
@@ -35,7 +38,7 @@ class Crowd:
 
     def wait_among_experiments(self, seconds: float, few: int) -> float:
         """How long an experiment's news may wait, where it may wait so long among no more experiments than a few."""
-        return seconds * _times(len(self._running), few)
+        return seconds * _times(len(self._pods), few)
 
 
 def _times(count: int, few: int) -> float:

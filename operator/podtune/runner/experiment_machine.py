@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import TrialState
 from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StoragePurpose
@@ -199,7 +198,7 @@ class ExperimentMachine:
 
         Its parts call each other by way of the machine, so that none would go before the collector of cycles comes.
         """
-        self._crowd.settle(self.experiment.uid, 0)
+        self._crowd.settle(self.experiment.uid, None)
         vars(self).clear()
 
     # Facts
@@ -371,12 +370,12 @@ class ExperimentMachine:
         if self._is_open and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
-        keeps = self._is_open and not self.spec.suspend
-        self._warm.sweep(now, keeps=keeps, retention="None" if self._overview.is_over else self.spec.pod_retention)
+        goes_on = self._is_open and not self.spec.suspend
+        self._crowd.settle(self.experiment.uid, self._places.taken if goes_on else None)
+        self._warm.sweep(now, keeps=goes_on, retention="None" if self._overview.is_over else self.spec.pod_retention)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
-        self._crowd.settle(self.experiment.uid, self._overview.by_state[TrialState.RUNNING])
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
@@ -405,7 +404,7 @@ class ExperimentMachine:
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
         self._dirty = {}
-        self._crowd.settle(self.experiment.uid, 0)
+        self._crowd.settle(self.experiment.uid, None)
         self._warm.sweep(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(

@@ -26,12 +26,10 @@ def test_no_wait_grows_for_ever() -> None:
     assert crowd.wait_among_trials(2.0, few=10) == 2.0 * LONGEST_WAIT
 
 
-def test_only_what_runs_at_present_counts() -> None:
+def test_only_what_goes_on_at_present_counts() -> None:
     crowd = Crowd()
-    for running in (50, 8, 0, 4):
+    for trials in (50, 8, None, 4, 0):
         for number in range(10):
-            crowd.settle(f"uid-{number}", running)
-    assert crowd.wait_among_trials(1.0, few=10) == 4.0
-    for number in range(10):
-        crowd.settle(f"uid-{number}", 0)
-    assert crowd.wait_among_trials(1.0, few=10) == crowd.wait_among_experiments(1.0, few=1) == 1.0
+            crowd.settle(f"uid-{number}", trials)
+        assert crowd.wait_among_trials(1.0, few=10) == max(1.0, float(trials or 0)) if trials != 50 else LONGEST_WAIT
+        assert crowd.wait_among_experiments(1.0, few=5) == (1.0 if trials is None else 2.0)
