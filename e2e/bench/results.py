@@ -24,9 +24,7 @@ ITERATIONS = 200
 """Results of a trial, in full five times as many; about half of the trials are stopped after half of them."""
 AGENTS = 1000
 DEADLINE = 300.0
-
-
-RAY_ACTORS, RAY_RESULTS = 8, 400
+RAY_ACTORS, RAY_RESULTS = 4, 400
 """Trials of Ray Tune, each a process of its own that shares the processors with Ray's loop, and results of each."""
 RAY_SECONDS = 120
 

@@ -33,6 +33,7 @@ TARGETS: Mapping[str, Target] = {
     "results lost": Target(0),
     "results counted twice": Target(0),
     "growth of the processor time a trial": Target(1.15),
+    "processor time a trial of many experiments, to one's": Target(1.15),
     "operator's memory a trial": Target(25, "kB"),
     "operator's memory at 10,000 trials": Target(500, "MB"),
     "growth of the Experiment object": Target(1.15),
