@@ -1,4 +1,4 @@
-"""Where a part of the benchmark puts its objects."""
+"""A namespace of a known name, for what is set up for it and for what is measured there."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ OPERATOR_NAMESPACE = "podtune-system"
 RELEASE = "podtune"
 CRDS_RELEASE = "podtune-crds"
 OPERATOR_PODS = "app.kubernetes.io/name=podtune"
+CAPPED_NAMESPACE = "e2e-capped"
+CAP = 2
+"""So many pods of trials may that namespace have."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def build(cluster: Cluster) -> dict[str, str]:
 def install(cluster: Cluster, versions: dict[str, str]) -> None:
     """Installs the definitions and the operator, and waits until it is ready."""
     helm(cluster, CRDS_RELEASE, ROOT / "charts" / "podtune-crds")
-    settings = {
+    settings: dict[str, str | int] = {
         "image.repository": "localhost/podtune-operator",
         "image.tag": "dev",
         "agent.image.repository": "localhost/podtune-agent",
@@ -59,6 +63,7 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
         # The tags stay the same, so it is this that has new pods made of a new image.
         "podAnnotations.podtune\\.dev/build": f"{versions['operator']}-{versions['agent']}",
         "nodeSelector.podtune\\.dev/role": "system",
+        f"podLimits.namespaces.{CAPPED_NAMESPACE}": CAP,
     }
     helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)
     # A new pod is ready before it leads: what is measured or tested now must not meet the operator before it.
@@ -70,9 +75,13 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
     )
 
 
-def helm(cluster: Cluster, release: str, chart: Path, settings: dict[str, str] | None = None) -> None:
+def helm(cluster: Cluster, release: str, chart: Path, settings: Mapping[str, str | int] | None = None) -> None:
     """Installs or upgrades one chart."""
-    sets = [word for key, value in (settings or {}).items() for word in ("--set-string", f"{key}={value}")]
+    sets = [
+        word
+        for key, value in (settings or {}).items()
+        for word in ("--set" if isinstance(value, int) else "--set-string", f"{key}={value}")
+    ]
     options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "120s"]
     cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=180)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -66,9 +67,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _measure(name: str, full: bool) -> Found:
     CONSOLE.print(f"{name} …")
+    begun = time.monotonic()
     part: Part = importlib.import_module(f"e2e.bench.{name}").measure
     found = part(full)
     CONSOLE.print(found.table())
+    CONSOLE.print(f"{name} took {time.monotonic() - begun:.0f} s")
     return found.to_json(), found.problems
 
 

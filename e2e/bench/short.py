@@ -10,10 +10,10 @@ import statistics
 
 from e2e.bench.lifecycle import ExperimentRun, run_experiment, run_job
 from e2e.bench.measurement import Figure, Measurement
-from e2e.bench.namespace import fresh_namespace
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.cluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE
+from e2e.fresh_namespace import fresh_namespace
 from e2e.install import Image
 from e2e.kubernetes import Object
 

@@ -7,9 +7,9 @@ import time
 
 from e2e.bench.lifecycle import experiment_of
 from e2e.bench.measurement import Figure, Measurement
-from e2e.bench.namespace import fresh_namespace
 from e2e.bench.short import NO_OP, SIDECAR
 from e2e.cluster import Cluster
+from e2e.fresh_namespace import fresh_namespace
 from e2e.kubernetes import Kubernetes, Object
 
 NAMESPACE = "bench-start"
