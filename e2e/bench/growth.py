@@ -21,6 +21,8 @@ SIZES, FULL_SIZES = (10_000,), (3_000, 10_000, 30_000)
 EXPERIMENTS, FULL_EXPERIMENTS = 30, 300
 TRIALS_EACH = 30
 AT_ONCE = 100
+AT_REST_SECONDS = 120.0
+"""In this the operator has taken in the deletion of all pods: a small experiment has most of them at its end."""
 SECONDS_A_TRIAL = 0.5
 """A run that takes longer than so many times its trials is given up."""
 
@@ -79,6 +81,7 @@ async def run(experiments: int, trials: int) -> Cost:
             cluster.create_experiment(f"growth{number}", trials, max(1, AT_ONCE // experiments))
         await cluster.until_complete(60 + SECONDS_A_TRIAL * count)
         await cluster.until_cleaned_up(60 + SECONDS_A_TRIAL * count)
+        await cluster.operator.until_at_rest(AT_REST_SECONDS)
         if cluster.problems:
             raise RuntimeError(f"{len(cluster.problems)} pods failed: {cluster.problems[0]}")
         resident = cluster.operator.resident_bytes

@@ -22,6 +22,8 @@ from e2e.chaos.polling import until
 WITH_HEARTBEAT = "e2e.bench.operator_with_heartbeat"
 WITH_PROFILE = "e2e.bench.operator_with_profile"
 START_SECONDS = 120.0
+AT_REST = 0.1
+"""Of a second: so much it takes at most when it only waits."""
 
 
 class DidNotLead(Exception):
@@ -112,6 +114,18 @@ class MeasuredOperator:
         """Seconds of processor time by package, of an operator with profile."""
         seconds: Mapping[str, float] = json.loads(self._notes.read_text())
         return seconds
+
+    async def until_at_rest(self, seconds: float) -> None:
+        """Waits until it has done what there was to do.
+
+        Raises:
+            TimeoutError: It is still at work after so many seconds.
+        """
+        async with asyncio.timeout(seconds):
+            busy = -1.0
+            while self.processor_seconds - busy > AT_REST:
+                busy = self.processor_seconds
+                await asyncio.sleep(1)
 
     async def metric(self, name: str) -> float:
         """One of its metrics; 0 where it has none of this name."""
