@@ -253,7 +253,9 @@ class Store:
 
     def decided(self, entry: Entry) -> None:
         """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
-        self._caps.settle(entry.experiment.namespace, entry.experiment.name, entry.machine)
+        experiment, machine = entry.experiment, entry.machine
+        self._caps.settle(experiment.namespace, experiment.name, machine)
+        self._crowd.settle(experiment.uid, machine.trials_with_pods if machine is not None else None)
 
     # Bookkeeping
 
@@ -290,6 +292,7 @@ class Store:
         entry = self._entries.pop(uid, None)
         if entry is None:
             return
+        self._crowd.settle(uid, None)
         entry.drop_machine()
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 LONGEST_WAIT = 10.0
 """In a crowd, what can wait is written at most so many times later."""
 
@@ -11,14 +9,13 @@ LONGEST_WAIT = 10.0
 class Crowd:
     """The experiments that go on, of all namespaces, and their trials that have a pod.
 
-    Machines tell of theirs when they decide, some of them in threads.
+    One thread tells of them, while machines may ask in others.
     """
 
     def __init__(self) -> None:
         """Nothing goes on yet."""
         self._pods: dict[str, int] = {}
         self._trials = 0
-        self._lock = threading.Lock()
 
     def settle(self, experiment: str, trials: int | None) -> None:
         """Takes in how an experiment is.
@@ -27,10 +24,9 @@ class Crowd:
             experiment: Its UID.
             trials: How many of its trials have a pod; None where it does not go on.
         """
-        with self._lock:
-            self._trials += (trials or 0) - self._pods.pop(experiment, 0)
-            if trials is not None:
-                self._pods[experiment] = trials
+        self._trials += (trials or 0) - self._pods.pop(experiment, 0)
+        if trials is not None:
+            self._pods[experiment] = trials
 
     def wait_among_trials(self, seconds: float, few: int) -> float:
         """How long a trial's news may wait, where it may wait so long among no more trials than a few."""

@@ -198,7 +198,6 @@ class ExperimentMachine:
 
         Its parts call each other by way of the machine, so that none would go before the collector of cycles comes.
         """
-        self._crowd.settle(self.experiment.uid, None)
         vars(self).clear()
 
     # Facts
@@ -331,6 +330,12 @@ class ExperimentMachine:
         """Whether the quota keeps it from making pods that it would make now."""
         return bool(self._places.kept_back)
 
+    @property
+    def trials_with_pods(self) -> int | None:
+        """How many trials have a pod, or are to get one; None where the experiment does not go on."""
+        goes_on = self._is_open and not self.spec.suspend and not self.experiment.deleting
+        return self._places.taken if goes_on else None
+
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
         self._places.kept_back = ""
@@ -370,9 +375,8 @@ class ExperimentMachine:
         if self._is_open and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
-        goes_on = self._is_open and not self.spec.suspend
-        self._crowd.settle(self.experiment.uid, self._places.taken if goes_on else None)
-        self._warm.sweep(now, keeps=goes_on, retention="None" if self._overview.is_over else self.spec.pod_retention)
+        keeps = self._is_open and not self.spec.suspend
+        self._warm.sweep(now, keeps=keeps, retention="None" if self._overview.is_over else self.spec.pod_retention)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
@@ -404,7 +408,6 @@ class ExperimentMachine:
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
         self._dirty = {}
-        self._crowd.settle(self.experiment.uid, None)
         self._warm.sweep(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(

@@ -122,7 +122,7 @@ class WarmPods:
         """A Trial was deleted: what its pod does for it counts for nothing, and none is retained for it."""
         if (failed := self._pods.get(self._failed_in.pop(name, ""))) is not None:
             failed.failed = False
-        self._judge_anew([uid for uid in self._retained if self._pods[uid].pod.trial == name])
+        self._judge_anew([uid for uid in self._retained if (one := self._pods[uid]) is failed or one.pod.trial == name])
         self._making.discard(name)
         known = self._pods.get(self._claims.pop(name, ""))
         if known is not None:

@@ -289,6 +289,7 @@ class Simulation:
         self._decide_at = float("inf")
         self._cap.count(self.api.pods.values())
         plan = self.machine.decide(self.now)
+        self.crowd.settle(self.api.experiment.uid, self.machine.trials_with_pods)
         self._cap.settle("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
         if self._cap.next is not None:
             self._wake(self.now)
