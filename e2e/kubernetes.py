@@ -64,6 +64,11 @@ class Kubernetes:
             raise
 
 
+def condition(resource: Object, kind: str) -> Object:
+    """A condition of an object's status; empty where it has none of this type."""
+    return next((c for c in resource.get("status", {}).get("conditions", []) if c["type"] == kind), {})
+
+
 def eventually(
     look: Callable[[], T], accept: Callable[[T], bool] = bool, *, deadline: float = DEADLINE, what: str = ""
 ) -> T:

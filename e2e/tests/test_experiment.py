@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, condition, eventually
 
 COMPLETE = "Complete"
-
-
-def condition(resource: Object, type_: str) -> Object:
-    return next((c for c in resource["status"].get("conditions", []) if c["type"] == type_), {})
 
 
 def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, namespace: Kubernetes) -> None:

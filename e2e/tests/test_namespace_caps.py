@@ -10,7 +10,7 @@ from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.fresh_namespace import fresh_namespace
 from e2e.install import CAP, CAPPED_NAMESPACE
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, Object, condition, eventually
 
 EXPERIMENTS = "experiments.podtune.dev"
 
@@ -21,23 +21,22 @@ def capped(cluster: Cluster) -> Iterator[Kubernetes]:
         yield kubernetes
 
 
-def condition(namespace: Kubernetes, name: str) -> Object:
-    conditions = namespace.get(EXPERIMENTS, name)["status"]["conditions"]
-    return next((one for one in conditions if one["type"] == "Capped"), {})
+def cap_of(namespace: Kubernetes, name: str) -> Object:
+    return condition(namespace.get(EXPERIMENTS, name), "Capped")
 
 
 def test_a_late_experiment_gets_its_share_of_a_capped_namespace(capped: Kubernetes) -> None:
     program = counter({"EPOCHS": "10", "EPOCH_SECONDS": "0.3"}, resources={"requests": {"cpu": "10m"}})
     many: Object = {"search": {"algorithm": "random", "maxTrials": 6}, "maxConcurrentTrials": 6}
     capped.apply(experiment("large", program, **many))
-    told = eventually(lambda: condition(capped, "large"), lambda one: one.get("status") == "True")
+    told = eventually(lambda: cap_of(capped, "large"), lambda one: one.get("status") == "True")
     assert f"{CAP} of the {CAP} pods" in told["message"]
     capped.apply(experiment("small", program, search={"algorithm": "random", "maxTrials": 1}))
     capped.wait_for_condition(EXPERIMENTS, "small", "Complete")
     assert capped.get(EXPERIMENTS, "large")["status"]["trials"]["terminated"] < 5, "it had to wait for the large one"
     assert most_at_once(capped.list("pods", "app.kubernetes.io/managed-by=podtune")) <= CAP
     capped.wait_for_condition(EXPERIMENTS, "large", "Complete")
-    assert condition(capped, "large")["status"] == "False"
+    assert cap_of(capped, "large")["status"] == "False"
 
 
 def most_at_once(pods: list[Object]) -> int:

@@ -333,8 +333,7 @@ class ExperimentMachine:
     @property
     def trials_with_pods(self) -> int | None:
         """How many trials have a pod, or are to get one; None where the experiment does not go on."""
-        goes_on = self._is_open and not self.spec.suspend and not self.experiment.deleting
-        return self._places.taken if goes_on else None
+        return self._places.taken if self._goes_on and not self.experiment.deleting else None
 
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
@@ -375,8 +374,8 @@ class ExperimentMachine:
         if self._is_open and not self.experiment.problem and self._may_start:
             self._start_trials(now)
         self._cleanup.sweep(now)
-        keeps = self._is_open and not self.spec.suspend
-        self._warm.sweep(now, keeps=keeps, retention="None" if self._overview.is_over else self.spec.pod_retention)
+        retention = "None" if self._overview.is_over else self.spec.pod_retention
+        self._warm.sweep(now, keeps=self._goes_on, retention=retention)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
@@ -450,6 +449,11 @@ class ExperimentMachine:
     def _is_open(self) -> bool:
         """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
         return self._overview.ended is None and not self._overview.is_going_on and not self._reopening.is_pending
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether trials may still come."""
+        return self._is_open and not self.spec.suspend
 
     @property
     def _may_start(self) -> bool:
