@@ -39,7 +39,8 @@ class ApiServer:
 
     Attributes:
         objects: What is there.
-        writes: Requests that wrote, by verb and resource; Leases and reviews of tokens aside.
+        writes: Requests that wrote, by resource and name, which is empty where they were for many objects; Leases and
+            reviews of tokens aside.
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
         retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
@@ -48,7 +49,7 @@ class ApiServer:
 
     def __init__(self) -> None:
         self.objects = Objects()
-        self.writes: Counter[str] = Counter()
+        self.writes: Counter[tuple[str, str]] = Counter()
         self.conflicts = 0
         self.write_seconds = 0.0
         self.retry_after = 0
@@ -117,9 +118,9 @@ class ApiServer:
             if "watch" in request.query:
                 return await self._watch(request, found)
             return self._list(request, found)
-        if plural != "leases":
-            self.writes[" ".join(filter(None, (request.method, plural, part)))] += 1
         body: Object = orjson.loads(await request.read() or b"{}")
+        if plural != "leases":
+            self.writes[plural, name or (body.get("metadata") or {}).get("name", "")] += 1
         if self.write_seconds:
             await asyncio.sleep(self.write_seconds)
         match request.method:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from statistics import mean
 
 import orjson
 
@@ -16,7 +17,7 @@ from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.scenarios import curve
 
 SMALL = 1_000
-"""What the others are held against: run after each of them, as the machine is not equally fast all the time."""
+"""What the others are held against: run before and after each, as the machine is not equally fast all the time."""
 SIZES, FULL_SIZES = (10_000,), (3_000, 10_000, 30_000)
 EXPERIMENTS, FULL_EXPERIMENTS = 30, 300
 TRIALS_EACH = 30
@@ -51,24 +52,32 @@ def measure(full: bool) -> Measurement:
     """Runs experiments of ever more trials, each with an operator process of its own."""
     sizes = FULL_SIZES if full else SIZES
     experiments = FULL_EXPERIMENTS if full else EXPERIMENTS
-    small, large = [], []
+    small, large = [asyncio.run(run(1, SMALL))], []
     for size in sizes:
         large.append(asyncio.run(run(1, size)))
         small.append(asyncio.run(run(1, SMALL)))
-    many = asyncio.run(run(experiments, TRIALS_EACH))
-    small.append(asyncio.run(run(1, SMALL)))
     costs = [sorted(small, key=lambda cost: cost.processor_ms)[(len(small) - 1) // 2], *large]
-    alone = min(costs, key=lambda cost: abs(cost.trials - many.trials))
+    each = max(1, AT_ONCE // experiments)
+    before, many, after = (
+        asyncio.run(run(count, experiments * TRIALS_EACH // count, experiments * each // count))
+        for count in (1, experiments, 1)
+    )
     setting = (
         f"Trials with one result each, {AT_ONCE} at once, against an API server in memory, from a trial's creation "
-        f"to the deletion of its pod; a new operator process for each size, {SMALL:,} after each of the others: of "
-        "these, the median"
+        f"to the deletion of its pod; a new operator process for each size, {SMALL:,} before and after each of the "
+        f"others: of these, the median. {experiments} experiments have {each} at once each, and stand beside one of as "
+        "many trials, as many of them at once, run before and after"
     )
-    return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many, alone)])
+    return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many, (before, after))])
 
 
-async def run(experiments: int, trials: int) -> Cost:
-    """Runs so many experiments of so many trials to their ends.
+async def run(experiments: int, trials: int, at_once: int = AT_ONCE) -> Cost:
+    """Runs experiments to their ends.
+
+    Args:
+        experiments: How many.
+        trials: How many each has.
+        at_once: How many of these may run at once.
 
     Raises:
         TimeoutError: They take far too long.
@@ -78,7 +87,7 @@ async def run(experiments: int, trials: int) -> Cost:
     async with played_cluster(lambda _: report_once) as cluster:
         before, busy, begun = cluster.operator.resident_bytes, cluster.operator.processor_seconds, loop.time()
         for number in range(experiments):
-            cluster.create_experiment(f"growth{number}", trials, max(1, AT_ONCE // experiments))
+            cluster.create_experiment(f"growth{number}", trials, at_once)
         await cluster.until_complete(60 + SECONDS_A_TRIAL * count)
         await cluster.until_cleaned_up(60 + SECONDS_A_TRIAL * count)
         await cluster.operator.until_at_rest(AT_REST_SECONDS)
@@ -116,11 +125,13 @@ def _figures(costs: list[Cost]) -> list[Figure]:
     ]
 
 
-def _figures_of_many(experiments: int, cost: Cost, alone: Cost) -> list[Figure]:
-    """What many experiments cost, beside one of about as many trials."""
+def _figures_of_many(experiments: int, cost: Cost, alone: tuple[Cost, Cost]) -> list[Figure]:
+    """What many experiments cost, beside one of as many trials, run twice."""
     name = f"{experiments} experiments of {TRIALS_EACH}"
+    one = mean(run.processor_ms for run in alone)
     return [
         Figure(f"processor time a trial, {name}", cost.processor_ms, "ms"),
+        Figure(f"processor time a trial, one of {cost.trials:,} beside them", one, "ms"),
         Figure(f"operator's memory, {name}", cost.resident_bytes / 1e6, "MB"),
-        Figure("processor time a trial of many experiments, to one's", cost.processor_ms / alone.processor_ms),
+        Figure("processor time a trial of many experiments, to one's", cost.processor_ms / one),
     ]

@@ -27,7 +27,7 @@ class Target:
 TARGETS: Mapping[str, Target] = {
     "trials a second, as a share of a bare Job's pods": Target(0.65, at_least=True),
     "operator's API writes a no-op trial": Target(4.1),
-    "API writes a trial that reports": Target(7),
+    "API writes a trial that ASHA stops": Target(7),
     "operator's processor time a no-op trial": Target(9, "ms"),
     "results taken in a second": Target(5000, "results/s", at_least=True),
     "results lost": Target(0),

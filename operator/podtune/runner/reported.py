@@ -72,7 +72,8 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
         trial.context.judge(trial, result, now)
-    is_said_to_run = trial.saved.state is TrialState.RUNNING and trial.saved.attempt == trial.attempt
+    told = (trial.saved, *trial.unseen.statuses)
+    is_said_to_run = any(one.state is TrialState.RUNNING and one.attempt == trial.attempt for one in told)
     if not is_said_to_run and trial.recorded_pod:  # a short trial is over before anybody looks
         trial.touch(now + trial.context.settings.running_debounce)
         return

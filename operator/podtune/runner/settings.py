@@ -44,7 +44,7 @@ class RunnerSettings:
     """
 
     result_debounce: float = 3.0
-    few_trials: int = 200
+    few_trials: int = 100
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0

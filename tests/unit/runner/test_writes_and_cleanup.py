@@ -78,6 +78,12 @@ def test_results_are_written_once_in_the_debounce_time() -> None:
     assert simulation.api.status_writes["e-0"] <= 2 + 30 / simulation.settings.result_debounce + 1
 
 
+def test_a_result_that_meets_the_write_of_its_trials_begin_waits_like_those_after_it() -> None:
+    settings = RunnerSettings(running_debounce=2.0, result_debounce=60.0)
+    simulation = Simulation(spec(**ONE), Program(steps=99, seconds=0.1), Weather(latency=1.0), settings=settings).run()
+    assert [state for state, _ in states(simulation)] == [TrialState.RUNNING, TrialState.TERMINATED]
+
+
 def test_results_of_a_crowd_are_written_less_often() -> None:
     at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
     simulation = Simulation(spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(few_trials=5))
