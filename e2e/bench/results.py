@@ -24,7 +24,9 @@ from podtune.api.names import TrialReason
 
 BATCH = 10
 ITERATIONS = 200
-"""Results of a trial, in full five times as many; about half of the trials are stopped after half of them."""
+"""Results of a trial, in full five times as many; ASHA stops about half of the trials at each of two rungs."""
+GRACE = 4
+"""The first rung is at this part of them."""
 AGENTS = 1000
 DEADLINE = 300.0
 RAY_ACTORS, RAY_RESULTS = 4, 400
@@ -63,7 +65,7 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
     """Has so many agents post, each so many results."""
     crowd = _Crowd(iterations)
     async with played_cluster(lambda _: crowd.run) as cluster:
-        scheduler = {"asha": {"maxTime": iterations, "gracePeriod": iterations // 2, "reductionFactor": 2}}
+        scheduler = {"asha": {"maxTime": iterations, "gracePeriod": iterations // GRACE, "reductionFactor": 2}}
         cluster.create_experiment("results", agents, agents, scheduler=scheduler)
         if not await until(lambda: crowd.waiting == agents, DEADLINE):
             raise TimeoutError(f"{crowd.waiting} of {agents} agents are there: {cluster.problems[:3]}")
@@ -93,7 +95,7 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
         ]
         setting = (
             f"{agents} agents played on loopback, each posts batches of {BATCH} results, {taken:,} in all; ASHA stops "
-            f"half of the trials at each rung from {iterations // 2} on"
+            f"half of the trials at each rung from {iterations // GRACE} on"
         )
         return Measurement(setting, figures, _wrong_decisions(cluster, iterations) + cluster.problems)
 
@@ -153,7 +155,7 @@ def _doubled(trial: Object) -> int:
 
 def _wrong_decisions(cluster: PlayedCluster, iterations: int) -> list[str]:
     """What a trial's record of its rungs says otherwise than its agent has reported."""
-    rungs = [step for step in (iterations // 2 * 2**power for power in range(16)) if step < iterations]
+    rungs = [step for step in (iterations // GRACE * 2**power for power in range(16)) if step < iterations]
     pods = {pod.trial: pod for pod in cluster.played.values()}
     wrong = []
     for trial in cluster.trials:

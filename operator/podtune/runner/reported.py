@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialState
-from podtune.api.trial import Checkpoint
+from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
 from podtune.runner import checkpoints, clones, ledger, parameters, results
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -72,12 +72,20 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
         trial.context.judge(trial, result, now)
-    told = (trial.saved, *trial.unseen.statuses)
-    is_said_to_run = any(one.state is TrialState.RUNNING and one.attempt == trial.attempt for one in told)
-    if not is_said_to_run and trial.recorded_pod:  # a short trial is over before anybody looks
-        trial.touch(now + trial.context.settings.running_debounce)
-        return
-    trial.touch(now + trial.context.result_debounce() if is_said_to_run else now)
+    trial.touch(now + _wait_for_others(trial))
+
+
+def _wait_for_others(trial: TrialMachine) -> float:
+    """How long a result waits for others that are written down with it."""
+
+    def says_running(status: TrialStatus) -> bool:
+        return status.state is TrialState.RUNNING and status.attempt == trial.attempt
+
+    if any(map(says_running, (trial.saved, *trial.unseen.statuses))):
+        return trial.context.result_debounce()
+    # In a warm pod a short trial is over before anybody looks; of another it is soon seen that it runs.
+    may_wait = trial.recorded_pod or not says_running(trial.status)
+    return trial.context.settings.running_debounce if may_wait else 0.0
 
 
 def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:

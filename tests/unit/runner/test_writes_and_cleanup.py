@@ -84,6 +84,13 @@ def test_a_result_that_meets_the_write_of_its_trials_begin_waits_like_those_afte
     assert [state for state, _ in states(simulation)] == [TrialState.RUNNING, TrialState.TERMINATED]
 
 
+def test_results_of_a_pod_that_is_not_yet_seen_to_run_wait_a_little() -> None:
+    settings = RunnerSettings(running_debounce=2.0, result_debounce=60.0)
+    simulation = Simulation(spec(**ONE), Program(steps=99, seconds=0.1), Weather(watch_delay=1.9), settings=settings)
+    simulation.run()
+    assert [state for state, _ in states(simulation)] == [TrialState.RUNNING, TrialState.TERMINATED]
+
+
 def test_results_of_a_crowd_are_written_less_often() -> None:
     at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
     simulation = Simulation(spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(few_trials=5))
