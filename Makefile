@@ -74,10 +74,12 @@ demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 
 .PHONY: bench
 bench: cluster ## Measure the operator and the tuner in ten minutes, beside their targets and the committed figures
+	@$(BIN)/python -m e2e.bench.compared
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
 
 .PHONY: bench-full
 bench-full: cluster ## Measure all of it in an hour, and write the figures and the page on performance
+	@$(BIN)/python -m e2e.bench.compared
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench --full --json e2e/bench/figures/operator.json; code=$$?; \
 	  $(BIN)/python docs/generate_performance.py --write && exit $$code
 

@@ -48,7 +48,7 @@ def tools(endpoint: str, directory: Path) -> Iterator[Tool]:
     copies = directory / "copies"
     yield _copying(FLOOR, [sys.executable, "-m", "e2e.bench.sync_floor"], copies)
     yield _copying(COPY, [sys.executable, "-c", _COPY], copies)
-    if aws := _install_aws(directory):
+    if aws := install_aws(directory):
         sync = [aws, "--endpoint-url", endpoint, "--region", "us-east-1", "s3", "sync", "--only-show-errors"]
         yield Tool(
             AWS,
@@ -92,7 +92,7 @@ def _copying(name: str, command: list[str], copies: Path) -> Tool:
     )
 
 
-def _install_aws(directory: Path) -> str | None:
+def install_aws(directory: Path) -> str | None:
     """The AWS command line in an environment of its own; None where it can't be had."""
     beside = Path(sys.executable).with_name("uv")
     uv, python = str(beside) if beside.exists() else shutil.which("uv"), directory / "aws" / "bin" / "python"
@@ -100,12 +100,14 @@ def _install_aws(directory: Path) -> str | None:
         print("aws is left out: there is no uv", file=sys.stderr)
         return None
     requirements = ROOT / "requirements" / "bench-awscli.txt"
-    for command in (
-        [uv, "venv", "--quiet", "--python", sys.executable, str(directory / "aws")],
-        [uv, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", str(requirements)],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        if done.returncode != 0:
-            print(f"aws is left out: {done.stderr.strip()[-300:]}", file=sys.stderr)
-            return None
-    return str(python.with_name("aws"))
+    make = [uv, "venv", "--quiet", "--offline", "--clear", "--python", sys.executable, str(directory / "aws")]
+    install = [uv, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", str(requirements)]
+    # Beside the local cluster the network ends there: what is cached may do.
+    for commands in ((make, install), (make, [*install, "--offline"])):
+        done = [
+            subprocess.run(command, capture_output=True, text=True, timeout=600, check=False) for command in commands
+        ]
+        if all(command.returncode == 0 for command in done):
+            return str(python.with_name("aws"))
+    print(f"aws is left out: {done[-1].stderr.strip()[-300:]}", file=sys.stderr)
+    return None
