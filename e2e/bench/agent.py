@@ -27,7 +27,7 @@ IDLE_SECONDS = 10.0
 START_SECONDS = 60.0
 WEIGHTS_BYTES = 1 << 20
 """Of the checkpoint that comes with the result; where there is a store, its client has been at work before."""
-REPEATS = 3
+REPEATS, FULL_REPEATS = 1, 3
 """The median of so many starts is taken."""
 
 
@@ -40,18 +40,19 @@ class Use:
 
 
 def measure(full: bool) -> Measurement:
-    """Starts agents, has each report one result, and looks at it when it is idle; in brief just as in full."""
+    """Starts agents, has each report one result, and looks at it when it is idle."""
+    repeats = FULL_REPEATS if full else REPEATS
     with tempfile.TemporaryDirectory(prefix="podtune-bench-") as name, running_server(Path(name)) as server:
-        alone = _median([asyncio.run(use({})) for _ in range(REPEATS)])
+        alone = _median([asyncio.run(use({})) for _ in range(repeats)])
         store = {agent_env.STORE: json.dumps({"bucket": BUCKET, "prefix": "agent", "endpoint": server.url})}
-        storing = _median([asyncio.run(use({**environment(server.url), **store})) for _ in range(REPEATS)])
+        storing = _median([asyncio.run(use({**environment(server.url), **store})) for _ in range(repeats)])
     figures = [
         Figure("agent's processor time until its first report", alone.start_seconds, "s"),
         Figure("agent's memory when idle", alone.idle_bytes / 1e6, "MB"),
         Figure("processor time until its first report, with a store", storing.start_seconds, "s"),
         Figure("memory when idle, after a checkpoint was stored", storing.idle_bytes / 1e6, "MB"),
     ]
-    setting = f"The agent's process in this checkout's environment, median of {REPEATS}; idle: {IDLE_SECONDS:g} s later"
+    setting = f"The agent's process in this checkout's environment, median of {repeats}; idle: {IDLE_SECONDS:g} s later"
     try:
         figures.append(Figure("agent's image over its base", _image_bytes() / 1e6, "MB"))
     except ClusterError as error:

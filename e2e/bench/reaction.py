@@ -12,12 +12,12 @@ from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
 RUNNING, FULL_RUNNING = 300, 1_000
-SECONDS, FULL_SECONDS = 40.0, 120.0
+SECONDS, FULL_SECONDS = 30.0, 120.0
 PERIOD = 5.0
 """Seconds between two results of a trial."""
 MOST_RESULTS = 20
 """Of a trial; one has half as many on average."""
-SPREAD = 40.0
+SPREAD, FULL_SPREAD = 20.0, 40.0
 """Seconds over which the first trials begin to report, before anything is measured: those that begin together reach
 each rung together, and end by the hundred."""
 ENOUGH = 100_000
@@ -27,11 +27,11 @@ DEADLINE = 300.0
 
 def measure(full: bool) -> Measurement:
     """Has trials report and end at an even pace."""
-    running, seconds = (FULL_RUNNING, FULL_SECONDS) if full else (RUNNING, SECONDS)
-    return asyncio.run(measure_reaction(running, seconds))
+    running, seconds, spread = (FULL_RUNNING, FULL_SECONDS, FULL_SPREAD) if full else (RUNNING, SECONDS, SPREAD)
+    return asyncio.run(measure_reaction(running, seconds, spread))
 
 
-async def measure_reaction(running: int, seconds: float, spread: float = SPREAD) -> Measurement:
+async def measure_reaction(running: int, seconds: float, spread: float) -> Measurement:
     """Does it with so many trials at once, for so long after so many seconds in which they begin.
 
     Raises:

@@ -18,8 +18,8 @@ from e2e.install import Image
 from e2e.kubernetes import Object
 
 SLOTS = 4
-PODS, FULL_PODS = 16, 40
-TRIALS, FULL_TRIALS = 300, 1000
+PODS, FULL_PODS = 12, 40
+TRIALS, FULL_TRIALS = 200, 1000
 ROUNDS, FULL_ROUNDS = 1, 3
 NAMESPACE = "bench-short"
 RAY_SECONDS = 300.0

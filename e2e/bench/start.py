@@ -13,7 +13,7 @@ from e2e.fresh_namespace import fresh_namespace
 from e2e.kubernetes import Kubernetes, Object
 
 NAMESPACE = "bench-start"
-ROUNDS, FULL_ROUNDS = 5, 15
+ROUNDS, FULL_ROUNDS = 3, 15
 SAY = r"""
 now=$(date +%s.%N)
 echo $now
