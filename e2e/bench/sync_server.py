@@ -1,4 +1,4 @@
-"""The S3 server of the benchmark of transfers: versitygw on the loopback interface, on a directory."""
+"""An S3 server for tests and benchmarks: versitygw on the loopback interface, on a directory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from e2e.cluster.processes import wait_until
 
 BUCKET = "bench"
-_ACCESS_KEY = "bench"
-_SECRET_KEY = "bench-secret"
+ACCESS_KEY = "bench"
+SECRET_KEY = "bench-secret"
 _REGION = "us-east-1"
 
 
@@ -43,7 +43,7 @@ def running_server(directory: Path) -> Iterator[Server]:
         port = probe.getsockname()[1]
     process = subprocess.Popen(
         [_versitygw(), "--port", f"127.0.0.1:{port}", "--region", _REGION, "posix", str(directory / "buckets")],
-        env={"ROOT_ACCESS_KEY": _ACCESS_KEY, "ROOT_SECRET_KEY": _SECRET_KEY, "PATH": os.environ["PATH"]},
+        env={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY, "PATH": os.environ["PATH"]},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -63,8 +63,8 @@ def environment(endpoint: str) -> dict[str, str]:
         "HOME": os.devnull,
         "PYTHONPATH": "operator:.",
         "AWS_ENDPOINT_URL_S3": endpoint,
-        "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_DEFAULT_REGION": _REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,

@@ -2,67 +2,18 @@
 
 import os
 import shutil
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 
 import pytest
 
-ACCESS_KEY = "component-test"
-SECRET_KEY = "component-test-secret"
-
-
-def find_versitygw() -> str:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    built = sorted(cache.glob("podtune/tools/*/bin/versitygw"), key=lambda path: path.stat().st_mtime)
-    found = shutil.which("versitygw") or (built and str(built[-1]))
-    if not found:
-        pytest.fail(
-            f"versitygw is neither on PATH nor below {cache}/podtune/tools; `python -m e2e.cluster up` builds it",
-            pytrace=False,
-        )
-    return found
+from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY, running_server
 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory):
     """URL of the server, and the directory whose subdirectories are its buckets."""
-    binary = find_versitygw()
-    directory = tmp_path_factory.mktemp("buckets")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = (tmp_path_factory.mktemp("log") / "versitygw.log").open("wb")
-    process = subprocess.Popen(
-        [binary, "--port", f"127.0.0.1:{port}", "posix", str(directory)],
-        env={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY, "PATH": os.environ["PATH"]},
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_answering(url, process)
-        yield url, directory
-    finally:
-        process.terminate()
-        process.wait(10)
-        log.close()
-
-
-def _wait_until_answering(url: str, process: subprocess.Popen) -> None:
-    for _ in range(100):
-        assert process.poll() is None, "versitygw has ended"
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-        except urllib.error.HTTPError as refusal:
-            refusal.close()  # it refuses who has no signature, so it is there
-            return
-        except OSError:
-            time.sleep(0.05)
-    pytest.fail("versitygw does not answer")
+    directory = tmp_path_factory.mktemp("s3")
+    with running_server(directory) as server:
+        yield server.url, directory / "buckets"
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from podtune.storage import s3_client
+from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3_store import S3Store
@@ -57,8 +58,8 @@ def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
     with pytest.raises(InvalidCredentials):
         store.put_bytes("a", b"")
     monkeypatch.undo()
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "component-test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "component-test-secret")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     store.put_bytes("a", b"")
     assert list(store.list("")) == ["a"]
 
