@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from podtune.storage import s3_client
 from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY
+from podtune.storage import s3_client
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3_store import S3Store
