@@ -20,9 +20,9 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.bench.figures import DIRECTORY, Found, run_parts
+from e2e.bench.fresh_process import in_fresh_process
 from e2e.bench.measurement import Part, headlines
 from e2e.bench.tuner import __main__ as tuner
-from podtune.app.garbage import collect_in_small_portions
 
 COMMITTED = DIRECTORY / "operator.json"
 CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
@@ -48,7 +48,6 @@ TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; returns the exit code, 1 where a promise is not held."""
     options = _parser().parse_args(arguments)
-    collect_in_small_portions()  # or an API server of 10,000 trials, played in this process, stands still for seconds
     named = options.parts or [*PARTS, TUNER]
     parts = {name: partial(_measure, name, options.full) for name in named if name != TUNER}
     code = run_parts(parts, CONSOLE, committed=COMMITTED, headlines=headlines, file=options.json) if parts else 0
@@ -69,7 +68,7 @@ def _measure(name: str, full: bool) -> Found:
     CONSOLE.print(f"{name} …")
     begun = time.monotonic()
     part: Part = importlib.import_module(f"e2e.bench.{name}").measure
-    found = part(full)
+    found = in_fresh_process(part, full)
     CONSOLE.print(found.table())
     CONSOLE.print(f"{name} took {time.monotonic() - begun:.0f} s")
     return found.to_json(), found.problems

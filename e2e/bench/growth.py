@@ -12,6 +12,7 @@ from statistics import mean
 
 import orjson
 
+from e2e.bench.fresh_process import in_fresh_process
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.scenarios import curve
@@ -52,14 +53,14 @@ def measure(full: bool) -> Measurement:
     """Runs experiments of ever more trials, each with an operator process of its own."""
     sizes = FULL_SIZES if full else SIZES
     experiments = FULL_EXPERIMENTS if full else EXPERIMENTS
-    small, large = [asyncio.run(run(1, SMALL))], []
+    small, large = [in_fresh_process(measure_cost, 1, SMALL)], []
     for size in sizes:
-        large.append(asyncio.run(run(1, size)))
-        small.append(asyncio.run(run(1, SMALL)))
+        large.append(in_fresh_process(measure_cost, 1, size))
+        small.append(in_fresh_process(measure_cost, 1, SMALL))
     costs = [sorted(small, key=lambda cost: cost.processor_ms)[(len(small) - 1) // 2], *large]
     each = max(1, AT_ONCE // experiments)
     before, many, after = (
-        asyncio.run(run(count, experiments * TRIALS_EACH // count, experiments * each // count))
+        in_fresh_process(measure_cost, count, experiments * TRIALS_EACH // count, experiments * each // count)
         for count in (1, experiments, 1)
     )
     setting = (
@@ -69,6 +70,11 @@ def measure(full: bool) -> Measurement:
         "many trials, as many of them at once, run before and after"
     )
     return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many, (before, after))])
+
+
+def measure_cost(experiments: int, trials: int, at_once: int = AT_ONCE) -> Cost:
+    """See `run`."""
+    return asyncio.run(run(experiments, trials, at_once))
 
 
 async def run(experiments: int, trials: int, at_once: int = AT_ONCE) -> Cost:
