@@ -100,14 +100,18 @@ def install_aws(directory: Path) -> str | None:
         print("aws is left out: there is no uv", file=sys.stderr)
         return None
     requirements = ROOT / "requirements" / "bench-awscli.txt"
-    make = [uv, "venv", "--quiet", "--offline", "--clear", "--python", sys.executable, str(directory / "aws")]
+    make = [uv, "venv", "--quiet", "--python", sys.executable, str(directory / "aws")]
     install = [uv, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", str(requirements)]
-    # Beside the local cluster the network ends there: what is cached may do.
-    for commands in ((make, install), (make, [*install, "--offline"])):
-        done = [
-            subprocess.run(command, capture_output=True, text=True, timeout=600, check=False) for command in commands
-        ]
-        if all(command.returncode == 0 for command in done):
-            return str(python.with_name("aws"))
-    print(f"aws is left out: {done[-1].stderr.strip()[-300:]}", file=sys.stderr)
-    return None
+    done = _run(make)
+    if done.returncode == 0:
+        done = _run(install)
+        if done.returncode != 0:  # as beside the local cluster, whose network ends there: what is cached may do
+            done = _run([*install, "--offline"])
+    if done.returncode != 0:
+        print(f"aws is left out: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    return str(python.with_name("aws"))
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

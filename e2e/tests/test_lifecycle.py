@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, Object, condition, eventually
 
 API_VERSION = "podtune.dev/v1alpha1"
 TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
@@ -38,9 +37,8 @@ def has_checkpoint(namespace: Kubernetes, trial: str, step: int = 2) -> bool:
     return int(status_of(namespace, trial).get("checkpoint", {}).get("step", 0)) >= step
 
 
-def condition(namespace: Kubernetes, experiment: str, type_: str) -> dict[str, Any]:
-    conditions = status_of(namespace, experiment, EXPERIMENTS).get("conditions", [])
-    return next((known for known in conditions if known["type"] == type_), {})
+def end_of(namespace: Kubernetes, experiment: str) -> Object:
+    return condition(namespace.get(EXPERIMENTS, experiment), "Complete")
 
 
 def test_a_paused_trial_gives_its_gpu_back_and_goes_on_with_new_values(cluster: Cluster, namespace: Kubernetes) -> None:
@@ -91,14 +89,14 @@ def test_an_experiment_is_stopped_and_goes_on_after_its_end(cluster: Cluster, na
     eventually(lambda: has_checkpoint(namespace, "stop-0"))
     podtune(namespace, "stop", "stop")
     namespace.wait_for_condition(EXPERIMENTS, "stop", "Complete")
-    assert condition(namespace, "stop", "Complete")["reason"] == "StoppedByUser"
+    assert end_of(namespace, "stop")["reason"] == "StoppedByUser"
     stopped = status_of(namespace, "stop-0")
     assert (stopped["state"], stopped["reason"]) == ("TERMINATED", "StoppedByExperiment")
     assert stopped["checkpoint"]["step"] >= stopped["iteration"] - 1, "the last checkpoint was stored"
     podtune(namespace, "resume", "stop")
-    eventually(lambda: condition(namespace, "stop", "Complete").get("status") == "False")
+    eventually(lambda: end_of(namespace, "stop").get("status") == "False")
     namespace.wait_for_condition(EXPERIMENTS, "stop", "Complete")
-    assert condition(namespace, "stop", "Complete")["reason"] == "TrialsComplete"
+    assert end_of(namespace, "stop")["reason"] == "TrialsComplete"
     done = status_of(namespace, "stop-0")
     assert (done["attempt"], done["iteration"]) == (2, 60)
     assert done["lastResult"]["start"] == str(stopped["checkpoint"]["step"])
