@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
 
+KEPT = 8
+"""So many threads wait for more work, at most: to start one takes longer than most searchers think."""
+BUSY, IDLE = "thinker", "idle thinker"
+"""Names of threads."""
+
+_waiting: list[SimpleQueue[Callable[[], None]]] = []
+"""Where those that wait get their work from."""
+
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Has work done in a thread of its own, which does not keep the process from ending, as a pool's would."""
+    """Has work done in a thread, which does not keep the process from ending, as those of a pool would."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -28,8 +37,29 @@ async def in_thread(work: Callable[[], T]) -> T:
         else:
             _call(loop, lambda: settle(lambda: result.set_result(value)))
 
-    threading.Thread(target=run, name="thinker", daemon=True).start()
+    _start(run)
     return await result
+
+
+def _start(run: Callable[[], None]) -> None:
+    try:
+        _waiting.pop().put(run)
+    except IndexError:
+        threading.Thread(target=_work, args=(run,), daemon=True).start()
+
+
+def _work(run: Callable[[], None]) -> None:
+    """Does one piece of work after the other, unless enough threads wait already."""
+    thread, own = threading.current_thread(), SimpleQueue[Callable[[], None]]()
+    while True:
+        thread.name = BUSY
+        run()
+        del run  # with all that it holds
+        thread.name = IDLE
+        if len(_waiting) >= KEPT:
+            return
+        _waiting.append(own)
+        run = own.get()
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-LONGEST_WAIT = 10.0
-"""In a crowd, what can wait is written at most so many times later."""
+LONGEST_WAIT = 30.0
+"""Seconds that what can wait is kept at most, however large the crowd."""
 
 
 class Crowd:
@@ -30,12 +30,12 @@ class Crowd:
 
     def wait_among_trials(self, seconds: float, few: int) -> float:
         """How long a trial's news may wait, where it may wait so long among no more trials than a few."""
-        return seconds * _times(self._trials, few)
+        return _wait(seconds, self._trials, few)
 
     def wait_among_experiments(self, seconds: float, few: int) -> float:
         """How long an experiment's news may wait, where it may wait so long among no more experiments than a few."""
-        return seconds * _times(len(self._pods), few)
+        return _wait(seconds, len(self._pods), few)
 
 
-def _times(count: int, few: int) -> float:
-    return min(max(1.0, count / few), LONGEST_WAIT)
+def _wait(seconds: float, count: int, few: int) -> float:
+    return max(seconds, min(seconds * count / few, LONGEST_WAIT))

@@ -13,8 +13,8 @@ class RunnerSettings:
 
     Attributes:
         result_debounce: A result that nothing depends on is written to the status within this.
-        few_trials: Where more trials than this have a pod, of all experiments, within so many times longer, up to ten
-            times: agents keep what is not written.
+        few_trials: Where more trials than this have a pod, of all experiments, within so many times longer, up to 30
+            seconds: agents keep what is not written.
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
@@ -22,7 +22,7 @@ class RunnerSettings:
             costs a write less.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most; its end, at once.
-        few_experiments: Where more experiments than this go on, so many times rarer, down to a tenth.
+        few_experiments: Where more experiments than this go on, so many times rarer, down to every 30 seconds.
         checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
         pause_wait: A pause waits this long for a new checkpoint.
         handover_wait: A program in a warm pod leaves a trial that is to stop or pause within this, or its pod goes.
@@ -51,7 +51,7 @@ class RunnerSettings:
     running_debounce: float = 2.0
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
-    few_experiments: int = 30
+    few_experiments: int = 10
     checkpoint_wait: float = 60.0
     pause_wait: float = 60.0
     handover_wait: float = 10.0

@@ -11,6 +11,7 @@ import pytest
 
 from podtune.api.names import ExperimentReason
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
+from podtune.controllers.threads import BUSY
 from podtune.controllers.turns import AT_A_TIME, Turns
 from podtune.runner import informed
 from podtune.runner.actions import Outcome, Propose, Verdict
@@ -87,17 +88,22 @@ def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.open()
-    for thread in searching():
-        thread.join()
+    join_searching()
 
 
 def searching() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "thinker"]
+    return [thread for thread in threading.enumerate() if thread.name == BUSY]
+
+
+def join_searching() -> None:
+    deadline = time.monotonic() + 30
+    while searching():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 async def until_nobody_searches() -> None:
-    for thread in searching():
-        await asyncio.to_thread(thread.join)
+    await asyncio.to_thread(join_searching)
     await asyncio.sleep(0)
 
 
