@@ -1,12 +1,15 @@
 """What a trial costs the operator as trials become many: of one experiment, and of many small ones.
 
-Each is paid for from its creation to the deletion of its pod. An experiment keeps finished pods for a while, so without
-their deletions a small one would look cheaper than a large one.
+What is compared runs at the same time, each with an operator of its own: a machine that is shared is half as fast at
+one time as at another. Each trial is paid for from its creation to the deletion of
+its pod. An experiment keeps finished pods for a while, so without their deletions a small one would look cheaper than a
+large one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import mean
 
@@ -18,9 +21,9 @@ from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.scenarios import curve
 
 SMALL = 1_000
-"""What the others are held against: run before and after each, as the machine is not equally fast all the time."""
+"""Trials of what the others are held against."""
 SIZES, FULL_SIZES = (4_000,), (3_000, 10_000, 30_000)
-EXPERIMENTS, FULL_EXPERIMENTS = 30, 300
+EXPERIMENTS, FULL_EXPERIMENTS = 100, 300
 TRIALS_EACH = 30
 AT_ONCE = 100
 AT_REST_SECONDS = 120.0
@@ -50,34 +53,42 @@ class Cost:
 
 
 def measure(full: bool) -> Measurement:
-    """Runs experiments of ever more trials, each with an operator process of its own."""
-    sizes = FULL_SIZES if full else SIZES
+    """Runs experiments of ever more trials, and many experiments, each with an operator process of its own."""
     experiments = FULL_EXPERIMENTS if full else EXPERIMENTS
-    small, large = [in_fresh_process(measure_cost, 1, SMALL)], []
-    for size in sizes:
-        large.append(in_fresh_process(measure_cost, 1, size))
-        small.append(in_fresh_process(measure_cost, 1, SMALL))
-    costs = [sorted(small, key=lambda cost: cost.processor_ms)[(len(small) - 1) // 2], *large]
-    each = max(1, AT_ONCE // experiments)
-    before, many, after = (
-        in_fresh_process(measure_cost, count, experiments * TRIALS_EACH // count, experiments * each // count)
-        for count in (1, experiments, 1)
-    )
+    growth = [_beside_small(size) for size in (FULL_SIZES if full else SIZES)]
     setting = (
         f"Trials with one result each, {AT_ONCE} at once, against an API server in memory, from a trial's creation "
-        f"to the deletion of its pod; a new operator process for each size, {SMALL:,} before and after each of the "
-        f"others: of these, the median. {experiments} experiments have {each} at once each, and stand beside one of as "
-        "many trials, as many of them at once, run before and after"
+        f"to the deletion of its pod; beside each large experiment ones of {SMALL:,} trials run meanwhile, each with a "
+        f"new operator process. {experiments} experiments, a trial at once each, run beside one of as many trials, as "
+        "many of them at once"
     )
-    return Measurement(setting, [*_figures(costs), *_figures_of_many(experiments, many, (before, after))])
+    return Measurement(setting, [*_figures(growth), *_figures_of_many(experiments, *_beside_one(experiments))])
 
 
-def measure_cost(experiments: int, trials: int, at_once: int = AT_ONCE) -> Cost:
+def _beside_small(trials: int) -> tuple[Cost, list[Cost]]:
+    """What a large experiment costs, and small ones that run meanwhile, one after the other."""
+    with ThreadPoolExecutor(1) as thread:
+        large = thread.submit(in_fresh_process, measure_cost, 1, trials, AT_ONCE)
+        small = [in_fresh_process(measure_cost, 1, SMALL, AT_ONCE)]
+        while not large.done():
+            small.append(in_fresh_process(measure_cost, 1, SMALL, AT_ONCE))
+        return large.result(), small[:-1] or small  # the last one had the machine for itself in the end
+
+
+def _beside_one(experiments: int) -> tuple[Cost, Cost]:
+    """What many experiments cost, and one of as many trials that runs meanwhile."""
+    with ThreadPoolExecutor(1) as thread:
+        many = thread.submit(in_fresh_process, measure_cost, experiments, TRIALS_EACH, 1)
+        one = in_fresh_process(measure_cost, 1, experiments * TRIALS_EACH, experiments)
+        return many.result(), one
+
+
+def measure_cost(experiments: int, trials: int, at_once: int) -> Cost:
     """See `run`."""
     return asyncio.run(run(experiments, trials, at_once))
 
 
-async def run(experiments: int, trials: int, at_once: int = AT_ONCE) -> Cost:
+async def run(experiments: int, trials: int, at_once: int) -> Cost:
     """Runs experiments to their ends.
 
     Args:
@@ -115,29 +126,32 @@ async def report_once(pod: PlayedPod) -> None:
     await pod.answers.until_acknowledged(pod.report(curve(pod.index, 1)))
 
 
-def _figures(costs: list[Cost]) -> list[Figure]:
-    first, last = costs[0], costs[-1]
-    figures = []
-    for cost in costs:
-        figures.append(Figure(f"processor time a trial of {cost.trials:,}", cost.processor_ms, "ms"))
+def _figures(growth: list[tuple[Cost, list[Cost]]]) -> list[Figure]:
+    """Of each size, with the small ones that ran meanwhile."""
+    first, last = growth[0][1][0], growth[-1][0]
+    figures, ratios = [], []
+    for large, small in growth:
+        beside = mean(cost.processor_ms for cost in small)
+        name = f"processor time a trial of {large.trials:,}"
+        figures += [Figure(name, large.processor_ms, "ms"), Figure(f"{name}, of {SMALL:,} meanwhile", beside, "ms")]
+        ratios.append(large.processor_ms / beside)
+    for cost in (first, *(large for large, _ in growth)):
         figures.append(Figure(f"operator's memory at {cost.trials:,} trials", cost.resident_bytes / 1e6, "MB"))
         figures.append(Figure(f"Experiment object at {cost.trials:,} trials", cost.object_bytes, "B"))
     added = (last.resident_bytes - first.resident_bytes) / (last.trials - first.trials)
     return [
         *figures,
-        Figure("growth of the processor time a trial", last.processor_ms / first.processor_ms),
+        Figure("growth of the processor time a trial", max(ratios)),
         Figure("operator's memory a trial", added / 1e3, "kB"),
         Figure("growth of the Experiment object", last.object_bytes / first.object_bytes),
     ]
 
 
-def _figures_of_many(experiments: int, cost: Cost, alone: tuple[Cost, Cost]) -> list[Figure]:
-    """What many experiments cost, beside one of as many trials, run twice."""
+def _figures_of_many(experiments: int, many: Cost, one: Cost) -> list[Figure]:
     name = f"{experiments} experiments of {TRIALS_EACH}"
-    one = mean(run.processor_ms for run in alone)
     return [
-        Figure(f"processor time a trial, {name}", cost.processor_ms, "ms"),
-        Figure(f"processor time a trial, one of {cost.trials:,} beside them", one, "ms"),
-        Figure(f"operator's memory, {name}", cost.resident_bytes / 1e6, "MB"),
-        Figure("processor time a trial of many experiments, to one's", cost.processor_ms / one),
+        Figure(f"processor time a trial, {name}", many.processor_ms, "ms"),
+        Figure(f"processor time a trial, one of {many.trials:,} meanwhile", one.processor_ms, "ms"),
+        Figure(f"operator's memory, {name}", many.resident_bytes / 1e6, "MB"),
+        Figure("processor time a trial of many experiments, to one's", many.processor_ms / one.processor_ms),
     ]

@@ -152,7 +152,7 @@ async def test_reactions_are_timed() -> None:
 
 @pytest.mark.slow
 async def test_the_cost_of_a_trial_is_taken_over_all_experiments() -> None:
-    cost = await growth.run(2, 5)
+    cost = await growth.run(2, 5, at_once=3)
     assert cost.trials == 10
     assert cost.processor_ms > 0
     assert cost.resident_bytes > cost.grown_bytes
