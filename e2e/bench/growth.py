@@ -22,9 +22,9 @@ from e2e.chaos.scenarios import curve
 
 SMALL = 1_000
 """Trials of what the others are held against."""
-SIZES, FULL_SIZES = (4_000,), (3_000, 10_000, 30_000)
-EXPERIMENTS, FULL_EXPERIMENTS = 100, 300
-TRIALS_EACH = 30
+SIZES, FULL_SIZES = (3_000,), (3_000, 10_000, 30_000)
+EXPERIMENTS = 300
+TRIALS_EACH, FULL_TRIALS_EACH = 15, 30
 AT_ONCE = 100
 AT_REST_SECONDS = 120.0
 """In this the operator has taken in the deletion of all pods: a small experiment has most of them at its end."""
@@ -54,15 +54,15 @@ class Cost:
 
 def measure(full: bool) -> Measurement:
     """Runs experiments of ever more trials, and many experiments, each with an operator process of its own."""
-    experiments = FULL_EXPERIMENTS if full else EXPERIMENTS
+    each = FULL_TRIALS_EACH if full else TRIALS_EACH
     growth = [_beside_small(size) for size in (FULL_SIZES if full else SIZES)]
     setting = (
         f"Trials with one result each, {AT_ONCE} at once, against an API server in memory, from a trial's creation "
         f"to the deletion of its pod; beside each large experiment ones of {SMALL:,} trials run meanwhile, each with a "
-        f"new operator process. {experiments} experiments, a trial at once each, run beside one of as many trials, as "
+        f"new operator process. {EXPERIMENTS} experiments, a trial at once each, run beside one of as many trials, as "
         "many of them at once"
     )
-    return Measurement(setting, [*_figures(growth), *_figures_of_many(experiments, *_beside_one(experiments))])
+    return Measurement(setting, [*_figures(growth), *_figures_of_many(each, *_beside_one(each))])
 
 
 def _beside_small(trials: int) -> tuple[Cost, list[Cost]]:
@@ -75,11 +75,11 @@ def _beside_small(trials: int) -> tuple[Cost, list[Cost]]:
         return large.result(), small[:-1] or small  # the last one had the machine for itself in the end
 
 
-def _beside_one(experiments: int) -> tuple[Cost, Cost]:
+def _beside_one(trials_each: int) -> tuple[Cost, Cost]:
     """What many experiments cost, and one of as many trials that runs meanwhile."""
     with ThreadPoolExecutor(1) as thread:
-        many = thread.submit(in_fresh_process, measure_cost, experiments, TRIALS_EACH, 1)
-        one = in_fresh_process(measure_cost, 1, experiments * TRIALS_EACH, experiments)
+        many = thread.submit(in_fresh_process, measure_cost, EXPERIMENTS, trials_each, 1)
+        one = in_fresh_process(measure_cost, 1, EXPERIMENTS * trials_each, EXPERIMENTS)
         return many.result(), one
 
 
@@ -147,8 +147,8 @@ def _figures(growth: list[tuple[Cost, list[Cost]]]) -> list[Figure]:
     ]
 
 
-def _figures_of_many(experiments: int, many: Cost, one: Cost) -> list[Figure]:
-    name = f"{experiments} experiments of {TRIALS_EACH}"
+def _figures_of_many(trials_each: int, many: Cost, one: Cost) -> list[Figure]:
+    name = f"{EXPERIMENTS} experiments of {trials_each}"
     return [
         Figure(f"processor time a trial, {name}", many.processor_ms, "ms"),
         Figure(f"processor time a trial, one of {many.trials:,} meanwhile", one.processor_ms, "ms"),
