@@ -37,7 +37,7 @@ PODS: Object = {
 
 @dataclass(frozen=True)
 class JobRun:
-    """How a bare Job did.
+    """How a bare Job did, or several.
 
     Attributes:
         components: Processor time of the cluster's components, in milliseconds.
@@ -51,6 +51,9 @@ class JobRun:
     def rate(self) -> float:
         """Pods a second."""
         return self.pods / self.seconds
+
+    def __add__(self, other: JobRun) -> JobRun:
+        return JobRun(self.pods + other.pods, self.seconds + other.seconds, self.components + other.components)
 
 
 @dataclass(frozen=True)
@@ -79,27 +82,35 @@ class ExperimentRun:
 
 
 def measure(full: bool) -> Measurement:
-    """Runs a bare Job, then an Experiment, on fake nodes of the local cluster."""
+    """Runs an Experiment between two bare Jobs, as a shared machine's speed changes, on fake nodes of the cluster."""
     trials = FULL_TRIALS if full else TRIALS
     cluster = Cluster.connect()
     cluster.add_kwok_nodes(NODES)
     try:
-        with fresh_namespace(cluster, "bench-job") as kubernetes:
-            job = run_job(kubernetes, trials, PARALLELISM, PODS)
+        before = _job(cluster, trials)
         with fresh_namespace(cluster, "bench-podtune") as kubernetes:
             experiment = run_experiment(kubernetes, trials, PARALLELISM, {"spec": PODS})
+        job = before + _job(cluster, trials)
     finally:
         cluster.remove_kwok_nodes()
-    setting = f"{trials} no-op trials, {PARALLELISM} at once, on {NODES} fake nodes of a real API server and scheduler"
+    setting = (
+        f"{trials} no-op trials, {PARALLELISM} at once, on {NODES} fake nodes of a real API server and scheduler; the "
+        "bare Job runs before and after"
+    )
     return Measurement(setting, _figures(job, experiment))
+
+
+def _job(cluster: Cluster, pods: int) -> JobRun:
+    with fresh_namespace(cluster, "bench-job") as kubernetes:
+        return run_job(kubernetes, pods, PARALLELISM, PODS)
 
 
 def _figures(job: JobRun, experiment: ExperimentRun) -> list[Figure]:
     trials = experiment.trials
     components = [
-        Figure(f"{name}, {who}", run.components[name] / trials, "ms a pod")
+        Figure(f"{name}, {who}", run.components[name] / pods, "ms a pod")
         for name in sorted(experiment.components | job.components)
-        for who, run in (("bare Job", job), ("Podtune", experiment))
+        for who, run, pods in (("bare Job", job, job.pods), ("Podtune", experiment, trials))
     ]
     return [
         Figure("bare Job", job.rate, "pods/s"),
