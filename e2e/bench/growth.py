@@ -1,9 +1,8 @@
 """What a trial costs the operator as trials become many: of one experiment, and of many small ones.
 
 What is compared runs at the same time, each with an operator of its own: a machine that is shared is half as fast at
-one time as at another. Each trial is paid for from its creation to the deletion of
-its pod. An experiment keeps finished pods for a while, so without their deletions a small one would look cheaper than a
-large one.
+one time as at another. Each trial is paid for from its creation to the deletion of its pod. An experiment keeps
+finished pods for a while, so without their deletions a small one would look cheaper than a large one.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def _beside_small(trials: int) -> tuple[Cost, list[Cost]]:
     """What a large experiment costs, and small ones that run meanwhile, one after the other."""
     with ThreadPoolExecutor(1) as thread:
         large = thread.submit(in_fresh_process, measure_cost, 1, trials, AT_ONCE)
-        small = [in_fresh_process(measure_cost, 1, SMALL, AT_ONCE)]
-        while not large.done():
+        small: list[Cost] = []
+        while not small or not large.done():
             small.append(in_fresh_process(measure_cost, 1, SMALL, AT_ONCE))
         return large.result(), small[:-1] or small  # the last one had the machine for itself in the end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, Full, LifoQueue, SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ KEPT = 8
 BUSY, IDLE = "thinker", "idle thinker"
 """Names of threads."""
 
-_waiting: list[SimpleQueue[Callable[[], None]]] = []
+_waiting: LifoQueue[SimpleQueue[Callable[[], None]]] = LifoQueue(KEPT)
 """Where those that wait get their work from."""
 
 
@@ -43,8 +43,8 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 def _start(run: Callable[[], None]) -> None:
     try:
-        _waiting.pop().put(run)
-    except IndexError:
+        _waiting.get_nowait().put(run)
+    except Empty:
         threading.Thread(target=_work, args=(run,), daemon=True).start()
 
 
@@ -55,10 +55,11 @@ def _work(run: Callable[[], None]) -> None:
         thread.name = BUSY
         run()
         del run  # with all that it holds
-        thread.name = IDLE
-        if len(_waiting) >= KEPT:
+        try:
+            _waiting.put_nowait(own)
+        except Full:
             return
-        _waiting.append(own)
+        thread.name = IDLE
         run = own.get()
 
 

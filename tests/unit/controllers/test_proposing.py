@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
+from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
 from podtune.controllers.threads import BUSY
@@ -84,27 +85,19 @@ class Gate:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
+async def gate() -> AsyncIterator[Gate]:
     gate = Gate()
     yield gate
     gate.open()
-    join_searching()
+    assert await until(lambda: not searching(), 30)
 
 
 def searching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == BUSY]
 
 
-def join_searching() -> None:
-    deadline = time.monotonic() + 30
-    while searching():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 async def until_nobody_searches() -> None:
-    await asyncio.to_thread(join_searching)
-    await asyncio.sleep(0)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
 
 def tells(count: int) -> list[Tell]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import weakref
-from collections.abc import Callable
 
 import pytest
 
+from e2e.chaos.polling import until
 from podtune.controllers.threads import BUSY, IDLE, KEPT, in_thread
 
 
@@ -18,18 +17,12 @@ def named(name: str) -> int:
     return sum(thread.name == name for thread in threading.enumerate())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.001)
-
-
 async def until_idle() -> None:
-    await until(lambda: not named(BUSY))
+    assert await until(lambda: not named(BUSY), 30, interval=0.001)
 
 
 async def test_one_thread_does_one_piece_of_work_after_the_other() -> None:
+    await until_idle()
     threads = set()
     for _ in range(5):
         threads.add(await in_thread(threading.current_thread))
@@ -41,11 +34,12 @@ async def test_one_thread_does_one_piece_of_work_after_the_other() -> None:
 async def test_after_a_rush_only_a_few_threads_are_kept() -> None:
     barrier = threading.Barrier(2 * KEPT)
     await asyncio.gather(*(in_thread(lambda: barrier.wait(30)) for _ in range(2 * KEPT)))
-    await until(lambda: named(BUSY) + named(IDLE) <= KEPT)
+    assert await until(lambda: named(BUSY) + named(IDLE) <= KEPT, 30, interval=0.001)
     assert await asyncio.gather(*(in_thread(lambda: 1) for _ in range(2 * KEPT))) == [1] * 2 * KEPT
 
 
 async def test_a_failure_is_handed_over_and_its_thread_goes_on() -> None:
+    await until_idle()
     thread = await in_thread(threading.current_thread)
     await until_idle()
     with pytest.raises(ZeroDivisionError):
