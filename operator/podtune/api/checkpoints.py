@@ -201,7 +201,8 @@ class Checkpoints(ApiModel):
         default="Plain",
         description=(
             "Plain: each file is an object. Packed: files below 1 MiB share objects of 4 MiB, which is faster by far "
-            "where there are many; each can still be read by its byte range."
+            "where there are many, and those above 64 MiB are split into objects of 16 MiB; each can still be read by "
+            "its byte range."
         ),
     )
     reuse_unchanged: bool = Field(

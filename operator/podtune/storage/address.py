@@ -163,9 +163,26 @@ class CheckpointAddress:
         """What all keys of the trial start with that it belongs to; it ends with a slash."""
         return self.root.rsplit("/", 2)[0] + "/"
 
+    def data_part(self, path: str, number: int) -> str:
+        """The key of a part, from 0, of a file of the checkpoint that is split."""
+        return _part_of(self.data(path), number)
+
     def object_of(self, file: ManifestFile) -> str:
-        """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on."""
+        """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on.
+
+        Of a file that is split it is what the keys of its parts have in common.
+        """
         return f"{self.trial_prefix}{file.object}" if file.object else self.data(file.path)
+
+    def part_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
+        """The key of the object that holds a part of a file, and the part's first byte in there; parts are from 0."""
+        key = self.object_of(file)
+        return (_part_of(key, number), 0) if file.split else (key, file.offset + number * file.part_size)
+
+    def objects_of(self, file: ManifestFile) -> list[str]:
+        """The keys of all objects that a file of this checkpoint's manifest lies in."""
+        key = self.object_of(file)
+        return [_part_of(key, number) for number in range(len(file.parts))] if file.split else [key]
 
     @property
     def step(self) -> int:
@@ -185,3 +202,8 @@ class CheckpointAddress:
         if scheme != "s3" or not bucket or not root or root.endswith("/"):
             raise StoreSettingsError(f"{uri!r} is not the URI of a checkpoint; it looks like s3://bucket/path/step")
         return cls(bucket, root)
+
+
+def _part_of(key: str, number: int) -> str:
+    """As many digits as the largest number has, so that parts are listed in their order."""
+    return f"{key}/{number:05d}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import NotFound, RequestRejected
 from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, ManifestFile, UnknownVersion, parse_manifest
@@ -82,7 +84,10 @@ class Catalogue:
     def references(self) -> frozenset[str]:
         """The keys of all objects that the known checkpoints need."""
         return frozenset(
-            address.object_of(file) for address, manifest in self._manifests.items() for file in manifest.files
+            key
+            for address, manifest in self._manifests.items()
+            for file in manifest.files
+            for key in address.objects_of(file)
         )
 
     def prepare(self) -> None:
@@ -96,9 +101,7 @@ class Catalogue:
             for address, manifest in self._manifests.items():
                 for file in manifest.files:
                     place = address.object_of(file).removeprefix(self._prefix)
-                    found = ManifestFile(
-                        file.path, file.size, file.sha256, file.part_size, file.parts, place, file.offset
-                    )
+                    found = replace(file, object=place)
                     by_content.setdefault(file.content, found)
                     self._by_size.setdefault(file.size, []).append(found)
             self._by_content = by_content

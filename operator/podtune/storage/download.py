@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -139,6 +140,9 @@ class _Whole:
         if not _write(source, _Place(file.path, 0, file.size, file.sha256), pieces):
             yield file
 
+    def key(self, address: CheckpointAddress) -> str:
+        return address.object_of(self.file)
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -148,12 +152,14 @@ class _Part:
     number: int
 
     def fetch(self, source: _Source) -> Iterator[ManifestFile]:
-        file = self.file
-        start = self.number * file.part_size
-        size = min(file.part_size, file.size - start)
-        pieces = source.store.get(source.address.object_of(file), file.offset + start, size)
-        if not _write(source, _Place(file.path, start, size, file.parts[self.number]), pieces):
+        file, size = self.file, self.file.part_bytes(self.number)
+        key, first = source.address.part_of(file, self.number)
+        place = _Place(file.path, self.number * file.part_size, size, file.parts[self.number])
+        if not _write(source, place, source.store.get(key, first, size)):
             yield file
+
+    def key(self, address: CheckpointAddress) -> str:
+        return address.part_of(self.file, self.number)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,13 @@ class _Run:
             content = memoryview(data)[start : start + file.size]
             if not _write(source, _Place(file.path, 0, file.size, file.sha256), [content]):
                 yield file
+
+    @property
+    def file(self) -> ManifestFile:
+        return self.files[0]
+
+    def key(self, address: CheckpointAddress) -> str:
+        return address.object_of(self.file)
 
 
 _Piece = _Whole | _Part | _Run
@@ -213,11 +226,10 @@ def _fetch(source: _Source, piece: _Piece) -> None:
             return
         damaged = list(piece.fetch(source))
     except NotFound as error:
-        lost = piece.files[0] if isinstance(piece, _Run) else piece.file
-        key = source.address.object_of(lost)
+        key = piece.key(source.address)
         if key not in source.store.list(key):
-            raise CorruptCheckpoint(f"{lost.path} is missing") from error
-        damaged = [lost]  # it ends before this piece
+            raise CorruptCheckpoint(f"{piece.file.path} is missing") from error
+        damaged = [piece.file]  # it ends before this piece
     if damaged:
         raise CorruptCheckpoint(f"{damaged[0].path} is damaged: its size or its SHA-256 is not what the manifest says")
 
@@ -260,4 +272,7 @@ def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile
     """
     if not file.size:
         return iter(())
-    return store.get(address.object_of(file), file.offset, file.size)
+    if not file.split:
+        return store.get(address.object_of(file), file.offset, file.size)
+    places = ((*address.part_of(file, number), file.part_bytes(number)) for number in range(len(file.parts)))
+    return chain.from_iterable(store.get(*place) for place in places)

@@ -140,7 +140,7 @@ class Exporter:
             raise CorruptCheckpoint(f"{file.path} of {checkpoint.uri} is damaged: it is not what its manifest says")
 
     def _is_object_of_its_own(self, file: ManifestFile) -> bool:
-        if not self._can_copy or file.size > LARGEST_COPY:
+        if not self._can_copy or file.split or file.size > LARGEST_COPY:
             return False
         return not file.object or (file.offset == 0 and f"/{DATA}/" in file.object)
 
@@ -158,7 +158,7 @@ class Exporter:
 
 def _by_itself(file: ManifestFile) -> ManifestFile:
     """The same file as an object of its own."""
-    return replace(file, object="", offset=0)
+    return replace(file, object="", offset=0, split=False)
 
 
 def _card(

@@ -1,15 +1,18 @@
 """How the files of a checkpoint become objects.
 
-A large file goes as one object in parts, which are hashed and sent side by side; any other as an object of its own, or,
-if it is small, among others in a pack. What the trial has in the bucket already is referred to instead.
+A large file goes in parts, which are hashed and sent side by side and become one object, or, in the packed layout, an
+object each; any other as an object of its own, or, if it is small, among others in a pack. What the trial has in the
+bucket already is referred to instead.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.catalogue import Catalogue
@@ -39,7 +42,7 @@ class Target:
         address: Place of the checkpoint.
         catalogue: What the trial has in the bucket.
         interruption: Says when to break off.
-        packs: Whether small files are put together.
+        packs: Whether small files are put together, and large ones split.
         done: The files that are stored, by an earlier try as well.
         writer: Tells those apart that each store a part of one checkpoint.
     """
@@ -64,8 +67,9 @@ def upload_files(target: Target, tree: LocalTree, files: Sequence[LocalFile]) ->
     left = [file for file in files if file not in target.done]
     target.catalogue.prepare()
     with ExitStack() as stack:
-        large = [_LargeFile(target, tree, file, stack) for file in left if _is_large(file)]
-        stack.callback(_abort, target, large)
+        sent_as = _SplitFile if target.packs else _WholeFile
+        large = [sent_as(target, tree, file, stack) for file in left if _is_large(file)]
+        stack.callback(_abort, large)
         try:
             run_all(_tasks(target, tree, left, large))
             run_all(upload.finish for upload in large)
@@ -162,7 +166,7 @@ class _Pack:
         self.target.done.update(described)
 
 
-class _LargeFile:
+class _LargeFile(ABC):
     """A file that is sent in parts."""
 
     def __init__(self, target: Target, tree: LocalTree, file: LocalFile, stack: ExitStack) -> None:
@@ -171,40 +175,46 @@ class _LargeFile:
         self._stream = stack.enter_context(tree.open(file.path))
         self._part_size = part_size(file.size, PART)
         self._known = self._find_known()
-        self.upload: PartialUpload | None = None
-        self._parts: dict[int, StoredPart] = {}
 
     def tasks(self) -> Iterator[Callable[[], None]]:
         """Sends its parts; nothing where the bucket has it already."""
         if self._known is not None:
             return
-        self.upload = self._target.store.start_upload(self._target.address.data(self.file.path))
-        for number in range(1, self._count + 1):
-            yield lambda number=number, upload=self.upload: self._send(upload, number)  # type: ignore[misc]
+        self._begin()
+        for number in range(self._count):
+            yield partial(self._send, number)
 
     def finish(self) -> None:
-        """Makes an object of the parts."""
+        """Describes the file, all of whose parts are stored."""
         _check_unchanged(self._stream.fileno(), self.file)
         known = self._known
         self._target.done[self.file] = replace(known, path=self.file.path) if known else self._complete()
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Gives up what was begun and is not finished."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Does what comes before the first part."""
+
+    @abstractmethod
+    def _send(self, number: int) -> None:
+        """Sends a part, from 0."""
+
+    @abstractmethod
+    def _complete(self) -> ManifestFile:
+        """Makes a file of the parts."""
 
     @property
     def _count(self) -> int:
         return -(-self.file.size // self._part_size)
 
-    def _complete(self) -> ManifestFile:
-        assert self.upload is not None
-        parts = [self._parts[number] for number in range(1, self._count + 1)]
-        self._target.store.complete_upload(self.upload, parts)
-        self.upload = None
-        digests = tuple(part.sha256 for part in parts)
-        return ManifestFile(self.file.path, self.file.size, digest_of_parts(digests), self._part_size, digests)
-
-    def _send(self, upload: PartialUpload, number: int) -> None:
-        self._parts[number] = self._target.store.put_part(upload, number, self._slice(number))
+    def _described(self, digests: Sequence[str]) -> ManifestFile:
+        return ManifestFile(self.file.path, self.file.size, digest_of_parts(digests), self._part_size, tuple(digests))
 
     def _slice(self, number: int) -> FileSlice:
-        start = (number - 1) * self._part_size
+        start = number * self._part_size
         size = min(self._part_size, self.file.size - start)
         file = self._stream.fileno()
         return FileSlice(file, start, size, path=self.file.path, checked=self._target.interruption.check)
@@ -214,25 +224,67 @@ class _LargeFile:
         catalogue = self._target.catalogue
         if not catalogue.has_size(self.file.size):
             return None
-        if not catalogue.may_hold(self.file.size, self._part_size, self._slice(1).sha256):
+        if not catalogue.may_hold(self.file.size, self._part_size, self._slice(0).sha256):
             return None
         digests = [""] * self._count
 
         def hash_part(number: int) -> None:
-            digests[number - 1] = self._slice(number).sha256
+            digests[number] = self._slice(number).sha256
 
-        run_all((lambda number=number: hash_part(number)) for number in range(1, self._count + 1))  # type: ignore[misc]
+        run_all(partial(hash_part, number) for number in range(self._count))
         return catalogue.find(self.file.size, digest_of_parts(digests))
 
 
-def _abort(target: Target, large: Sequence[_LargeFile]) -> None:
+class _WholeFile(_LargeFile):
+    """It becomes one object, which some stores have to copy together of its parts, with the last request."""
+
+    _upload: PartialUpload | None = None
+
+    def _begin(self) -> None:
+        self._parts: dict[int, StoredPart] = {}
+        self._upload = self._target.store.start_upload(self._target.address.data(self.file.path))
+
+    def _send(self, number: int) -> None:
+        assert self._upload is not None
+        self._parts[number] = self._target.store.put_part(self._upload, number + 1, self._slice(number))
+
+    def _complete(self) -> ManifestFile:
+        assert self._upload is not None
+        parts = [self._parts[number] for number in range(self._count)]
+        self._target.store.complete_upload(self._upload, parts)
+        self._upload = None
+        return self._described([part.sha256 for part in parts])
+
+    def abort(self) -> None:
+        if self._upload is not None:
+            self._target.store.abort_upload(self._upload)
+
+
+class _SplitFile(_LargeFile):
+    """Each part becomes an object."""
+
+    def _begin(self) -> None:
+        self._digests = [""] * self._count
+
+    def _send(self, number: int) -> None:
+        content = self._slice(number)
+        self._target.store.put_content(self._target.address.data_part(self.file.path, number), content)
+        self._digests[number] = content.sha256
+
+    def _complete(self) -> ManifestFile:
+        return replace(self._described(self._digests), split=True)
+
+    def abort(self) -> None:
+        """Parts that no manifest names do no harm."""
+
+
+def _abort(large: Sequence[_LargeFile]) -> None:
     """Gives up what was begun and not finished; what that leaves behind, the trial's next attempt clears away."""
-    for upload in large:
-        if upload.upload is not None:
-            try:
-                target.store.abort_upload(upload.upload)
-            except StoreError:
-                return  # the store is away
+    for file in large:
+        try:
+            file.abort()
+        except StoreError:
+            return  # the store is away
 
 
 def _read(tree: LocalTree, file: LocalFile) -> bytes:

@@ -5,7 +5,8 @@ status, so a manifest in the bucket that is not the one that was committed is kn
 
 Version 1 knows files that are objects of their own, hashed whole. In version 2 a file may be hashed in parts, so that
 these can be hashed, sent and fetched side by side, and it may lie in an object of an earlier checkpoint of the trial,
-or among others in one object. What version 1 can say is written as version 1.
+or among others in one object. In version 3 each part of it may be an object. A manifest is written in the first version
+that can say it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 MAX_BYTES = 64 << 20
 MAX_FILES = 100_000
 MAX_PARTS = 10_000
@@ -49,6 +50,7 @@ class ManifestFile:
         parts: SHA-256 of each part, in hexadecimal.
         object: Where it lies, relative to the trial's place; empty where that is `data/<path>` of this checkpoint.
         offset: Its first byte in there.
+        split: Whether each part is an object by itself, below that place.
     """
 
     path: str
@@ -58,11 +60,23 @@ class ManifestFile:
     parts: tuple[str, ...] = ()
     object: str = ""
     offset: int = 0
+    split: bool = False
 
     @property
     def content(self) -> tuple[int, str]:
         """What two files have in common that hold the same."""
         return self.size, self.sha256
+
+    @property
+    def version(self) -> int:
+        """The first version of the manifest that can say where it lies."""
+        if self.split:
+            return 3
+        return 2 if self.parts or self.object else 1
+
+    def part_bytes(self, number: int) -> int:
+        """The size of a part, from 0."""
+        return min(self.part_size, self.size - number * self.part_size)
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a manifest."""
@@ -71,6 +85,8 @@ class ManifestFile:
             body |= {"partSize": self.part_size, "parts": list(self.parts)}
         if self.object:
             body |= {"object": self.object, "offset": self.offset}
+        if self.split:
+            body["split"] = True
         return body
 
 
@@ -101,9 +117,8 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The manifest as it is stored: the same manifest always gives the same bytes."""
-        needs_new = any(file.parts or file.object for file in self.files)
         body = {
-            "version": VERSIONS[-1] if needs_new else VERSIONS[0],
+            "version": max((file.version for file in self.files), default=VERSIONS[0]),
             "attempt": self.attempt,
             "step": self.step,
             "iteration": self.iteration,
@@ -200,13 +215,16 @@ def _parse_file(item: Any) -> ManifestFile:
         raise ManifestError("an entry of files is not a JSON object")
     path, size, sha256 = _text(item, "path"), _count(item, "size"), _sha256(item.get("sha256"))
     part_size, parts = _parse_parts(item, size, sha256) if "parts" in item else (0, ())
+    split = item.get("split", False)
+    if not isinstance(split, bool) or (split and not parts):
+        raise ManifestError("split is not a truth value, or a file without parts is split")
     if "object" not in item:
-        return ManifestFile(path, size, sha256, part_size, parts)
+        return ManifestFile(path, size, sha256, part_size, parts, split=split)
     place = _text(item, "object")
     problem = "has too many bytes" if len(place) > MAX_KEY else _parts_problem(place)
     if problem:
         raise ManifestError(f"object {place[:MAX_PATH]!r} {problem}")
-    return ManifestFile(path, size, sha256, part_size, parts, place, _count(item, "offset"))
+    return ManifestFile(path, size, sha256, part_size, parts, place, _count(item, "offset"), split)
 
 
 def _parse_parts(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int, tuple[str, ...]]:

@@ -24,7 +24,7 @@ class Options:
     """How checkpoints are stored.
 
     Attributes:
-        packs: Whether small files are put together in larger objects.
+        packs: Whether small files are put together in larger objects, and large ones split into smaller ones.
         reuses: Whether what the trial has in the bucket already is referred to, and not stored again.
         exclude: Patterns of files that are left out.
         writer: Tells those apart that each store a part of one checkpoint.

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from podtune.storage import file_upload
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.download import CorruptCheckpoint
@@ -13,7 +14,7 @@ from podtune.storage.export import Exporter, NotOurs
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Candidate, Restorer
-from podtune.storage.syncer import Taken, upload_checkpoint
+from podtune.storage.syncer import DEFAULTS, Options, Taken, upload_checkpoint
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")
@@ -36,10 +37,10 @@ def files(tmp_path):
     return directory
 
 
-def upload(store, directory, step=7):
+def upload(store, directory, step=7, options=DEFAULTS):
     address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
     with open_tree(directory.parent, (directory.name,)) as tree:
-        return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"))
+        return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"), options=options)
 
 
 def contents(directory):
@@ -67,6 +68,15 @@ def test_an_export_is_whole_when_nothing_else_is_left(store, files, tmp_path, sa
         del store.objects[key]
     assert exported.uri == "s3://models/demo/exports/e/best"
     assert restored(target, exported, tmp_path) == contents(files)
+
+
+def test_a_split_file_is_whole_again_in_an_export(store, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_upload, "WHOLE", 16 << 20)
+    address, digest = upload(store, files, options=Options(packs=True))
+    assert address.data("weights/00001") in store.objects
+    exported = Exporter(store, store, same_bucket=True).export(address, digest, PLACE, CARD)
+    assert store.objects[PLACE.data("weights")] == (files / "weights").read_bytes()
+    assert restored(store, exported, tmp_path) == contents(files)
 
 
 def test_the_manifest_comes_last_and_the_card_says_what_it_is(store, files):

@@ -1,10 +1,19 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.storage.manifest import Manifest, ManifestError, ManifestFile, check_paths, digest_of, parse_manifest
+from podtune.storage.manifest import (
+    Manifest,
+    ManifestError,
+    ManifestFile,
+    check_paths,
+    digest_of,
+    digest_of_parts,
+    parse_manifest,
+)
 
 HASH = "0" * 64
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"), min_size=1, max_size=20)
@@ -13,7 +22,8 @@ PATHS = st.lists(st.lists(NAMES.filter(lambda name: name not in (".", "..")), mi
 
 def manifest(*paths, **changes):
     fields = {"attempt": "pod-1", "step": 9, "iteration": 9, "metric": "0.5", "created": "2026-01-01T00:00:00+00:00"}
-    return Manifest(files=tuple(ManifestFile(path, 1, HASH) for path in paths), **(fields | changes))
+    fields["files"] = tuple(ManifestFile(path, 1, HASH) for path in paths)
+    return Manifest(**(fields | changes))
 
 
 @given(PATHS)
@@ -26,6 +36,26 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(paths):
             parse_manifest(whole.to_bytes())
     else:
         assert parse_manifest(whole.to_bytes()) == whole
+
+
+PARTS = ("1" * 64, "2" * 64)
+IN_PARTS = ManifestFile("a", 15, digest_of_parts(PARTS), 10, PARTS)
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        (ManifestFile("a", 1, HASH), 1),
+        (IN_PARTS, 2),
+        (ManifestFile("a", 1, HASH, object="pod-1/9/packs/0-0", offset=7), 2),
+        (replace(IN_PARTS, split=True), 3),
+        (replace(IN_PARTS, object="pod-1/9/data/a", split=True), 3),
+    ],
+)
+def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file, version):
+    whole = manifest(files=(ManifestFile("z", 1, HASH), file))
+    assert json.loads(whole.to_bytes())["version"] == version
+    assert parse_manifest(whole.to_bytes()) == whole
 
 
 def test_the_digest_is_that_of_the_stored_bytes():
@@ -51,12 +81,14 @@ def test_paths_can_not_clash(paths):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"version": 3}, "version"),
+        ({"version": 4}, "version"),
         ({"version": True}, "version"),
         ({"files": [{"path": "a", "size": 9, "sha256": HASH, "parts": [HASH], "partSize": 9}]}, "do not go together"),
         ({"files": [{"path": "a", "size": 9, "sha256": HASH, "parts": 1, "partSize": 9}]}, "parts is not a list"),
         ({"files": [{"path": "a", "size": 9, "sha256": HASH, "object": "../x", "offset": 0}]}, "not a plain path"),
         ({"files": [{"path": "a", "size": 9, "sha256": HASH, "object": "x", "offset": -1}]}, "offset"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "split": True}]}, "without parts is split"),
+        ({"files": [{"path": "a", "size": 9, "sha256": HASH, "split": 1}]}, "split is not a truth value"),
         ({"files": None}, "files"),
         ({"files": [1]}, "files"),
         ({"files": [{"path": "a", "size": -1, "sha256": HASH}]}, "size"),

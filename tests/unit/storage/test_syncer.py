@@ -151,12 +151,50 @@ def test_small_files_are_packed_when_that_is_asked_for(store, source, small_part
     candidate = upload(store, source, options=Options(packs=True))
     packs = [key for key in store.objects if "/packs/" in key]
     assert 1 < len(packs) < 20
-    assert len(store.objects) == len(packs) + 2  # the large file and the manifest
+    assert len(store.objects) == len(packs) + 11  # the parts of the large file, and the manifest
     place = entry(store, "many/7")
     packed = store.objects[f"{ROOT}/{place['object']}"]
     assert packed[place["offset"] : place["offset"] + place["size"]] == b"7"
     restorer(store).restore([candidate], tmp_path / "restored")
     assert contents(tmp_path / "restored") == contents(source)
+
+
+def test_a_large_file_is_split_in_the_packed_layout(store, source, small_parts, tmp_path):
+    candidate = upload(store, source, options=Options(packs=True))
+    assert (manifest(store)["version"], entry(store, "weights")["split"]) == (3, True)
+    parts = sorted(key for key in store.objects if "/data/weights/" in key)
+    assert parts[0] == f"{ROOT}/pod-1/9/data/weights/00000"
+    assert b"".join(store.objects[part] for part in parts) == b"w" * 1000
+    assert "start_upload" not in " ".join(store.operations)
+    restorer(store).restore([candidate], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+
+
+@pytest.mark.parametrize(("damage", "said"), [("lose", "weights is missing"), ("cut", "weights is damaged")])
+@pytest.mark.usefixtures("small_parts")
+def test_a_split_file_of_which_a_part_is_gone_is_named(store, source, tmp_path, damage, said):
+    candidate = upload(store, source, options=Options(packs=True))
+    data = store.objects.pop(f"{ROOT}/pod-1/9/data/weights/00004")
+    if damage == "cut":
+        store.objects[f"{ROOT}/pod-1/9/data/weights/00004"] = data[:-1]
+    outcome = restorer(store).restore([candidate], tmp_path / "restored")
+    assert outcome.candidate is None
+    assert said in outcome.message
+
+
+def test_a_split_file_stays_as_long_as_a_checkpoint_refers_to_it(store, source, small_parts, tmp_path):
+    catalogue = Catalogue(TRIAL.prefix)
+    first = upload(store, source, step=1, catalogue=catalogue, options=Options(packs=True))
+    again = upload(store, source, step=2, catalogue=catalogue, options=Options(packs=True))
+    collector = GarbageCollector(store, TRIAL, "pod-1", catalogue)
+    assert collector.collect([again.uri], []) == [first.uri]
+    restorer(store).restore([again], tmp_path / "restored")
+    assert contents(tmp_path / "restored") == contents(source)
+    (source / "weights").write_bytes(b"other")
+    last = upload(store, source, step=3, catalogue=catalogue, options=Options(packs=True))
+    collector.learn([last.uri])
+    collector.collect([last.uri], [])
+    assert not [key for key in store.objects if "/1/data/" in key]
 
 
 def test_a_packed_file_is_restored_beside_an_empty_one_whatever_they_are_called(store, tmp_path):
@@ -401,8 +439,8 @@ class TestDeletion:
     def test_nothing_is_deleted_while_it_is_unknown_what_is_needed(self, store, source):
         upload(store, source, step=1)
         second = upload(store, source, step=2)
-        store.objects[f"{ROOT}/pod-1/2/manifest.json"] = b'{"version": 3}'
-        with pytest.raises(RequestRejected, match="version is 3"):
+        store.objects[f"{ROOT}/pod-1/2/manifest.json"] = b'{"version": 4}'
+        with pytest.raises(RequestRejected, match="version is 4"):
             GarbageCollector(store, TRIAL, "pod-2").collect([second.uri], [])
         assert f"{ROOT}/pod-1/1/manifest.json" in store.objects
 
