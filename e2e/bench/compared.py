@@ -1,16 +1,19 @@
-"""Brings what Podtune is measured beside into uv's cache: beside the local cluster there is no network to do so.
+"""Brings what Podtune is measured beside to this machine: beside the local cluster there is no network to do so.
 
 python -m e2e.bench.compared
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from e2e.bench.sync_tools import install_aws
+from e2e.bench.sync_tools import RCLONE, install_aws
 from e2e.bench.tuner.environments import Environment, Missing
+from e2e.cluster import packages
+from e2e.cluster.errors import ClusterError
 
 ENVIRONMENTS = ("replay.txt", "bench-syne-tune.txt", "bench-optuna-gp.txt")
 
@@ -24,6 +27,11 @@ def main() -> None:
             print(missing, file=sys.stderr)
     with tempfile.TemporaryDirectory() as directory:
         install_aws(Path(directory))
+    if shutil.which(RCLONE) is None:
+        try:
+            packages.install(RCLONE)
+        except ClusterError as error:
+            print(error, file=sys.stderr)
 
 
 if __name__ == "__main__":
