@@ -289,7 +289,7 @@ class ExperimentMachine:
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
-        protected = self._protected.of(trial.name)
+        protected = self._protected.of(trial.name, trial.saved)
         return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)
 
     def landed(self, action: Action, outcome: Outcome, now: float) -> None:
