@@ -33,15 +33,21 @@ class ExperimentEnd:
         self._search = search
         self._heard = 0
 
-    def find(self, now: float) -> Ended | None:
-        """Why the experiment ends now; None where it goes on."""
+    def find(self, now: float) -> tuple[Ended | None, float | None]:
+        """Why the experiment ends now, and where it goes on, when to look again even if nothing happens.
+
+        Either may be None.
+        """
         self._hear()
         if self._is_stopped:
-            return Ended(ExperimentReason.STOPPED_BY_USER, "stopped: spec.stop.now is true")
-        ending = self._stopper.check(self._progress(now))
+            return Ended(ExperimentReason.STOPPED_BY_USER, "stopped: spec.stop.now is true"), None
+        progress = self._progress(now)
+        ending = self._stopper.check(progress)
         if ending is not None:
-            return Ended(ending.reason, ending.message, ending.good)
-        return self._natural_end() if self._search.is_over and self._overview.is_settled else None
+            return Ended(ending.reason, ending.message, ending.good), None
+        if self._search.is_over and self._overview.is_settled:
+            return self._natural_end(), None
+        return None, self._deadline(progress, now)
 
     def still_holds(self, now: float, *, reopens: bool) -> bool:
         """Whether an experiment that has ended would end by its present spec, too.
@@ -55,17 +61,15 @@ class ExperimentEnd:
             return True
         return self._search.is_over and not reopens
 
-    def deadline(self, now: float) -> float | None:
-        """When it has to be looked for again even if nothing happens."""
-        progress = self._progress(now)
+    def is_decided_by(self, value: float) -> bool:
+        """Whether a value of the objective may end the experiment: it is written down at once."""
+        return self._stopper.is_decided_by(value)
+
+    def _deadline(self, progress: ExperimentProgress, now: float) -> float | None:
         deadline = self._stopper.deadline(progress)
         if deadline is None or self._overview.suspension.is_asked:
             return None
         return max(now + deadline - progress.elapsed, now + SOON)
-
-    def is_decided_by(self, value: float) -> bool:
-        """Whether a value of the objective may end the experiment: it is written down at once."""
-        return self._stopper.is_decided_by(value)
 
     def _hear(self) -> None:
         """Tells the stopper of the trials that have ended, in the order that they record."""

@@ -461,8 +461,7 @@ class ExperimentMachine:
         return not self.spec.suspend and not self._storage.is_busy and self._finalizer_settled
 
     def _end_if_due(self, now: float) -> None:
-        self._overview.ended = self._end.find(now)
-        deadline = self._end.deadline(now) if self._overview.ended is None else None
+        self._overview.ended, deadline = self._end.find(now)
         if deadline is not None:
             self._dispatch.alarms.set(EXPERIMENT, deadline)
 

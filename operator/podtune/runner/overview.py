@@ -62,6 +62,7 @@ class Overview:
         self._start = parse_rfc3339(experiment.status.start_time)
         self._missing: dict[str, int] = {}
         self._missing_metrics = 0
+        self._recorded_end = _recorded_end(experiment.status)
         self._end_to_act_on = _decided_end(experiment)
         self._ended_by = resumption.ended_by(spec)
         self._resumption: Resumption | None = None
@@ -81,6 +82,7 @@ class Overview:
             changed: Whether its spec is another one: an end that it has not come to yet has to be found again.
         """
         self._experiment = experiment
+        self._recorded_end = _recorded_end(experiment.status)
         self._end_to_act_on = _decided_end(experiment)
         if changed and experiment.spec is not None:
             self._ended_by = resumption.ended_by(experiment.spec)
@@ -164,7 +166,7 @@ class Overview:
     @property
     def is_recorded(self) -> bool:
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
-        return _recorded_end(self._experiment.status) is not None
+        return self._recorded_end is not None
 
     def write(
         self,
