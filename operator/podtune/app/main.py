@@ -19,6 +19,7 @@ from podtune.cluster.client import KubernetesClient
 from podtune.cluster.errors import ApiError
 from podtune.cluster.lease import LeaseLost
 from podtune.controllers.event_decoding import decode_events_with_orjson
+from podtune.controllers.event_processing import give_events_to_handlers_alone
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,7 @@ def main() -> None:
         sys.exit(f"podtune-operator: {error}")
     configure_logging(settings.log_level)
     decode_events_with_orjson()
+    give_events_to_handlers_alone()
     collect_in_small_portions()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
