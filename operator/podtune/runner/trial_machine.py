@@ -280,6 +280,11 @@ class TrialMachine:
         )
 
     @property
+    def has_reported(self) -> bool:
+        """Whether its current attempt has handed over results: so its program runs, which the kubelet tells later."""
+        return self.acked_seq > 0
+
+    @property
     def occupies_place(self) -> bool:
         """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
         return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
@@ -401,7 +406,9 @@ class TrialMachine:
     def waits_for_checkpoint(self, now: float) -> bool:
         """Whether the recorded decision still waits for a checkpoint."""
         decision = self.saved.decision
-        if decision is None or self.store_problem is not None or self.pod is None or not self.pod.training:
+        if decision is None or self.store_problem is not None or self.pod is None:
+            return False
+        if not (self.pod.training or self.has_reported):
             return False
         if clones.is_given_up(self.saved):
             return False

@@ -269,7 +269,9 @@ class TrialPlanner:
 def _leaves_by(trial: TrialMachine) -> float:
     """Until when a program that shares its pod may leave the trial by itself; its agent tells it to. 0 for no time."""
     decision, ledger = trial.saved.decision, trial.saved.ledger
-    if not trial.context.reuses or not trial.attempt_pods.is_training or decision is None or not ledger:
+    if not trial.context.reuses or decision is None or not ledger:
+        return 0.0
+    if not (trial.attempt_pods.is_training or trial.has_reported):
         return 0.0
     if decision.action not in (DecisionAction.STOP, DecisionAction.PAUSE):
         return 0.0

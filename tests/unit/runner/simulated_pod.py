@@ -77,6 +77,7 @@ class Program:
         seconds: Time that one takes.
         checkpoint_every: A checkpoint is taken every so many iterations; 0 for never, unless it is asked for.
         upload: Time until a checkpoint is committed; infinity for never.
+        seen_after: Time until the pod's status says that it runs.
         silent: Whether there is no agent: nothing is ever reported (pods of kwok).
         says_done: Whether the program says that it is done.
         metric: Value of the objective by trial and iteration.
@@ -92,6 +93,7 @@ class Program:
     seconds: float = 1.0
     checkpoint_every: int = 0
     upload: float = 0.3
+    seen_after: float = 0.0
     silent: bool = False
     says_done: bool = True
     metric: Callable[[int, int], float | None] = curve
@@ -196,19 +198,27 @@ class SimulatedPod:
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node=self.node)
         else:
-            self._sim.api.update_pod(
-                self.name,
-                phase=PodPhase.RUNNING,
-                training=True,
-                started=moment,
-                training_since=moment,
-                gpus=self._program.gpus,
-                node=self.node,
-            )
+            if self._program.seen_after:
+                self._sim.after_unless_frozen(self._program.seen_after, lambda: self._seen_to_run(moment))
+            else:
+                self._seen_to_run(moment)
             if not self._program.silent:
                 self._post_soon()
                 self._sim.after_unless_frozen(10.0, self._heartbeat)
             self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+
+    def _seen_to_run(self, since: float) -> None:
+        if not self._alive:
+            return
+        self._sim.api.update_pod(
+            self.name,
+            phase=PodPhase.RUNNING,
+            training=True,
+            started=since,
+            training_since=since,
+            gpus=self._program.gpus,
+            node=self.node,
+        )
 
     # The program
 

@@ -87,6 +87,17 @@ def test_a_paused_trial_goes_on_from_its_checkpoint_in_the_same_pod() -> None:
     assert simulation.status(0).failures == simulation.status(0).disruptions == 0
 
 
+def test_a_trial_gives_its_pod_to_the_next_before_the_kubelet_has_told_that_it_runs() -> None:
+    program = Program(steps=50, seconds=0.5, seen_after=30)
+    simulation = warm(program, maxConcurrentTrials=1, trials=2, checkpoints={"store": STORE})
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 0)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
+    simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]] or bool(simulation.actions(DeletePod)))
+    assert simulation.actions(DeletePod) == []
+    assert not only_pod(simulation).training
+    assert simulation.status(0).checkpoints
+
+
 def test_a_program_that_does_not_leave_a_stopped_trial_loses_its_pod() -> None:
     simulation = warm(Program(steps=50, seconds=100), maxConcurrentTrials=1, trials=2)
     simulation.run(5)

@@ -36,6 +36,17 @@ def test_a_running_trial_is_paused_at_a_checkpoint_and_goes_on_from_it() -> None
     assert simulation.status().failures == simulation.status().disruptions == 0
 
 
+def test_a_pause_waits_for_its_checkpoint_before_the_kubelet_has_told_that_the_trial_runs() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=30, seen_after=100))
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 0)
+    simulation.api.edit_trial("e-0", desired_state=PAUSED)
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    status = simulation.status()
+    assert status.checkpoint is not None
+    assert status.decision is not None
+    assert status.checkpoint.step >= status.decision.step
+
+
 def test_the_agent_is_asked_for_a_checkpoint() -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
     simulation.run(5.0)
