@@ -19,6 +19,7 @@ from podtune.runner.attempt_pods import pod_name
 from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
 
 Key = tuple[str, str]
+WRITE_EXPERIMENT_STATUS: Key = ("write-experiment", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,7 @@ class WriteExperimentStatus:
     @property
     def key(self) -> Key:
         """Identity among the actions in flight."""
-        return ("write-experiment", "")
+        return WRITE_EXPERIMENT_STATUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,17 @@ class ExperimentEnd:
         self._hear()
         if self._is_stopped:
             return Ended(ExperimentReason.STOPPED_BY_USER, "stopped: spec.stop.now is true"), None
-        progress = self._progress(now)
-        ending = self._stopper.check(progress)
-        if ending is not None:
-            return Ended(ending.reason, ending.message, ending.good), None
+        self._overview.start(now)
+        deadline = None
+        if self._stopper.has_rules:
+            progress = self._progress(now)
+            ending = self._stopper.check(progress)
+            if ending is not None:
+                return Ended(ending.reason, ending.message, ending.good), None
+            deadline = self._deadline(progress, now)
         if self._search.is_over and self._overview.is_settled:
             return self._natural_end(), None
-        return None, self._deadline(progress, now)
+        return None, deadline
 
     def still_holds(self, now: float, *, reopens: bool) -> bool:
         """Whether an experiment that has ended would end by its present spec, too.

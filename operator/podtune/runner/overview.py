@@ -19,7 +19,7 @@ from podtune.api.names import ConditionType, ExperimentReason, TrialReason, Tria
 from podtune.api.resume import Resumption
 from podtune.api.storage_jobs import StorageStatus
 from podtune.runner import checkpoints, experiment_status, parameters, results, resumption
-from podtune.runner.actions import EmitEvent, WriteExperimentStatus
+from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
@@ -197,6 +197,8 @@ class Overview:
         urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
         if now < self._next_look and not urgent:
             self._dispatch.alarms.set(EXPERIMENT, self._next_look)
+            return
+        if not self._dispatch.ready(WRITE_EXPERIMENT_STATUS, now):
             return
         recorded = self.is_recorded and not self.is_going_on
         status = experiment_status.project(

@@ -85,7 +85,8 @@ def _wait_for_others(trial: TrialMachine) -> float:
         return trial.context.result_debounce()
     # In a warm pod a short trial is over before anybody looks; of another it is soon seen that it runs.
     may_wait = trial.recorded_pod or not says_running(trial.status)
-    return trial.context.settings.running_debounce if may_wait else 0.0
+    settings = trial.context.settings
+    return settings.running_debounce if may_wait else settings.first_result_debounce
 
 
 def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:

@@ -186,6 +186,8 @@ class Search:
     def create_trials(self, places: int, now: float) -> None:
         """Has as many proposals made Trials as there are places for, and all repeats of those that were begun."""
         before, self._not_made = self._not_made, {}  # what is not wanted at present hinders nothing
+        if places > 0 and self._proposals.waiting and self._is_to_hear_first and not self._has_heard_all(now):
+            return
         room, chosen = self._room, -1
         for index in sorted(self._proposals.waiting):
             number = index // self._repeats
@@ -249,10 +251,21 @@ class Search:
         ahead = -(-limit // (PLACES_AHEAD * self._repeats)) if limit > self._repeats else 0
         needed = -(-max(places - waiting, 0) // self._repeats)
         spare = ahead - max(waiting - places, 0) // self._repeats
-        return min(needed + max(spare, 0), self._left, self._settings.proposal_batch)
+        wanted, batch = needed + max(spare, 0), self._settings.proposal_batch
+        if wanted and not self.spec.search.learns:
+            wanted = batch  # later it would answer the same
+        return min(wanted, self._left, batch)
+
+    @property
+    def _is_to_hear_first(self) -> bool:
+        """Whether a Trial is made only when the last one's end is on record: what ends the experiment may be in it.
+
+        Of several at a time nobody expects that; and a searcher that learns is not asked before.
+        """
+        return self.spec.max_concurrent_trials == 1 and not self.spec.search.learns
 
     def _has_heard_all(self, now: float) -> bool:
-        """Whether the searcher has been told of all trials that had ended when it was first needed.
+        """Whether the ends of all trials are on record that had ended when this was first asked.
 
         Their ends are on their way to the API server, which takes a moment; a Trial that can't be written is not
         waited for.

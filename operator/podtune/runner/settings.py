@@ -18,8 +18,8 @@ class RunnerSettings:
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
-        running_debounce: That a trial runs is written with its first result, or after this: one that is over by then
-            costs a write less.
+        running_debounce: That a trial runs is written after this: one that is over by then costs a write less.
+        first_result_debounce: The same once it has a result.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most; its end, at once.
         few_experiments: Where more experiments than this go on, so many times rarer, down to every 30 seconds.
@@ -49,6 +49,7 @@ class RunnerSettings:
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0
     running_debounce: float = 2.0
+    first_result_debounce: float = 0.5
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
     few_experiments: int = 10

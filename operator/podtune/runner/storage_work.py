@@ -34,6 +34,7 @@ _TRUTHS = {
     StorageJobState.DONE: (True, ExperimentReason.STORAGE_WORK_DONE),
     StorageJobState.FAILED: (False, ExperimentReason.STORAGE_WORK_FAILED),
 }
+_NO_WORK = StorageStatus()
 CREATE_STORAGE_POD = ("create-storage-pod", "")
 
 
@@ -216,7 +217,7 @@ class StorageWork:
 
     @property
     def _status(self) -> StorageStatus:
-        return self._experiment.status.storage or StorageStatus()
+        return self._experiment.status.storage or _NO_WORK
 
     def _name(self, job: StorageJob) -> str:
         return storage_pod_name(self._experiment.name, job.pod)

@@ -103,7 +103,12 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 ROUGH = ClusterModel(gpus=3, checkpoint=0, crashes_per_hour=1.5, disruptions_per_hour=1.5)
 """Checkpoints take no time: an operator that comes back waits for none that a stopped trial is storing."""
 PROMPT = RunnerSettings(
-    result_debounce=0, checkpoint_debounce=0, pending_debounce=0, starting_debounce=0, running_debounce=0
+    result_debounce=0,
+    checkpoint_debounce=0,
+    pending_debounce=0,
+    starting_debounce=0,
+    running_debounce=0,
+    first_result_debounce=0,
 )
 """Everything is written at once: what an operator that was killed had still to write is written later, if at all, and
 what rests on it happens at another time then."""
@@ -171,9 +176,15 @@ def assert_is(cut: Outcome, uncut: Outcome) -> None:
 
 
 def recorded(trial: Trial) -> TrialStatus:
-    """A Trial's status; a program may leave a shared pod's trial, so its agent may hear of the decision once more."""
-    shares = trial.status.pod is not None and "/" in trial.status.pod.uid
-    return trial.status.model_copy(update={"ledger_exported": 0}) if shares else trial.status
+    """A Trial's status, without the decisions that it may give up where it is large: so it is by what its spec says.
+
+    A program may leave a shared pod's trial, so its agent may hear of the decision once more.
+    """
+    status = trial.status
+    newest = {entry.action: entry.number for entry in status.ledger}.values()
+    stays = [entry for entry in status.ledger if entry.number > status.ledger_exported or entry.number in newest]
+    shares = status.pod is not None and "/" in status.pod.uid
+    return status.model_copy(update={"ledger": stays, "ledger_exported": 0 if shares else status.ledger_exported})
 
 
 def proposed(trial: Trial) -> TrialSpec:

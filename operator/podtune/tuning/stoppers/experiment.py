@@ -64,6 +64,11 @@ class ExperimentStopper:
         self._leaders = tuple(leaders)
         self._targets = tuple(targets)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there is anything that could end the experiment."""
+        return bool(self._rules)
+
     def on_trial_end(self, best: float | None) -> None:
         """A trial has ended, and this is recorded.
 
