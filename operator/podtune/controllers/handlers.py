@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, cast
+from collections.abc import Callable, Collection
+from typing import Any
 
 import kopf
 
@@ -71,36 +71,13 @@ def make_settings() -> kopf.OperatorSettings:
     settings.posting.level = logging.CRITICAL
     settings.scanning.disabled = True
     settings.peering.standalone = True
-    settings.persistence.diffbase_storage = NoDiffs()
-    settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
     settings.watching.chunk_size = LISTED_AT_A_TIME
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
-    settings.queueing.idle_timeout = 0.5  # seconds; each object that was seen has a task for so long
     settings.networking.request_timeout = 30
     return settings
-
-
-class NoDiffs(kopf.DiffBaseStorage):
-    """Remembers no last state of an object: only change handlers need one, and there are none."""
-
-    def build(
-        self,
-        *,
-        body: kopf.Body,  # noqa: ARG002 - kopf's interface
-        extra_fields: Iterable[Any] | None = None,  # noqa: ARG002
-    ) -> kopf.BodyEssence:
-        """Nothing; by default kopf copies the whole object for it on every event."""
-        return cast(kopf.BodyEssence, {})
-
-    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - kopf's interface
-        """Nothing is known."""
-        return None
-
-    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nothing is stored."""
 
 
 async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
