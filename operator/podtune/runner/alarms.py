@@ -24,6 +24,10 @@ class Alarms:
             self._earliest[name] = at
             heapq.heappush(self._heap, (at, name))
 
+    def cancel(self, name: str) -> None:
+        """Nothing of a trial has to wait any more."""
+        self._earliest.pop(name, None)
+
     def ring(self, now: float) -> Iterator[str]:
         """The names whose alarms are due."""
         while self._heap and self._heap[0][0] <= now:
@@ -35,4 +39,6 @@ class Alarms:
     @property
     def next(self) -> float:
         """When the next one rings; infinity where there is none."""
+        while self._heap and self._earliest.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else float("inf")

@@ -57,7 +57,7 @@ from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.storage_work import StorageWork
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial_machine import TrialContext, TrialMachine
+from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
@@ -424,6 +424,8 @@ class ExperimentMachine:
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._reopening.open(trial, now)
         self._planner.plan(trial, self._overview.end_to_act_on, now)
+        if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
+            self._dispatch.alarms.cancel(trial.name)  # set while it ran
         self._overview.settle(trial, now)
         self._protected.settle(trial)
         self._nodes.settle(trial)

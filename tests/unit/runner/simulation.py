@@ -46,6 +46,7 @@ from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.storage.address import CheckpointAddress
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher
@@ -514,13 +515,14 @@ class Simulation:
         return None if lost else answer
 
     def keep(self, trial: str, kept: tuple[str, ...]) -> None:
-        """An agent deletes the checkpoints before the newest recorded one that are not kept."""
+        """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""
         recorded = {c.uri for c in self.api.trials[trial].status.checkpoints} if trial in self.api.trials else set()
         clones = (other.status.clone for other in self.api.trials.values())
         recorded |= {clone.checkpoint.uri for clone in clones if clone is not None}
-        mine = [uri for uri in self.bucket if f"/{trial}/" in uri]
-        for uri in mine[: mine.index(kept[-1])]:
-            if uri not in kept:
+        steps = {uri: CheckpointAddress.from_uri(uri).step for uri in self.bucket if f"/{trial}/" in uri}
+        newest = max((steps[uri] for uri in kept if uri in steps), default=-1)
+        for uri, step in steps.items():
+            if uri not in kept and step < newest:
                 assert uri not in recorded, f"{uri} is still needed"
                 self.bucket.remove(uri)
 
