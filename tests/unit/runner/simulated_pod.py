@@ -470,7 +470,7 @@ class SimulatedPod:
         self._wants_checkpoint = reply.should_checkpoint
         self._is_asked_to_leave = reply.decision != "CONTINUE"
         self.decisions += [entry.number for entry in reply.ledger]
-        if reply.kept:
+        if reply.kept and not self._commits:  # else one may be on its way to being recorded
             self._sim.keep(self.trial, reply.kept)
 
 
