@@ -188,7 +188,9 @@ def _measure(
                     _removed(directory / "buckets" / BUCKET / prefix),
                     _removed(directory / "copies"),
                 ):
+                    os.sync()  # what the one before has left unwritten would be written while this one is timed
                     up = _run(tool.up(source, prefix), server)
+                    os.sync()
                     down = _run(tool.down(prefix, target), server)
                     if _digest(target) != expected:
                         raise SystemExit(f"{tool.name} did not bring back what it was given")
