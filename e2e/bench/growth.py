@@ -23,7 +23,7 @@ SMALL = 1_000
 """Trials of what the others are held against."""
 SIZES, FULL_SIZES = (3_000,), (3_000, 10_000, 30_000)
 EXPERIMENTS = 300
-TRIALS_EACH, FULL_TRIALS_EACH = 15, 30
+TRIALS_EACH = 30
 ROUNDS = 3
 """So often these run beside one: what two busy operators take from each other differs by a tenth; the median counts."""
 AT_ONCE = 100
@@ -55,7 +55,6 @@ class Cost:
 
 def measure(full: bool) -> Measurement:
     """Runs experiments of ever more trials, and many experiments, each with an operator process of its own."""
-    each = FULL_TRIALS_EACH if full else TRIALS_EACH
     growth = [_beside_small(size) for size in (FULL_SIZES if full else SIZES)]
     setting = (
         f"Trials with one result each, {AT_ONCE} at once, against an API server in memory, from a trial's creation "
@@ -63,8 +62,8 @@ def measure(full: bool) -> Measurement:
         f"new operator process. {EXPERIMENTS} experiments, a trial at once each, run beside one of as many trials, as "
         f"many of them at once; the median of {ROUNDS} such pairs"
     )
-    pairs = sorted((_beside_one(each) for _ in range(ROUNDS)), key=_many_to_one)
-    return Measurement(setting, [*_figures(growth), *_figures_of_many(each, *pairs[ROUNDS // 2])])
+    pairs = sorted((_beside_one(TRIALS_EACH) for _ in range(ROUNDS)), key=_many_to_one)
+    return Measurement(setting, [*_figures(growth), *_figures_of_many(TRIALS_EACH, *pairs[ROUNDS // 2])])
 
 
 def _beside_small(trials: int) -> tuple[Cost, list[Cost]]:
