@@ -172,19 +172,33 @@ def assert_is(cut: Outcome, uncut: Outcome) -> None:
     assert_begins_like(cut, uncut)
     assert cut.fingerprint == uncut.fingerprint
     assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
+    for ours, theirs in zip(cut.trials, uncut.trials, strict=True):
+        assert_same_ledger(ours.status, theirs.status)
     assert cut.status == uncut.status
 
 
 def recorded(trial: Trial) -> TrialStatus:
-    """A Trial's status, without the decisions that it may give up where it is large: so it is by what its spec says.
+    """A Trial's status without its ledger, for which see `assert_same_ledger`.
 
     A program may leave a shared pod's trial, so its agent may hear of the decision once more.
     """
     status = trial.status
-    newest = {entry.action: entry.number for entry in status.ledger}.values()
-    stays = [entry for entry in status.ledger if entry.number > status.ledger_exported or entry.number in newest]
     shares = status.pod is not None and "/" in status.pod.uid
-    return status.model_copy(update={"ledger": stays, "ledger_exported": 0 if shares else status.ledger_exported})
+    return status.model_copy(update={"ledger": [], "ledger_exported": 0 if shares else status.ledger_exported})
+
+
+def assert_same_ledger(one: TrialStatus, other: TrialStatus) -> None:
+    """The same decisions, but for those given up where the Trial was too large: its spec says what the searcher knew.
+
+    Only what is in the bucket is given up, and never the newest of its kind (see `podtune.runner.ledger.fitted`).
+    """
+    first, second = ({entry.number: entry for entry in status.ledger} for status in (one, other))
+    common = first.keys() & second.keys()
+    assert [first[number] for number in common] == [second[number] for number in common]
+    newest = {entry.action: number for number, entry in sorted((first | second).items())}.values()
+    for number in first.keys() ^ second.keys():
+        assert number <= min(one.ledger_exported, other.ledger_exported)
+        assert number not in newest
 
 
 def proposed(trial: Trial) -> TrialSpec:
