@@ -182,7 +182,7 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
         return AttemptOutcome(
             FailureClass.USER,
             OUT_OF_MEMORY,
-            f"container {end.name} used more memory than its limit; raise resources.limits.memory",
+            f"container {end.name} used more memory than its limit; raise resources.limits.memory in a new Experiment",
             end.exit_code,
         )
     message = f"container {end.name} ended with exit code {end.exit_code}"

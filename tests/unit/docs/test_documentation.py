@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,36 +14,31 @@ import pytest
 import yaml
 
 from docs import generate_reference
-from podtune.api.experiment import ExperimentSpec
+from docs.fenced_blocks import find_blocks
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
 from podtune.api.validation import parse_experiment
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Action
+from tests.documented_manifests import complete, list_documents
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 OTHERS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 
-BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 
 def blocks(page: Path, language: str) -> Iterator[str]:
-    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        if match["language"] == language:
-            yield textwrap.dedent(match["text"])
+    return (block.text for block in find_blocks(page) if block.language == language)
 
 
-def manifests() -> Iterator[tuple[str, dict[str, Any]]]:
-    for page in [*PAGES, *OTHERS]:
-        for text in blocks(page, "yaml"):
-            for document in yaml.safe_load_all(text):
-                yield f"{page.relative_to(ROOT)}:{next(iter(document))}", document
-
-
-MANIFESTS = dict(manifests())
+DOCUMENTS = [(block.place, document) for block, document in list_documents()]
+EXPERIMENTS = [
+    (place, whole) for place, part in DOCUMENTS if (whole := complete(part)) and whole["kind"] == "Experiment"
+]
+VALUES = [(place, part) for place, part in DOCUMENTS if complete(part) is None]
 
 
 def navigation() -> list[str]:
@@ -80,32 +74,15 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
 
 
-@pytest.mark.parametrize("document", [d for d in MANIFESTS.values() if d.get("kind") == "Experiment"])
-def test_every_experiment_is_accepted(document: dict[str, Any]) -> None:
-    parse_experiment(document)
+@pytest.mark.parametrize(("place", "manifest"), EXPERIMENTS, ids=[place for place, _ in EXPERIMENTS])
+def test_every_experiment_and_part_of_one_is_accepted(place: str, manifest: dict[str, Any]) -> None:
+    parse_experiment(manifest)
 
 
-FIELDS = {field.alias or name for name, field in ExperimentSpec.model_fields.items()}
-
-
-@pytest.mark.parametrize("place", [place for place, document in MANIFESTS.items() if document.keys() <= FIELDS])
-def test_every_part_of_a_spec_is_accepted(place: str) -> None:
-    parse_experiment(with_spec(MANIFESTS[place]))
-
-
-def test_the_pod_for_restricted_namespaces_is_accepted() -> None:
-    pod = next(document for document in MANIFESTS.values() if "containers" in document)
-    parse_experiment(with_spec({"trialTemplate": {"spec": pod}}))
-
-
-def with_spec(part: dict[str, Any]) -> dict[str, Any]:
-    spec = {
-        "objective": {"metric": "loss", "mode": "min"},
-        "parameters": [{"name": "x", "int": {"min": 1, "max": 2}}],
-        "search": {"maxTrials": 1},
-        "trialTemplate": {"spec": {"containers": [{"name": "trial", "image": "registry.example/train:1"}]}},
-    }
-    return {"metadata": {"name": "part"}, "spec": {**spec, **part}}
+@pytest.mark.parametrize(("place", "part"), VALUES, ids=[place for place, _ in VALUES])
+def test_what_is_no_manifest_is_a_value_of_the_chart(place: str, part: dict[str, Any]) -> None:
+    values = yaml.safe_load((ROOT / "charts" / "podtune" / "values.yaml").read_text(encoding="utf-8"))
+    assert part.keys() <= values.keys(), f"{place}: neither a manifest, a part of one, nor values of the chart"
 
 
 def test_the_tutorials_program_reports_what_its_experiment_looks_at(

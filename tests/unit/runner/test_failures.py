@@ -94,7 +94,10 @@ def test_a_program_that_fails_is_not_complete_whatever_it_had_said() -> None:
 
 def test_the_remedy_for_too_little_memory_is_named() -> None:
     outcome = classify([pod(ends=exited(137, "OOMKilled"))], None, said_done=False, failures=failures())
-    assert outcome.message == "container trial used more memory than its limit; raise resources.limits.memory"
+    assert (
+        outcome.message
+        == "container trial used more memory than its limit; raise resources.limits.memory in a new Experiment"
+    )
 
 
 # Several pods

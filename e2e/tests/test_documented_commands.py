@@ -1,0 +1,150 @@
+"""The commands of the documentation, run as a reader would type them, in the order of the pages.
+
+Which block belongs to which session stands above it; see `docs/fenced_blocks.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from docs.fenced_blocks import DOCS, ROOT, find_blocks, find_session
+from e2e.cluster import Cluster
+from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
+from e2e.kubernetes import Kubernetes, eventually
+from e2e.tests.conftest import make_namespace
+
+COMMAND_TIME = 120
+"""Seconds that a command may take; those that wait for an experiment are given more by the page."""
+PATIENCE = 60
+"""Seconds within which what a command asks for is there: readers look again, too."""
+ASKS = ("kubectl get", "kubectl describe")
+"""Commands that change nothing, so that they may be repeated."""
+
+Session = Callable[[str], None]
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[Kubernetes]:
+    """A namespace without the bucket's credentials, which a page has to bring."""
+    kubernetes = make_namespace(cluster, secret=False)
+    yield kubernetes
+    cluster.kubectl("delete", "namespace", kubernetes.namespace, "--wait=false", "--ignore-not-found")
+
+
+@pytest.fixture
+def run_session(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iterator[Session]:
+    """Runs a session's commands in a directory of its own, on a context whose namespace is the test's."""
+    environment = _environment(cluster, namespace, tmp_path)
+    watches: list[subprocess.Popen[bytes]] = []
+
+    def run(session: str) -> None:
+        for block in find_session(session):
+            for command in block.commands():
+                if command.endswith("--watch"):
+                    watches.append(_watch(command, environment, tmp_path))
+                else:
+                    _run(command, environment, tmp_path, place=block.place)
+
+    yield run
+    for watch in watches:
+        watch.terminate()
+        printed, _ = watch.communicate(timeout=10)
+        assert printed, f"{watch.args!r} printed nothing"
+
+
+def _environment(cluster: Cluster, namespace: Kubernetes, directory: Path) -> dict[str, str]:
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(namespace.kubectl("config", "view", "--raw"), encoding="utf-8")
+    kubeconfig.chmod(0o600)
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "AWS_ACCESS_KEY_ID": cluster.s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": cluster.s3.secret_key,
+    }
+    choose = ["kubectl", "config", "set-context", "--current", f"--namespace={namespace.namespace}"]
+    subprocess.run(choose, env=environment, check=True, capture_output=True, timeout=COMMAND_TIME)
+    return environment
+
+
+def _run(command: str, environment: dict[str, str], directory: Path, *, place: str) -> None:
+    """Runs a command until it succeeds, where it only asks; else once."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env=environment,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIME,
+            check=False,
+        )
+        if done.returncode == 0 or not command.startswith(ASKS) or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    assert done.returncode == 0, f"{place}: {command}\n{done.stdout}{done.stderr}"
+
+
+def _watch(command: str, environment: dict[str, str], directory: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment, cwd=directory, stdout=subprocess.PIPE)
+
+
+def test_the_tutorial_works_command_by_command(namespace: Kubernetes, run_session: Session, tmp_path: Path) -> None:
+    blocks = [block for block in find_blocks(DOCS / "tutorial" / "first-experiment.md") if block.language == "yaml"]
+    program, manifest = (yaml.safe_load(block.text) for block in blocks)
+    manifest["spec"]["trialTemplate"]["spec"]["containers"][0]["image"] = EXAMPLES_IMAGE
+    _run_as_somebody(manifest)
+    (tmp_path / "program.yaml").write_text(yaml.safe_dump(program), encoding="utf-8")
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+
+    run_session("tutorial")
+
+    eventually(lambda: not namespace.list("pods"), what="trials and pods go with their Experiment")
+
+
+def test_what_is_said_of_a_finished_experiment_works(namespace: Kubernetes, run_session: Session) -> None:
+    run_session("secret")
+    manifest = next(block for block in find_blocks(ROOT / "README.md") if block.language == "yaml")
+    namespace.apply(yaml.safe_load(manifest.text))
+
+    run_session("digits")
+
+    status = namespace.get("experiments.podtune.dev", "digits")["status"]
+    assert status["state"] == "Complete"
+    assert float(status["best"]["value"]) > 0.9
+
+
+def test_what_is_said_of_pauses_works(cluster: Cluster, namespace: Kubernetes, run_session: Session) -> None:
+    run_session("secret")
+    slow = counter({"EPOCHS": "1000"}, resources={"requests": {"cpu": "10m", "memory": "32Mi"}})
+    spec: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 8, "seed": 1}, "maxConcurrentTrials": 8}
+    namespace.apply(experiment("digits", slow, checkpoints={"store": store(cluster)}, **spec))
+    eventually(
+        lambda: namespace.get("trials.podtune.dev", "digits-7")["status"],
+        lambda status: status.get("state") == "RUNNING",
+        what="digits-7 runs",
+    )
+
+    run_session("pauses")
+
+    states = {trial["status"]["state"] for trial in namespace.list("trials.podtune.dev")}
+    assert states <= {"PAUSED", "PENDING"}
+    with suppress(AssertionError):  # what is left of them goes with the namespace
+        eventually(lambda: not namespace.list("pods"), deadline=5)
+
+
+def _run_as_somebody(manifest: dict[str, Any]) -> None:
+    """Gives the trial's container a user: the image of the tests names one, the page's image has root."""
+    manifest["spec"]["trialTemplate"]["spec"]["securityContext"] = {"runAsNonRoot": True, "runAsUser": 10001}

@@ -1,0 +1,44 @@
+"""Every manifest of the documentation, given to a real API server, and every block of values, to Helm."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podtune.api.validation import parse_experiment
+from tests.documented_manifests import complete, list_documents
+
+pytestmark = [pytest.mark.cluster]
+
+CHARTS = Path(__file__).parents[3] / "charts"
+DOCUMENTS = [(block.place, document) for block, document in list_documents()]
+
+
+@pytest.fixture(scope="module")
+def definitions() -> None:
+    """The definitions of this checkout, owned by the release that `make demo` upgrades."""
+    release = ["podtune-crds", str(CHARTS / "podtune-crds"), "--namespace=podtune-system", "--create-namespace"]
+    _run("helm", "upgrade", "--install", *release, "--take-ownership")
+    _run("kubectl", "wait", "--for=condition=Established", "crd/experiments.podtune.dev", "crd/trials.podtune.dev")
+
+
+@pytest.mark.usefixtures("definitions")
+@pytest.mark.parametrize(("place", "document"), DOCUMENTS, ids=[place for place, _ in DOCUMENTS])
+def test_every_manifest_and_part_of_one_is_accepted(place: str, document: dict[str, Any]) -> None:
+    whole = complete(document)
+    if whole is None:
+        _run("helm", "template", "podtune", str(CHARTS / "podtune"), "--values=-", stdin=yaml.safe_dump(document))
+        return
+    stored = _run("kubectl", "create", "--dry-run=server", "-o=yaml", "-f=-", stdin=yaml.safe_dump(whole))
+    if whole["kind"] == "Experiment":
+        parse_experiment(yaml.safe_load(stored))
+
+
+def _run(*command: str, stdin: str = "") -> str:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
