@@ -6,6 +6,8 @@ import hashlib
 import json
 import sys
 
+import pytest
+
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -83,6 +85,49 @@ def test_where_the_bucket_can_not_be_emptied_a_warning_names_what_is_left(
     (event,) = [e for e in namespace.list("events") if e["reason"] == "CheckpointsLeft"]
     assert event["type"] == "Warning"
     assert f"s3://{cluster.s3.bucket}/e2e/{uid}/" in event["message"]
+
+
+@pytest.mark.long
+def test_a_corrected_secret_reaches_trials_that_run(cluster: Cluster, namespace: Kubernetes) -> None:
+    """As long as the kubelet takes to bring a mounted Secret up to date."""
+    namespace.apply(store_secret(cluster.s3.access_key, "not the key"))
+    namespace.apply(slow(cluster, "corrected"))
+    trials = eventually(
+        lambda: namespace.list(TRIALS),
+        lambda found: [t for t in found if "correct the keys" in problem(t)] == found != [],
+        deadline=60,
+    )
+    assert all("Secret 'podtune-s3'" in problem(trial) for trial in trials)
+    before = sorted(pod["metadata"]["uid"] for pod in namespace.list("pods"))
+    namespace.apply(store_secret(cluster.s3.access_key, cluster.s3.secret_key))
+    eventually(
+        lambda: namespace.list(TRIALS),
+        lambda found: all(t["status"].get("checkpoint") and not problem(t) for t in found),
+        deadline=180,
+    )
+    assert sorted(pod["metadata"]["uid"] for pod in namespace.list("pods")) == before
+    pod = namespace.list("pods")[0]["metadata"]["name"]
+    assert mounted_keys(namespace, pod, "trial") == set()
+    assert mounted_keys(namespace, pod, "podtune-agent") == {"accessKeyID", "secretAccessKey"}
+    namespace.kubectl("delete", "secret", "podtune-s3")
+    eventually(lambda: mounted_keys(namespace, pod, "podtune-agent"), lambda keys: not keys, deadline=180)
+    stored = [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)]
+    eventually(
+        lambda: [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)],
+        lambda steps: all(now > then + 5 for now, then in zip(steps, stored, strict=True)),
+    )
+
+
+def mounted_keys(namespace: Kubernetes, pod: str, container: str) -> set[str]:
+    """The keys of the store's Secret that a container sees."""
+    program = "import glob, os; print(*map(os.path.basename, glob.glob('/etc/podtune/credentials/podtune-s3/*')))"
+    return set(namespace.kubectl("exec", pod, "-c", container, "--", "python3", "-c", program).split())
+
+
+def problem(trial: Object) -> str:
+    """What a trial says of its store; empty where there is nothing to say."""
+    conditions = trial.get("status", {}).get("conditions", [])
+    return next((c["message"] for c in conditions if c["type"] == "CheckpointsStored" and c["status"] == "False"), "")
 
 
 def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> None:

@@ -28,7 +28,7 @@ from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_c
 from podtune.api.search_space import parse_value
 from podtune.cluster import ownership
 from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
-from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json, sync_json
+from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
@@ -98,7 +98,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     if spec.get("terminationGracePeriodSeconds") is None:
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
     store = _spec(experiment).checkpoints.store
-    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *ca_volumes(store)]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *store_volumes(store)]
     if scratch := scratch_of(experiment):
         let_agent_write(spec, AGENT_UID)
         spec["volumes"] += scratch_volumes(scratch, action.trial)
@@ -223,8 +223,8 @@ def _agent_container(
         "image": agent.image,
         "imagePullPolicy": agent.pull_policy,
         "args": [command, literal(json.dumps(variables))],
-        "env": credentials(store),
-        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *ca_mounts(store)],
+        "env": credentials_env(store),
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *store_mounts(store)],
         **AGENT_CONFINES,
     }
 

@@ -16,7 +16,7 @@ from podtune.cluster import ownership, paths
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
-from podtune.cluster.store_access import ca_mounts, ca_volumes, credentials, store_json
+from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
 from podtune.runner import exports
@@ -60,7 +60,7 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         "args": ["storage"],
         "env": [
             *({"name": key, "value": literal(value)} for key, value in values.items()),
-            *credentials(store),
+            *credentials_env(store),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **AGENT_CONFINES,
@@ -72,9 +72,9 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "containers": [container],
     }
-    if store.ca_bundle:
-        spec["volumes"] = ca_volumes(store)
-        container["volumeMounts"] = ca_mounts(store)
+    if volumes := store_volumes(store):
+        spec["volumes"] = volumes
+        container["volumeMounts"] = store_mounts(store)
     if chunks:
         mount = {"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}
         spec["volumes"] = [*spec.get("volumes", ()), _volume(name, chunks)]

@@ -7,7 +7,12 @@ from typing import Any
 
 from podtune.api.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.model import seconds
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 
+CREDENTIALS_VOLUME = "podtune-credentials"
+CREDENTIALS_DIRECTORY = "/etc/podtune/credentials"
+READABLE = 0o444
 CA_VOLUME = "podtune-ca"
 CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
@@ -22,6 +27,8 @@ def store_json(store: CheckpointStore) -> str:
     )
     if store.ca_bundle:
         values["ca_file"] = f"{CA_DIRECTORY}/{CA_FILE}"
+    if store.credentials_secret:
+        values["credentials"] = _secret_directory(store.credentials_secret)
     if store.kms_key_id:
         values["kms_key"] = store.kms_key_id
     return json.dumps(values)
@@ -43,23 +50,49 @@ def sync_json(checkpoints: Checkpoints) -> str:
     return json.dumps(values) if values else ""
 
 
-def credentials(store: CheckpointStore | None) -> list[Manifest]:
-    """The bucket's credentials, for the agent alone: the operator never reads a Secret."""
+def credentials_env(store: CheckpointStore | None) -> list[Manifest]:
+    """What keeps an agent's container waiting until the Secret is there; see `agent_environment.STORE_KEY_ID`."""
     if store is None or not store.credentials_secret:
         return []
-    keys = {
-        "AWS_ACCESS_KEY_ID": ("accessKeyID", False),
-        "AWS_SECRET_ACCESS_KEY": ("secretAccessKey", False),
-        "AWS_SESSION_TOKEN": ("sessionToken", True),
-    }
-    secret = store.credentials_secret
-    return [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": optional}}}
-        for name, (key, optional) in keys.items()
-    ]
+    reference = {"name": store.credentials_secret, "key": ACCESS_KEY_ID}
+    return [{"name": agent_env.STORE_KEY_ID, "valueFrom": {"secretKeyRef": reference}}]
 
 
-def ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
+def store_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """What the agent's containers need to use the bucket: credentials, and certificates of authorities."""
+    return [*_credentials_volumes(store), *_ca_volumes(store)]
+
+
+def store_mounts(store: CheckpointStore | None) -> list[Manifest]:
+    """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
+    mounts: list[Manifest] = []
+    if store is not None and store.credentials_secret:
+        path = _secret_directory(store.credentials_secret)
+        mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": path, "readOnly": True})
+    if store is not None and store.ca_bundle is not None:
+        mounts.append({"name": CA_VOLUME, "mountPath": CA_DIRECTORY, "readOnly": True})
+    return mounts
+
+
+def _secret_directory(secret: str) -> str:
+    """Agents know the Secret's name by it, and can say it."""
+    return f"{CREDENTIALS_DIRECTORY}/{secret}"
+
+
+def _credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """The Secret as a volume: the kubelet brings it up to date in running pods, which it does not with a variable.
+
+    It is optional, so that a Secret that is deleted meanwhile does no harm to a pod that runs. Everyone may read the
+    files, since they belong to root and the agent is another user; only the agent's containers mount them.
+    """
+    if store is None or not store.credentials_secret:
+        return []
+    items = [{"key": key, "path": key} for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)]
+    secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": READABLE}
+    return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
+
+
+def _ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """The volume with the certificates of the store's authorities, where it has any of its own."""
     if store is None or store.ca_bundle is None:
         return []
@@ -68,10 +101,3 @@ def ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
     if bundle.kind == "Secret":
         return [{"name": CA_VOLUME, "secret": {"secretName": bundle.name, "items": items}}]
     return [{"name": CA_VOLUME, "configMap": {"name": bundle.name, "items": items}}]
-
-
-def ca_mounts(store: CheckpointStore | None) -> list[Manifest]:
-    """Where that volume is, for the agent."""
-    if store is None or store.ca_bundle is None:
-        return []
-    return [{"name": CA_VOLUME, "mountPath": CA_DIRECTORY, "readOnly": True}]

@@ -3,7 +3,7 @@
 The operator gives them to the agent's containers (the sidecar, and the restore container of an attempt that has
 something to restore) as a JSON object, the one argument after the command: the list of arguments is one field of a
 pod, a variable is three, and every write to a pod, watch event and list pays for its fields. A variable of the
-environment counts more than an entry of that object. Credentials come as the AWS SDK's own variables.
+environment counts more than an entry of that object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXPERIMENT_UID = "PODTUNE_EXPERIMENT_UID"
 OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
 STORE = "PODTUNE_STORE"
 """JSON object of `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
-`kms_key` and `wire_checksums`; unset where there is no store."""
+`kms_key`, `wire_checksums` and `credentials`; unset where there is no store."""
 SYNC = "PODTUNE_SYNC"
 """JSON object of how checkpoints and artifacts are stored, where that is not the default: `layout`, `reuseUnchanged`,
 `exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds and
@@ -47,6 +47,10 @@ DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 pod's termination grace period."""
 TERMINATION_LOG = "PODTUNE_TERMINATION_LOG"
 """Where the final commit goes; /dev/termination-log when unset."""
+STORE_KEY_ID = "PODTUNE_STORE_KEY_ID"
+"""The public half of the credentials. No agent reads it: it keeps the container from being started before the Secret is
+there, and has the kubelet say so in the pod's status. Of a volume whose Secret is missing it would say so in an Event
+alone, and an agent could tell only once the program has begun."""
 STORAGE_JOB = "PODTUNE_STORAGE_JOB"
 """JSON of a `StorageTask`: what a storage pod is to do. It has no other variables than this, STORE and
 TERMINATION_LOG."""

@@ -34,6 +34,8 @@ class StoreAddress:
         kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
         wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
             `whenRequired`. Either way every request is signed with the SHA-256 of its body.
+        credentials: Directory in which the Secret with the credentials is mounted, called as the Secret is; when empty,
+            credentials are looked for as the SDK does it.
     """
 
     bucket: str
@@ -44,11 +46,17 @@ class StoreAddress:
     ca_file: str = ""
     kms_key: str = ""
     wire_checksums: str = "whenRequired"
+    credentials: str = ""
 
     @property
     def where(self) -> str:
         """Bucket and server, for messages."""
         return f"bucket {self.bucket!r} at {self.endpoint or f'AWS ({self.region})'}"
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret that the credentials come from; empty where there is none."""
+        return self.credentials.rpartition("/")[2]
 
     def experiment_prefix(self, uid: str) -> str:
         """What all keys of an experiment start with; it ends with a slash."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from boto3.session import Session
 from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth
 from botocore.awsrequest import AWSPreparedRequest, AWSRequest
 from botocore.config import Config
+from botocore.credentials import CredentialResolver
 from botocore.session import get_session
 
 from podtune.storage.address import StoreAddress
 from podtune.storage.content import Bytes, Content
+from podtune.storage.mounted_credentials import MountedSecret
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -40,7 +43,7 @@ def make_client(address: StoreAddress) -> S3Client:
         response_checksum_validation="when_required",
         s3={"addressing_style": _STYLES.get(address.addressing, "path" if address.endpoint else "auto")},
     )
-    client: S3Client = _session().client(
+    client: S3Client = _session(address).client(
         "s3",
         region_name=address.region,
         endpoint_url=address.endpoint,
@@ -53,9 +56,11 @@ def make_client(address: StoreAddress) -> S3Client:
     return client
 
 
-def _session() -> Session:
+def _session(address: StoreAddress) -> Session:
     """The SDK's session. Times in answers stay text: nobody needs them, and reading them is slow."""
     core = get_session()
+    if address.credentials:
+        core.register_component("credential_provider", CredentialResolver([MountedSecret(Path(address.credentials))]))
     core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
     return Session(botocore_session=core)
 

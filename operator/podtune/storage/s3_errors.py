@@ -9,6 +9,7 @@ from http import HTTPStatus
 from botocore import exceptions as aws
 from botocore.parsers import ResponseParserError
 
+from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 from podtune.storage import errors
 from podtune.storage.address import StoreAddress
 
@@ -41,6 +42,7 @@ _PERMISSIONS = (
     "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and "
     "s3:ListBucketMultipartUploads"
 )
+_ROLE = "name a Secret in checkpoints.store.credentialsSecret, or give the pod's service account a role"
 _NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
 _RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -59,8 +61,7 @@ def translated(address: StoreAddress, doing: str) -> Iterator[None]:
         raise _refused(address, doing, error) from error
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
         raise errors.InvalidCredentials(
-            f"no credentials for {address.where} while {doing}: {error}; name a Secret in credentialsSecret, or give "
-            "the pod's service account a role"
+            f"no credentials for {address.where} while {doing}: {error}; {_ROLE}"
         ) from error
     except aws.ParamValidationError as error:
         raise errors.StoreSettingsError(f"{address.where} can't be asked while {doing}: {error}") from error
@@ -71,14 +72,21 @@ def translated(address: StoreAddress, doing: str) -> Iterator[None]:
         ) from error
 
 
+def _remedy(address: StoreAddress) -> str:
+    """What helps against credentials that are refused."""
+    if not address.credentials:
+        return _ROLE
+    keys = f"{ACCESS_KEY_ID} and {SECRET_ACCESS_KEY} (and {SESSION_TOKEN}, if there is one)"
+    return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
+
+
 def _refused(address: StoreAddress, doing: str, error: aws.ClientError) -> errors.StoreError:
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     said = str(error.response.get("Error", {}).get("Message", "")) or code
     if code in _CREDENTIALS:
         return errors.InvalidCredentials(
-            f"{address.where} refuses the credentials while {doing} ({code}: {said}); correct the keys accessKeyID "
-            "and secretAccessKey in the Secret of credentialsSecret"
+            f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_remedy(address)}"
         )
     if code == "NoSuchBucket":
         return errors.BucketNotFound(f"{address.where} does not exist; create it, or correct checkpoints.store.bucket")

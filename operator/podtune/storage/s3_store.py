@@ -27,8 +27,9 @@ T = TypeVar("T")
 class S3Store:
     """A bucket, by way of boto3, which is imported and set up only when it is first needed.
 
-    Credentials are found as the SDK does it: environment, files, service account, node. They are looked for again
-    after they were refused.
+    Credentials are those of the mounted Secret, where one was named, as it is when a request is made. Else they are
+    found as the SDK does it: environment, files, service account, node. Either are looked for again after they were
+    refused.
     """
 
     def __init__(self, address: StoreAddress) -> None:

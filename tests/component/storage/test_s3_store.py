@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY
+from podtune.agent.store_check import check_elsewhere
 from podtune.storage import s3_client
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
@@ -61,6 +62,25 @@ def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     store.put_bytes("a", b"")
+    assert list(store.list("")) == ["a"]
+
+
+def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(s3_server, bucket, tmp_path, monkeypatch):
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")  # nothing but the mounted Secret may help
+    secret = tmp_path / "podtune-s3"
+    secret.mkdir()
+    (secret / "accessKeyID").write_text(ACCESS_KEY)
+    (secret / "secretAccessKey").write_text("wrong")
+    address = StoreAddress(bucket, endpoint=s3_server[0], credentials=str(secret))
+    store = S3Store(address)
+    with pytest.raises(InvalidCredentials, match=r"correct the keys .* in Secret 'podtune-s3'"):
+        store.check()
+    with pytest.raises(InvalidCredentials):
+        check_elsewhere(address)
+    (secret / "secretAccessKey").write_text(SECRET_KEY)
+    store.put_bytes("a", b"")
+    check_elsewhere(address)
+    (secret / "secretAccessKey").unlink()  # deleted meanwhile: what was read before is good still
     assert list(store.list("")) == ["a"]
 
 

@@ -210,11 +210,29 @@ def test_nothing_is_restored_where_there_is_nothing_or_nowhere(restore: tuple[Ch
 def test_the_buckets_credentials_and_the_token_are_the_agents_alone() -> None:
     pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
     for name in ("podtune-agent", "podtune-restore"):
-        secrets = [v["valueFrom"]["secretKeyRef"] for v in container(pod, name)["env"] if v["name"].startswith("AWS")]
-        assert {secret["name"] for secret in secrets} == {"podtune-s3"}
-        assert [secret["optional"] for secret in secrets] == [False, False, True]
+        (mount,) = [m for m in container(pod, name)["volumeMounts"] if m["name"] == "podtune-credentials"]
+        assert mount["readOnly"]
+        assert json.loads(env(container(pod, name))["PODTUNE_STORE"])["credentials"] == mount["mountPath"]
+        assert mount["mountPath"].endswith("/podtune-s3")  # agents name it in messages
+    for program in pod["spec"]["containers"]:
+        assert not [mount for mount in program["volumeMounts"] if mount["name"] == "podtune-credentials"]
+    (volume,) = [volume for volume in pod["spec"]["volumes"] if volume["name"] == "podtune-credentials"]
+    assert volume["secret"]["secretName"] == "podtune-s3"
+    assert [item["key"] for item in volume["secret"]["items"]] == ["accessKeyID", "secretAccessKey", "sessionToken"]
+    assert volume["secret"]["optional"]  # so a running pod outlives it
     tokens = [c["name"] for c in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]] if _has_token(c)]
     assert tokens == ["podtune-agent"]
+
+
+def test_no_container_of_the_agent_starts_before_the_secret_is_there() -> None:
+    pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE})
+    for name in ("podtune-agent", "podtune-restore"):
+        waited_for = [
+            v["valueFrom"]["secretKeyRef"]
+            for v in container(pod, name)["env"]
+            if "secretKeyRef" in v.get("valueFrom", {})
+        ]
+        assert waited_for == [{"name": "podtune-s3", "key": "accessKeyID"}]
 
 
 def _has_token(of: Manifest) -> bool:

@@ -48,7 +48,10 @@ def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> Non
     assert container["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     environment = {variable["name"]: variable for variable in container["env"]}
-    assert environment["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"]["name"] == "s3"
+    assert environment["PODTUNE_STORE_KEY_ID"]["valueFrom"]["secretKeyRef"]["name"] == "s3"
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "podtune-credentials"]
+    assert json.loads(environment["PODTUNE_STORE"]["value"])["credentials"] == mount["mountPath"]
+    assert [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume] == ["s3"]
     task = parse_task(environment["PODTUNE_STORAGE_JOB"]["value"])
     assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Tidy", "digits", "e-1", 1)
     assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
@@ -61,7 +64,8 @@ async def test_the_pod_is_made_with_what_it_has_to_know_which_goes_with_it() -> 
     assert pod is not None
     (owner,) = pod["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Experiment", "e-1")
-    (source,) = pod["spec"]["volumes"][0]["projected"]["sources"]
+    (volume,) = [volume for volume in pod["spec"]["volumes"] if "projected" in volume]
+    (source,) = volume["projected"]["sources"]
     config_map = cluster.get(f"{CONFIG_MAPS}/{source['configMap']['name']}")
     assert config_map is not None
     assert config_map["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]

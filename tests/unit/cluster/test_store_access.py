@@ -8,7 +8,7 @@ from typing import Any
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.checkpoints import Checkpoints
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.store_access import ca_mounts, ca_volumes, store_json, sync_json
+from podtune.cluster.store_access import store_json, store_mounts, store_volumes, sync_json
 from podtune.storage.address import StoreAddress
 from tests.unit.cluster.objects import experiment_record
 from tests.unit.cluster.test_scratch import CREATE
@@ -27,6 +27,7 @@ def test_the_agent_reads_the_store_as_it_was_meant() -> None:
             "kmsKeyID": "key",
             "wireChecksums": "whenSupported",
             "caBundle": {"name": "ca"},
+            "credentialsSecret": "podtune-s3",
         }
     ).store
     assert store is not None
@@ -37,6 +38,7 @@ def test_the_agent_reads_the_store_as_it_was_meant() -> None:
         kms_key="key",
         wire_checksums="whenSupported",
         ca_file="/etc/podtune/ca/ca.crt",
+        credentials="/etc/podtune/credentials/podtune-s3",
     )
 
 
@@ -69,11 +71,11 @@ def test_certificates_reach_the_agent_and_nobody_else() -> None:
     for kind, source in (("ConfigMap", "configMap"), ("Secret", "secret")):
         bundle = {"kind": kind, "name": "ca", "key": "bundle.pem"}
         store = checkpoints(store={"bucket": "models", "caBundle": bundle}).store
-        (volume,) = ca_volumes(store)
+        (volume,) = store_volumes(store)
         assert volume[source]["items"] == [{"key": "bundle.pem", "path": "ca.crt"}]
         record = experiment_record(checkpoints={"store": {"bucket": "models", "caBundle": bundle}})
         spec = pod_manifest(record, CREATE, AgentSettings("agent:1", "Always", "http://r"))["spec"]
         assert volume in spec["volumes"]
         agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
-        assert ca_mounts(store)[0] in agent["volumeMounts"]
+        assert store_mounts(store)[0] in agent["volumeMounts"]
         assert all(mount["name"] != "podtune-ca" for mount in spec["containers"][0]["volumeMounts"])

@@ -43,7 +43,7 @@ def refusal(code, status=400):
     [
         ("NoSuchBucket", 404, errors.BucketNotFound, "create it, or correct checkpoints.store.bucket"),
         ("NoSuchKey", 404, errors.NotFound, "does not hold"),
-        ("InvalidAccessKeyId", 403, errors.InvalidCredentials, "correct the keys accessKeyID and secretAccessKey"),
+        ("InvalidAccessKeyId", 403, errors.InvalidCredentials, "name a Secret in checkpoints.store.credentialsSecret"),
         ("SignatureDoesNotMatch", 403, errors.InvalidCredentials, "Secret"),
         ("ExpiredToken", 400, errors.InvalidCredentials, "Secret"),
         ("AccessDenied", 403, errors.AccessDenied, "s3:PutObject"),

@@ -1,0 +1,117 @@
+"""Credentials from a mounted Secret, read for every request, so that a corrected or renewed one reaches running agents.
+
+The kubelet brings a mounted Secret up to date within about a minute, all its keys in one step: the files are in a
+directory that the link `..data` points to, and it is the link that is replaced. What is read through that directory
+belongs together.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from botocore.credentials import CredentialProvider, Credentials, ReadOnlyCredentials
+
+from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
+from podtune.storage.errors import InvalidCredentials
+
+_CURRENT = "..data"
+_MAX_BYTES = 1 << 14  # session tokens have a few KiB
+
+
+class MountedCredentials(Credentials):
+    """Credentials as the AWS SDK wants them: it asks for them before it signs a request.
+
+    Those that were read last are used on while the Secret is gone: they may be good still.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Reads nothing yet.
+
+        Args:
+            directory: Where the Secret is mounted; its last name is the Secret's.
+        """
+        super().__init__("", "", method="podtune-secret")
+        self._directory = directory
+        self._read: ReadOnlyCredentials | None = None
+        self._lock = threading.Lock()
+
+    def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """What the Secret holds now.
+
+        Raises:
+            InvalidCredentials: It lacks a key, and has lacked it since these credentials were made.
+        """
+        with self._lock:
+            try:
+                self._read = _read(self._directory)
+            except InvalidCredentials:
+                if self._read is None:
+                    raise
+            return self._read
+
+
+class MountedSecret(CredentialProvider):
+    """The one place where credentials are looked for when a Secret was named: those of the node are not meant then."""
+
+    METHOD = "podtune-secret"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def load(self) -> Any:
+        """See `CredentialProvider.load`."""
+        return MountedCredentials(self._directory)
+
+
+def _read(directory: Path) -> ReadOnlyCredentials:
+    found = _files(directory)
+    for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY):
+        if not found[key]:
+            raise InvalidCredentials(
+                f"Secret {directory.name!r} is missing or lacks the key {key}; create it, with {ACCESS_KEY_ID} and "
+                f"{SECRET_ACCESS_KEY}, and running agents will read it within two minutes"
+            )
+    for key, value in found.items():
+        if not (value.isascii() and value.isprintable()):
+            raise InvalidCredentials(
+                f"the key {key} in Secret {directory.name!r} holds characters that no such key has; correct it, and "
+                "running agents will read it within two minutes"
+            )
+    return ReadOnlyCredentials(found[ACCESS_KEY_ID], found[SECRET_ACCESS_KEY], found[SESSION_TOKEN] or None)
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """The keys' values; empty for those that are missing."""
+    keys = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)
+    try:
+        current = _open_current(directory)
+    except OSError:
+        return dict.fromkeys(keys, "")
+    try:
+        return {key: _value(key, current) for key in keys}
+    finally:
+        os.close(current)
+
+
+def _open_current(directory: Path) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(directory / _CURRENT, flags)
+    except FileNotFoundError:  # mounted by something other than a kubelet
+        return os.open(directory, flags)
+
+
+def _value(key: str, directory: int) -> str:
+    """A key's value; the newline that `--from-file` leaves at the end is no part of it."""
+    try:
+        file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, _MAX_BYTES).decode("utf-8", "replace").strip()
+    finally:
+        os.close(file)
