@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from podtune.cli.errors import CliError
+from podtune.cli.parameter_text import parameter_lines
 from podtune.cli.resources import ExperimentView, TrialView, age, short
 
 GAP = "   "
@@ -58,7 +59,7 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         facts["Checkpoint"] = view.best.checkpoint
     width = max(map(len, facts)) + 2
     lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items() if value]
-    lines += ["", "Parameters:", *(f"  {_parameter(parameter)}" for parameter in view.spec.get("parameters", ()))]
+    lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
     if view.conditions:
         rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
         lines += ["", *columns(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows)]
@@ -156,15 +157,6 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _parameter(parameter: Mapping[str, Any]) -> str:
-    domains: dict[str, Mapping[str, Any]] = {kind: domain for kind, domain in parameter.items() if kind != "name"}
-    kind, domain = next(iter(domains.items()), ("", {}))
-    if kind == "choice":
-        return f"{parameter['name']}: one of {', '.join(map(str, domain.get('values', ())))}"
-    rest = _settings({k: v for k, v in domain.items() if k not in ("min", "max") and v not in ("linear", 1)})
-    return f"{parameter['name']}: {kind} from {domain.get('min')} to {domain.get('max')}{rest and f' ({rest})'}"
 
 
 def _search(search: Mapping[str, Any]) -> str:

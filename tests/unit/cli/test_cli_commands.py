@@ -68,9 +68,9 @@ def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Co
     assert "Objective:   max accuracy" in lines
     assert "Scheduler:   asha (timeAttribute epoch, maxTime 27)" in lines
     assert "Best:        accuracy 0.9722222222222222 by digits-4" in lines
-    assert "  learning_rate: float from 0.0001 to 0.1 (scale log)" in lines
-    assert "  hidden_units: int from 16 to 256 (step 16)" in lines
-    assert "  activation: one of relu, tanh, True, 3" in lines
+    assert "  learning_rate: float from 0.0001 to 0.1, log scale" in lines
+    assert "  hidden_units:  int from 16 to 256, in steps of 16" in lines
+    assert "  activation:    one of relu, tanh, true, 3" in lines
     table = [line.split() for line in lines[-3:]]
     assert table[0][5:] == ["learning_rate", "hidden_units", "activation", "ACCURACY", "BEST"]
     assert table[1] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
