@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from rich.console import Console, Group, RenderableType
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from podtune.cli.progress import Progress
 from podtune.cli.resources import ExperimentView, TrialView, age, short
+from podtune.cli.troubles import experiment_troubles, trial_message
 from podtune.trial.layout import ITERATION
 
 STATE_STYLES = {
@@ -29,12 +30,17 @@ STATE_STYLES = {
 MAX_METRICS = 3
 """Results besides the objective that a row shows."""
 BAR_WIDTH = 40
+GAP = 2
+"""Columns between two of the table."""
+TROUBLE_STYLE = "yellow"
+MAX_TROUBLES = 8
+"""So many trials that need a look are shown; the others are counted."""
 
 
 def show_live(states: Iterable[Progress], console: Console, now: Callable[[], datetime]) -> Progress | None:
     """Draws the table anew after each change, and leaves its last state standing; returns that state."""
     last: Progress | None = None
-    with Live(console=console, refresh_per_second=4, get_renderable=lambda: render(last, now())) as live:
+    with Live(console=console, refresh_per_second=4, get_renderable=lambda: render(last, now(), console.width)) as live:
         for last in states:
             last.changed.clear()
         live.refresh()
@@ -44,31 +50,36 @@ def show_live(states: Iterable[Progress], console: Console, now: Callable[[], da
 def show_lines(
     states: Iterable[Progress], write: Callable[[str], None], now: Callable[[], datetime]
 ) -> Progress | None:
-    """Writes a line whenever a trial's state or the experiment's numbers change; returns the last state."""
+    """Writes a line whenever a trial's state, the experiment's numbers or what is wrong change; returns the end."""
     last: Progress | None = None
-    written = ""
+    written: list[str] = []
     for last in states:
         stamp = now().strftime("%H:%M:%S")
         for trial in last.changed:
             write(f"{stamp} {trial_line(trial)}")
         last.changed.clear()
-        line = summary_line(last.experiment) if last.experiment else ""
-        if line and line != written:
-            write(f"{stamp} {line}")
-            written = line
+        view = last.experiment
+        lines = [summary_line(view), *(f"{view.name} {words}" for words in experiment_troubles(view))] if view else []
+        for line in lines:
+            if line not in written:
+                write(f"{stamp} {line}")
+        written = lines
     return last
 
 
-def render(progress: Progress | None, now: datetime) -> RenderableType:
-    """The whole picture: headline, progress, counts, best, and a row for each running trial."""
+def render(progress: Progress | None, now: datetime, width: int) -> RenderableType:
+    """The whole picture: headline, progress, counts, best, what is wrong, and a row for each running trial."""
     experiment = progress.experiment if progress else None
     if progress is None or experiment is None:
         return Text("waiting for the experiment …", style="dim")
     parts: list[RenderableType] = [_headline(experiment, now), _progress(experiment), _counts(experiment)]
     if experiment.best:
         parts.append(_best(experiment))
+    parts += [Text(words, style=TROUBLE_STYLE) for words in experiment_troubles(experiment)]
     if progress.running:
-        parts += [Text(), _running(progress.running, experiment)]
+        parts += [Text(), _running(progress.running, experiment, width)]
+    if progress.troubled:
+        parts += [Text(), _troubles(progress.troubled)]
     return Group(*parts)
 
 
@@ -77,7 +88,7 @@ def summary_line(view: ExperimentView) -> str:
     counts = view.counts
     best = f"; best {view.metric} {view.best.whole_value} ({view.best.holder})" if view.best else ""
     return (
-        f"{view.name} {view.state or 'waiting for the operator'}: {counts.finished}/{view.max_trials} trials, "
+        f"{view.name} {view.state or 'waiting for the operator'}: {counts.finished}/{view.max_trials} trials done, "
         f"{counts.running} running, {counts.pending} pending, {counts.paused} paused, "
         f"{counts.failed} failed{best}"
     )
@@ -85,7 +96,8 @@ def summary_line(view: ExperimentView) -> str:
 
 def trial_line(trial: TrialView) -> str:
     """A trial in one line."""
-    return f"{trial.name} {trial.state} {trial.reason}{': ' if trial.message else ''}{trial.message}".rstrip()
+    message = trial_message(trial)
+    return f"{trial.name} {trial.state} {trial.reason}{': ' if message else ''}{message}".rstrip()
 
 
 def _styled(state: str) -> Text:
@@ -105,9 +117,9 @@ def _progress(view: ExperimentView) -> Table:
     limit = view.max_trials
     if isinstance(limit, int):
         bar = ProgressBar(total=max(limit, 1), completed=finished, width=BAR_WIDTH)
-        row.add_row(bar, f"{finished} of {limit} trials")
+        row.add_row(bar, f"{finished} of {limit} trials done")
     else:
-        row.add_row(f"{finished} trials, {limit}")
+        row.add_row(f"{finished} trials done, {limit}")
     return row
 
 
@@ -134,19 +146,61 @@ def _best(view: ExperimentView) -> Text:
     )
 
 
-def _running(trials: list[TrialView], experiment: ExperimentView) -> Table:
-    parameters, metric = experiment.parameters, experiment.metric
+def _running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
+    shown = _columns(trials, experiment)
+    for name in _dispensable(trials, experiment):
+        if sum(map(_width, shown.items())) + GAP * (len(shown) - 1) <= width:
+            break
+        del shown[name]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    for place, (name, cells) in enumerate(shown.items()):
+        # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
+        least = None if place else max(map(len, cells))
+        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least)
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _columns(trials: list[TrialView], experiment: ExperimentView) -> dict[str, list[str]]:
+    """Cells by the name of their column, from left to right."""
+    columns = {
+        "TRIAL": [trial.name for trial in trials],
+        "DOING": [f"{t.reason}, attempt {t.attempt}" if t.attempt > 1 else t.reason for t in trials],
+    }
+    for name in experiment.parameters:
+        columns[name] = [short(trial.parameters.get(name, "")) for trial in trials]
+    for name in (*_other_metrics(trials, experiment), experiment.metric):
+        columns[name] = [short(trial.last_result.get(name, "")) for trial in trials]
+    columns["BEST"] = [short(trial.best_value) for trial in trials]
+    columns["NODE"] = [trial.node for trial in trials]
+    return columns
+
+
+def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
+    """A few metrics beside the objective's; where there is none, how far the trials are."""
     reported = dict.fromkeys(name for trial in trials for name in trial.last_result)
-    own = [name for name in reported if name not in (metric, ITERATION)]
-    metrics = own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
+    own = [name for name in reported if name not in (experiment.metric, ITERATION)]
+    return own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
+
+
+def _dispensable(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
+    """The columns that go where a terminal is narrow, the first ones first: what was reached stays."""
+    return ["NODE", *reversed(_other_metrics(trials, experiment)), *reversed(experiment.parameters)]
+
+
+def _width(column: tuple[str, list[str]]) -> int:
+    name, cells = column
+    return max(len(name), *map(len, cells))
+
+
+def _troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:
+    """What waits for somebody to correct it, by name."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    # Where it gets narrow, a trial keeps its name, and what is told of it is cut.
-    table.add_column("TRIAL", no_wrap=True, min_width=max((len(trial.name) for trial in trials), default=0))
-    for name in ("DOING", *parameters, *metrics, metric, "BEST", "NODE"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
-    for trial in trials:
-        cells = [trial.parameters.get(name, "") for name in parameters]
-        cells += [trial.last_result.get(name, "") for name in (*metrics, metric)]
-        doing = f"{trial.reason}, attempt {trial.attempt}" if trial.attempt > 1 else trial.reason
-        table.add_row(trial.name, doing, *map(short, cells), short(trial.best_value), trial.node)
+    table.add_column("LOOK AT", no_wrap=True)
+    table.add_column("FOR", overflow="fold")
+    for trial, words in troubled[:MAX_TROUBLES]:
+        table.add_row(Text(trial.name, style=STATE_STYLES.get(trial.state, "")), Text(words))
+    if len(troubled) > MAX_TROUBLES:
+        table.add_row(f"{len(troubled) - MAX_TROUBLES} more", Text("`podtune describe` shows all", style="dim"))
     return table

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from podtune.cli.api_client import Api
 from podtune.cli.errors import CliError, Refused
 from podtune.cli.resources import TrialView
 
 
-def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool, rank: int = 0) -> Iterator[str]:
-    """Reads the log of a trial's current or last attempt, line by line.
+def trial_log(
+    api: Api,
+    namespace: str,
+    trial: TrialView,
+    note: Callable[[str], None],
+    *,
+    follow: bool,
+    agent: bool,
+    rank: int = 0,
+) -> Iterator[str]:
+    """Reads the log of a trial's current or last attempt, line by line; of a pod that is gone, what was kept of it.
 
     Args:
         api: The API server.
         namespace: The trial's namespace.
         trial: The trial.
+        note: Is told where the lines come from, if not from the pod.
         follow: Whether to go on as lines come, until the program ends.
         agent: The agent's log, not the training program's.
         rank: Which pod's, where an attempt has several.
@@ -25,7 +35,8 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
         CliError: There is no pod, or none of this rank, or no log yet.
     """
     if not trial.pod:
-        raise CliError(f"{trial.name} has no pod yet: {trial.message or trial.reason or 'it waits for its turn'}")
+        when = "any more" if trial.has_ended else "yet"
+        raise CliError(f"{trial.name} has no pod {when}: {trial.message or trial.reason or 'it waits for its turn'}")
     pod = _pod_of(trial, rank)
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
     try:
@@ -37,10 +48,11 @@ def trial_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent
             raise CliError(f"{trial.name} has no log yet: {trial.message or error}") from error
         if error.status != http.client.NOT_FOUND:
             raise
-        tail = f"; its last lines were: {' | '.join(trial.log_tail.split(chr(10)))}" if trial.log_tail else ""
-        raise CliError(
-            f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept){tail}"
-        ) from error
+        gone = f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"
+        if agent or not trial.log_tail:
+            raise CliError(gone) from error
+        note(f"{gone}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
+        yield from trial.log_tail.splitlines()
 
 
 def _pod_of(trial: TrialView, rank: int) -> str:

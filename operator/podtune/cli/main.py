@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from podtune.cli import moving, text, wishes
 from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.archive import read_archive
 from podtune.cli.errors import CliError
+from podtune.cli.facts import description_facts, experiment_facts
 from podtune.cli.kubeconfig import connect
 from podtune.cli.manifest import STANDARD_INPUT
 from podtune.cli.plan import plan
@@ -42,12 +44,13 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class Output(StrEnum):
-    """How `best` and `why` answer programs."""
+    """How commands answer programs."""
 
     JSON = "json"
     YAML = "yaml"
 
 
+ForPrograms = Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")]
 ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.")]
 TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; else the context's.")]
@@ -70,6 +73,7 @@ def open_api(kubeconfig: Path | None, context: str | None, namespace: str | None
 @app.command("list")
 def list_command(
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    output: ForPrograms = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -77,6 +81,9 @@ def list_command(
     """List Experiments, how far they are and what they found."""
     api, chosen = open_api(kubeconfig, context, namespace)
     views = list_experiments(api, None if all_namespaces else chosen)
+    if output is not None:
+        _print_facts({"items": [experiment_facts(view) for view in views]}, output)
+        return
     if not views:
         where = "" if all_namespaces else f" in namespace {chosen}"
         typer.echo(f"No Experiments{where}.", err=True)
@@ -86,12 +93,20 @@ def list_command(
 
 @app.command()
 def describe(
-    experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+    experiment: ExperimentName,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show an Experiment: what was asked, how it goes, and all its Trials."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    view = get_experiment(api, chosen, experiment)
-    _print(text.experiment_description(view, list_trials(api, chosen, experiment), datetime.now(UTC)))
+    view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
+    if output is not None:
+        _print_facts(description_facts(view, trials), output)
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    _print(text.experiment_description(view, trials, datetime.now(UTC), width))
 
 
 @app.command()
@@ -130,14 +145,15 @@ def logs(
     """Print the log of a Trial's current or last attempt."""
     api, chosen = open_api(kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
-    for line in trial_logs.trial_log(api, chosen, view, follow=follow, agent=agent, rank=rank):
+    lines = trial_logs.trial_log(api, chosen, view, _note, follow=follow, agent=agent, rank=rank)
+    for line in lines:
         typer.echo(line)
 
 
 @app.command()
 def best(
     experiment: ExperimentName,
-    output: Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")] = None,
+    output: ForPrograms = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -155,7 +171,7 @@ app.command()(simulate)
 @app.command()
 def why(
     trial: TrialName,
-    output: Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")] = None,
+    output: ForPrograms = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -290,6 +306,10 @@ def _print_facts(facts: Mapping[str, Any], output: Output) -> None:
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _note(message: str) -> None:
+    typer.echo(message, err=True)
 
 
 def _warn(message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podtune.api.names import ConditionType
@@ -20,6 +20,7 @@ from podtune.cli.resources import (
     read_trial,
     trials_path,
 )
+from podtune.cli.troubles import bad_conditions, troubled
 
 EXPERIMENT = "experiment"
 TRIALS = "trials"
@@ -33,7 +34,8 @@ class Progress:
     Attributes:
         experiment: The Experiment; None before it is seen, and after it was deleted.
         trials: Its Trials by name.
-        changed: Trials whose state has changed since they were last taken from here, oldest first.
+        changed: Trials whose state, or what is wrong with them, has changed since they were last taken from here,
+            oldest first.
     """
 
     experiment: ExperimentView | None = None
@@ -51,6 +53,11 @@ class Progress:
     def running(self) -> list[TrialView]:
         """The Trials that train, by index."""
         return sorted((t for t in self.trials.values() if t.is_running), key=lambda trial: trial.index)
+
+    @property
+    def troubled(self) -> Sequence[tuple[TrialView, str]]:
+        """The Trials that somebody should look at while the experiment goes on, by index, and why."""
+        return troubled(trial for trial in self.trials.values() if not trial.has_ended)
 
     @property
     def outcome(self) -> tuple[int, str] | None:
@@ -93,10 +100,15 @@ class Progress:
 
     def _put(self, trial: TrialView) -> None:
         before = self.trials.get(trial.name)
-        if before is None or (before.state, before.reason) != (trial.state, trial.reason):
+        if before is None or _news(before) != _news(trial):
             self.changed.append(trial)
         self.trials[trial.name] = trial
         self._listed[TRIALS].add(trial.name)
+
+
+def _news(trial: TrialView) -> tuple[object, ...]:
+    """What is worth a line when it changes: its state, and what is wrong with it, but not each result."""
+    return trial.state, trial.reason, [(bad.type, bad.reason) for bad in bad_conditions(trial.conditions)]
 
 
 def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:

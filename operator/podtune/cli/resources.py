@@ -18,6 +18,7 @@ from podtune.api.names import (
     TRIAL_PLURAL,
     VERSION,
     ConditionType,
+    TrialReason,
     TrialState,
 )
 from podtune.cli.api_client import Api
@@ -164,13 +165,25 @@ class TrialView:
     best_value: str
     checkpoint: str
     log_tail: str
+    tail_attempt: int
     proposed: Mapping[str, str]
+    conditions: tuple[ConditionView, ...]
     ledger: tuple[DecisionView, ...]
 
     @property
     def is_running(self) -> bool:
         """Whether it trains at present."""
         return self.state == TrialState.RUNNING
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has come to a good or a bad end."""
+        return self.state in (TrialState.TERMINATED, TrialState.ERROR)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has come to a bad end, or waits for another attempt after one."""
+        return self.state == TrialState.ERROR or self.reason == TrialReason.BACKING_OFF
 
 
 def read_experiment(item: Object) -> ExperimentView:
@@ -208,10 +221,7 @@ def read_experiment(item: Object) -> ExperimentView:
             spread=best.get("spread") or "",
             repeats=best.get("repeats") or 0,
         ),
-        conditions=tuple(
-            ConditionView(c.get("type", ""), c.get("status", ""), c.get("reason", ""), c.get("message", ""))
-            for c in status.get("conditions") or ()
-        ),
+        conditions=_conditions(status),
         start_time=status.get("startTime") or "",
         completion_time=status.get("completionTime") or "",
     )
@@ -220,7 +230,7 @@ def read_experiment(item: Object) -> ExperimentView:
 def read_trial(item: Object) -> TrialView:
     """Reads a Trial as the API server gives it."""
     metadata, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
-    pod = status.get("pod") or {}
+    pod, last = status.get("pod") or {}, status.get("lastAttempt") or {}
     return TrialView(
         name=metadata["name"],
         experiment=spec.get("experiment", ""),
@@ -237,8 +247,10 @@ def read_trial(item: Object) -> TrialView:
         last_result=status.get("lastResult") or {},
         best_value=status.get("bestValue") or "",
         checkpoint=(status.get("checkpoint") or {}).get("uri", ""),
-        log_tail=(status.get("lastAttempt") or {}).get("logTail", ""),
+        log_tail=last.get("logTail", ""),
+        tail_attempt=last.get("attempt", 0),
         proposed=spec.get("parameters") or {},
+        conditions=_conditions(status),
         ledger=tuple(
             DecisionView(
                 number=entry.get("number", 0),
@@ -251,6 +263,13 @@ def read_trial(item: Object) -> TrialView:
             )
             for entry in status.get("ledger") or ()
         ),
+    )
+
+
+def _conditions(status: Object) -> tuple[ConditionView, ...]:
+    return tuple(
+        ConditionView(c.get("type", ""), c.get("status", ""), c.get("reason", ""), c.get("message", ""))
+        for c in status.get("conditions") or ()
     )
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from podtune.cli.errors import CliError
+from podtune.cli.layout import INDENT, columns, columns_and_message, labelled
 from podtune.cli.parameter_text import parameter_lines
 from podtune.cli.resources import ExperimentView, TrialView, age, short
+from podtune.cli.troubles import experiment_troubles, trial_message, troubled
 
-GAP = "   "
-
-
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, each column as wide as its widest cell; an empty cell is a dash."""
-    cells = [list(header), *([cell or "-" for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+SHOWN_LOGS = 3
+"""Of so many trials that have failed the last lines of the log are shown."""
+TRIES = ("attempt", "failures")
+SHOWN_NAMES = 8
+"""So many trials that need a look are named at the top."""
 
 
 def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
@@ -35,8 +34,28 @@ def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_name
     return columns(["NAMESPACE", *header] if with_namespace else header, rows)
 
 
-def experiment_description(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> list[str]:
-    """The lines of `describe`."""
+def experiment_description(
+    view: ExperimentView, trials: Sequence[TrialView], now: datetime, width: int | None = None
+) -> list[str]:
+    """The lines of `describe`.
+
+    Args:
+        view: The Experiment.
+        trials: Its Trials.
+        now: The present time.
+        width: Columns of the terminal; None where there is no end to a line.
+    """
+    lines = labelled(_facts(view, trials, now), width)
+    lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
+    if view.conditions:
+        rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
+        lines += ["", *columns_and_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
+    if trials:
+        lines += ["", *trial_list(trials, view.parameters, view.metric, width)]
+    return lines + _last_lines(trials)
+
+
+def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
     counts = view.counts
     limit = f"of {view.max_trials}" if isinstance(view.max_trials, int) else "without a limit"
     facts = {
@@ -44,6 +63,7 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
         "Namespace": view.namespace,
         "State": view.state or "not seen by an operator yet",
         "Message": view.message,
+        "Attention": "; ".join([*experiment_troubles(view), *_attention(trials)]),
         "Age": age(view.created, now),
         "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
         "Search": _search(view.spec.get("search", {})),
@@ -57,34 +77,70 @@ def experiment_description(view: ExperimentView, trials: Sequence[TrialView], no
     if view.best:
         facts["Best"] = f"{view.metric} {view.best.whole_value} by {view.best.holder}"
         facts["Checkpoint"] = view.best.checkpoint
-    width = max(map(len, facts)) + 2
-    lines = [f"{name + ':':<{width}} {value}" for name, value in facts.items() if value]
-    lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
-    if view.conditions:
-        rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
-        lines += ["", *columns(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows)]
-    if trials:
-        lines += ["", *trial_list(trials, view.parameters, view.metric)]
+    return facts
+
+
+def _attention(trials: Sequence[TrialView]) -> list[str]:
+    """Which trials somebody should look at; their messages say why."""
+    names = [trial.name for trial, _ in troubled(trials)]
+    if not names:
+        return []
+    others = len(names) - SHOWN_NAMES
+    return [f"look at {', '.join(names[:SHOWN_NAMES])}{f' and {others} more' if others > 0 else ''}"]
+
+
+def trial_list(trials: Sequence[TrialView], names: Sequence[str], metric: str, width: int | None = None) -> list[str]:
+    """A table of trials, with what they are trying (the parameters `names`), how it goes, and what is to be said.
+
+    Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
+    """
+    wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in TRIES), *names, metric.upper(), "BEST"]
+    cells = [_cells(trial, names, metric) for trial in trials]
+    if width is None or max(map(len, columns(wide, cells))) <= width:
+        rows = [[*row, trial_message(trial)] for row, trial in zip(cells, trials, strict=True)]
+        return columns_and_message([*wide, "MESSAGE"], rows, width)
+    narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
+    rows = [
+        [*row[:3], *row[-2:], _in_words([*TRIES, *names], row[3:-2], trial)]
+        for row, trial in zip(cells, trials, strict=True)
+    ]
+    return columns_and_message(narrow, rows, width)
+
+
+def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
+    return [
+        trial.name,
+        trial.state,
+        trial.reason,
+        str(trial.attempt),
+        str(trial.failures),
+        *(short(trial.parameters.get(name, "")) for name in names),
+        short(trial.last_result.get(metric, "")),
+        short(trial.best_value),
+    ]
+
+
+def _in_words(names: Sequence[str], cells: Sequence[str], trial: TrialView) -> str:
+    """What has no column, and the trial's message."""
+    given = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell)
+    values = ", ".join(f"{name} {cell}" for name, cell in given)
+    return "; ".join(part for part in (values, trial_message(trial)) if part)
+
+
+def _last_lines(trials: Sequence[TrialView]) -> list[str]:
+    """What the programs that failed have printed last, of the latest few."""
+    failed = [trial for trial in trials if trial.log_tail and trial.has_failed]
+    lines = []
+    for trial in failed[-SHOWN_LOGS:]:
+        lines += ["", f"Last lines of attempt {trial.tail_attempt} of {trial.name}:", *log_lines(trial)]
+    if len(failed) > SHOWN_LOGS:
+        lines += ["", f"{len(failed) - SHOWN_LOGS} more trials have failed: `podtune logs TRIAL` prints their lines."]
     return lines
 
 
-def trial_list(trials: Sequence[TrialView], names: Sequence[str], metric: str) -> list[str]:
-    """A table of trials, with what they are trying (the parameters `names`) and how it goes."""
-    header = ["TRIAL", "STATE", "REASON", "ATTEMPT", "FAILURES", *names, metric.upper(), "BEST"]
-    rows = [
-        [
-            trial.name,
-            trial.state,
-            trial.reason,
-            str(trial.attempt),
-            str(trial.failures),
-            *(short(trial.parameters.get(name, "")) for name in names),
-            short(trial.last_result.get(metric, "")),
-            short(trial.best_value),
-        ]
-        for trial in trials
-    ]
-    return columns(header, rows)
+def log_lines(trial: TrialView) -> list[str]:
+    """The last lines of a trial's log that the operator has kept, indented."""
+    return [f"{INDENT}{line}" for line in trial.log_tail.splitlines()]
 
 
 def best_facts(view: ExperimentView) -> dict[str, Any]:
@@ -117,6 +173,17 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
             for point in view.front
         ]
     return facts
+
+
+def typed_configuration(parameters: Sequence[Mapping[str, Any]], values: Mapping[str, str]) -> dict[str, Any]:
+    """A trial's configuration, in the types of the search space."""
+    kinds = {parameter["name"]: parameter for parameter in parameters}
+    return {name: _typed(kinds.get(name, {}), value) for name, value in values.items()}
+
+
+def numbers(values: Mapping[str, str]) -> dict[str, float | str]:
+    """A result, as numbers where its values are such."""
+    return {name: _number(value) for name, value in values.items()}
 
 
 def best_lines(facts: Mapping[str, Any]) -> list[str]:

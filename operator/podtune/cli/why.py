@@ -17,7 +17,8 @@ def why_lines(trial: TrialView) -> list[str]:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
         lines.append(f"It runs with other parameters than were proposed: {values}.")
     if not trial.ledger:
-        return [*lines, "Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed."]
+        lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
+        return [*lines, *_last_lines(trial)]
     left_out = trial.ledger[0].number - 1
     if left_out:
         lines.append(
@@ -25,7 +26,7 @@ def why_lines(trial: TrialView) -> list[str]:
         )
     for decision in trial.ledger:
         lines += ["", *_sentences(decision)]
-    return lines
+    return [*lines, *_last_lines(trial)]
 
 
 def why_facts(trial: TrialView) -> dict[str, Any]:
@@ -49,7 +50,15 @@ def why_facts(trial: TrialView) -> dict[str, Any]:
             }
             for decision in trial.ledger
         ],
+        "lastLines": {"attempt": trial.tail_attempt, "lines": trial.log_tail.splitlines()} if trial.log_tail else None,
     }
+
+
+def _last_lines(trial: TrialView) -> list[str]:
+    """What the program of the last attempt has printed before it failed."""
+    if not trial.log_tail:
+        return []
+    return ["", f"Attempt {trial.tail_attempt} printed last:", *(f"  {line}" for line in trial.log_tail.splitlines())]
 
 
 def _sentences(decision: DecisionView) -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 from podtune.cli import main as cli
 from podtune.cli.api_client import Change
 from podtune.cli.errors import KubeconfigError, Refused
-from podtune.cli.resources import experiments_path, trials_path
+from podtune.cli.resources import experiments_path, get_experiment, list_trials, trials_path
+from podtune.cli.text import experiment_description
 
 
 @pytest.fixture
@@ -72,10 +74,120 @@ def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Co
     assert "  hidden_units:  int from 16 to 256, in steps of 16" in lines
     assert "  activation:    one of relu, tanh, true, 3" in lines
     table = [line.split() for line in lines[-3:]]
-    assert table[0][5:] == ["learning_rate", "hidden_units", "activation", "ACCURACY", "BEST"]
-    assert table[1] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
+    assert table[0][5:] == ["learning_rate", "hidden_units", "activation", "ACCURACY", "BEST", "MESSAGE"]
+    assert table[1][:10] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
+    assert lines[-2].endswith(f"0.964   {TRAINING['message']}")
     assert table[2] == ["digits-10", "PENDING", "-", "0", "0", "0.012346", "64", "tanh", "-", "-"]
     assert (trials_path(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
+
+
+LOST = {
+    "type": "CheckpointsStored",
+    "status": "False",
+    "reason": "NoSuchBucket",
+    "message": "the bucket podtune is missing; make it",
+}
+REFUSED = {
+    "state": "PENDING",
+    "reason": "InvalidOverrides",
+    "message": "spec.overrides.hidden_units: 7 is below min 16; raise it",
+    "conditions": [
+        {
+            "type": "OverridesAccepted",
+            "status": "False",
+            "reason": "InvalidOverrides",
+            "message": "spec.overrides.hidden_units: 7 is below min 16; raise it",
+        }
+    ],
+}
+BROKEN = {
+    "state": "ERROR",
+    "reason": "MaxFailuresExceeded",
+    "message": "container trial ended with exit code 1; that was failure 2, maxFailures is 1",
+    "lastAttempt": {"attempt": 2, "logTail": "Traceback (most recent call last):\n  ModuleNotFoundError: torch"},
+}
+TROUBLED: list[dict[str, Any]] = [TRAINING | {"conditions": [LOST]}, REFUSED, BROKEN]
+
+
+def _add_troubled(api: FakeApi) -> None:
+    lost = {"type": "CheckpointsKept", "status": "False", "reason": "CheckpointsLost", "message": "1 of 2 was lost"}
+    ordinary = [
+        {"type": "Complete", "status": "False", "reason": "InProgress", "message": ""},
+        {"type": "Exported", "status": "False", "reason": "StorageWorkPending", "message": "waits for the end"},
+    ]
+    api.add_experiment(experiment("digits", **RUNNING | {"conditions": [lost, *ordinary]}))
+    for index, status in enumerate(TROUBLED, start=7):
+        api.add_trial(trial(index, **status))
+    api.add_trial(trial(10, state="PAUSED", reason="PausedByUser", message="spec.desiredState is Paused"))
+
+
+def test_describe_shows_what_is_wrong_with_whom_and_how_it_ended(api: FakeApi, podtune: Command) -> None:
+    _add_troubled(api)
+    lines = podtune("describe digits")
+    attention = "CheckpointsKept is False (CheckpointsLost): 1 of 2 was lost; look at digits-7, digits-8"
+    assert f"Attention:   {attention}" in lines
+    table = {line.split()[0]: line for line in lines if line.startswith("digits-")}
+    assert table["digits-7"].endswith(
+        f"{TRAINING['message']}; CheckpointsStored is False (NoSuchBucket): the bucket podtune is missing; make it"
+    )
+    assert table["digits-8"].count("7 is below min 16; raise it") == 1
+    assert table["digits-9"].endswith("that was failure 2, maxFailures is 1")
+    assert lines[-3:] == [
+        "Last lines of attempt 2 of digits-9:",
+        "    Traceback (most recent call last):",
+        "      ModuleNotFoundError: torch",
+    ]
+
+
+def test_describe_prints_the_logs_of_a_few_failed_trials_only(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    for index in range(5):
+        api.add_trial(trial(index, **BROKEN))
+    lines = podtune("describe digits")
+    shown = [line.split()[-1] for line in lines if line.startswith("Last lines")]
+    assert shown == ["digits-2:", "digits-3:", "digits-4:"]
+    assert lines[-1] == "2 more trials have failed: `podtune logs TRIAL` prints their lines."
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_describe_fits_the_terminal(api: FakeApi, width: int) -> None:
+    _add_troubled(api)
+    view, trials = get_experiment(api, NAMESPACE, "digits"), list_trials(api, NAMESPACE, "digits")
+    lines = experiment_description(view, trials, datetime(2026, 1, 1, 11, tzinfo=UTC), width)
+    assert max(map(len, lines)) <= width
+    said = " ".join(line.strip() for line in lines)
+    if width < 200:  # there, what has no column of its own is in a sentence below the row
+        assert "attempt 2, failures 1, learning_rate 0.012346, hidden_units 64, activation tanh; epoch 9" in said
+        assert "the bucket podtune is missing; make it" in said
+    else:
+        assert any(line.startswith("TRIAL") and line.endswith("MESSAGE") for line in lines)
+        assert "learning_rate 0.012346" not in said
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_list_and_describe_answer_programs(api: FakeApi, podtune: Command, output: str, read: Any) -> None:
+    _add_troubled(api)
+    (listed,) = read("\n".join(podtune(f"list -o {output}")))["items"]
+    described = read("\n".join(podtune(f"describe digits -o {output}")))
+    assert listed.items() <= described.items()
+    assert (listed["experiment"], listed["namespace"], listed["state"]) == ("digits", NAMESPACE, "Running")
+    assert listed["trials"] | {"total": 9, "running": 2, "failed": 1, "stoppedEarly": 3} == listed["trials"]
+    assert listed["best"]["value"] == 0.9722222222222222
+    assert listed["troubles"] == ["CheckpointsKept is False (CheckpointsLost): 1 of 2 was lost"]
+    assert described["spec"]["search"]["maxTrials"] == 24
+    training, refused, broken, paused = described["items"]
+    assert training["parameters"] == {"learning_rate": 0.0123456789, "hidden_units": 64, "activation": "tanh"}
+    assert training["lastResult"]["accuracy"] == 0.9611111111
+    assert refused["trouble"] == "InvalidOverrides: spec.overrides.hidden_units: 7 is below min 16; raise it"
+    assert broken["logTail"] == ["Traceback (most recent call last):", "  ModuleNotFoundError: torch"]
+    assert (paused["trouble"], paused["bestValue"], paused["logTail"]) == (None, None, [])
+
+
+def test_programs_are_answered_where_there_is_nothing(podtune: Command, api: FakeApi) -> None:
+    assert json.loads("\n".join(podtune("list -o json"))) == {"items": []}
+    api.add_experiment(experiment("digits"))
+    described = json.loads("\n".join(podtune("describe digits -o json")))
+    assert (described["state"], described["best"], described["items"]) == (None, None, [])
 
 
 def test_the_best_of_repeats_comes_with_its_spread(api: FakeApi, podtune: Command) -> None:
@@ -228,12 +340,30 @@ def test_logs_of_a_trial_that_has_not_started_say_why(api: FakeApi, podtune: Com
     assert podtune.error.startswith("error: digits-7 has no log yet: epoch 9")
 
 
-def test_logs_of_a_pod_that_is_gone_end_in_its_last_lines(api: FakeApi, podtune: Command) -> None:
-    api.add_trial(trial(7, **TRAINING, lastAttempt={"logTail": "Traceback\nValueError: boom"}))
+FAILED_BEFORE = TRAINING | {"lastAttempt": {"attempt": 1, "logTail": "Traceback\nValueError: boom"}}
+
+
+def test_logs_of_a_pod_that_is_gone_are_the_lines_that_were_kept(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, **FAILED_BEFORE))
+    assert podtune("logs digits-7") == ["Traceback", "ValueError: boom"]
+    assert podtune.error == (
+        "the pod digits-7-2 of digits-7 is gone (spec.podRetention says which are kept, and for how long); "
+        "the last lines of attempt 1 are in the trial's status:\n"
+    )
+
+
+def test_logs_of_a_pod_that_is_gone_are_an_error_where_nothing_was_kept(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, **TRAINING))
+    assert podtune("logs digits-7", expect=1) == []
+    assert podtune.error.startswith("error: the pod digits-7-2 of digits-7 is gone")
+    api.add_trial(trial(7, **FAILED_BEFORE))
+    assert podtune("logs digits-7 --agent", expect=1) == []  # what was kept is the program's
+
+
+def test_logs_of_a_trial_that_ended_without_a_pod_do_not_say_yet(api: FakeApi, podtune: Command) -> None:
+    api.add_trial(trial(7, state="TERMINATED", reason="Completed", message="ended by itself"))
     podtune("logs digits-7", expect=1)
-    assert "the pod digits-7-2 of digits-7 is gone" in podtune.error
-    assert podtune.error.endswith("its last lines were: Traceback | ValueError: boom\n")
-    assert podtune.error.count("\n") == 1
+    assert podtune.error == "error: digits-7 has no pod any more: ended by itself\n"
 
 
 COMPLETE = RUNNING | {

@@ -33,14 +33,14 @@ def progress() -> Progress:
 def _drawn(progress: Progress | None, width: int = 160) -> str:
     console = Console(width=width, record=True, force_terminal=False, color_system=None)
     with console.capture() as capture:
-        console.print(live.render(progress, NOW))
+        console.print(live.render(progress, NOW, width))
     return capture.get()
 
 
 def test_the_picture_shows_progress_counts_best_and_each_running_trial(progress: Progress) -> None:
     drawn = _drawn(progress)
     assert "digits  Running  4m  5 of 24 trials done, 2 running" in drawn
-    assert "5 of 24 trials" in drawn
+    assert "5 of 24 trials done\n" in drawn
     assert "1 pending   2 running   1 paused   4 done (3 stopped early)   1 failed" in drawn
     assert "best accuracy 0.9722222222222222 by digits-4  learning_rate 0.0042123, hidden_units 128" in drawn
     rows = [line.split() for line in drawn.splitlines()[-3:]]
@@ -54,11 +54,66 @@ def test_without_a_limit_there_is_no_bar() -> None:
     item = experiment("digits", trials={"total": 5, "terminated": 3, "running": 2})
     item["spec"]["search"]["maxTrials"] = "unlimited"
     _list(seen, EXPERIMENT, item)
-    assert "3 trials, unlimited" in _drawn(seen)
+    assert "3 trials done, unlimited" in _drawn(seen)
 
 
 def test_the_picture_fits_a_narrow_terminal(progress: Progress) -> None:
     assert max(map(len, _drawn(progress, 60).splitlines())) <= 60
+
+
+def test_where_it_is_narrow_what_was_reached_stays(progress: Progress) -> None:
+    header, row = (line.split() for line in _drawn(progress, 60).splitlines()[-3:-1])
+    assert header == ["TRIAL", "DOING", "accuracy", "BEST"]
+    assert row == ["digits-7", "Training,", "attempt", "2", "0.96111", "0.964"]
+
+
+LOST = {"type": "CheckpointsStored", "status": "False", "reason": "NoSuchBucket", "message": "the bucket is missing"}
+REFUSED = {
+    "state": "PENDING",
+    "reason": "InvalidOverrides",
+    "message": "spec.overrides.hidden_units: 7 is below min 16; raise it",
+}
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width: int) -> None:
+    kept = {"type": "CheckpointsKept", "status": "False", "reason": "CheckpointsLost", "message": "1 of 2 was lost"}
+    progress.apply(EXPERIMENT, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [kept]})))
+    _list(
+        progress,
+        TRIALS,
+        trial(7, **TRAINING | {"conditions": [LOST]}),
+        *(trial(index, **REFUSED) for index in range(8, 20)),
+        trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials places"),
+        trial(21, state="ERROR", reason="MaxFailuresExceeded", conditions=[LOST]),
+    )
+    drawn = _drawn(progress, width)
+    said = " ".join(drawn.split())
+    assert max(map(len, drawn.splitlines())) <= width
+    assert "CheckpointsKept is False (CheckpointsLost): 1 of 2 was lost" in said
+    assert "digits-7 CheckpointsStored is False (NoSuchBucket): the bucket is missing" in said
+    assert "digits-8 InvalidOverrides: spec.overrides.hidden_units: 7 is below min 16; raise it" in said
+    assert "5 more `podtune describe` shows all" in said
+    assert "digits-20" not in said, "it waits for nobody"
+    assert "digits-21" not in said, "it has ended"
+
+
+def test_a_line_is_written_when_something_goes_wrong_and_when_it_is_mended(progress: Progress) -> None:
+    written: list[str] = []
+
+    def states():
+        yield progress
+        progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING | {"conditions": [LOST]})))
+        progress.apply(EXPERIMENT, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [LOST]})))
+        yield progress
+        yield progress
+        progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING)))
+        yield progress
+
+    live.show_lines(states(), written.append, lambda: NOW)
+    doing = f"10:05:00 digits-7 RUNNING Training: {TRAINING['message']}"
+    lost = "CheckpointsStored is False (NoSuchBucket): the bucket is missing"
+    assert written[4:] == [f"{doing}; {lost}", f"10:05:00 digits {lost}", doing]
 
 
 def test_before_anything_is_known_the_picture_says_so() -> None:
@@ -85,7 +140,7 @@ def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress)
         f"10:05:00 digits-11 {doing}",
         f"10:05:00 digits-7 {doing}",
         "10:05:00 digits-8 PENDING",
-        "10:05:00 digits Running: 5/24 trials, 2 running, 1 pending, 1 paused, 1 failed; "
+        "10:05:00 digits Running: 5/24 trials done, 2 running, 1 pending, 1 paused, 1 failed; "
         "best accuracy 0.9722222222222222 (digits-4)",
         "10:05:00 digits-7 TERMINATED StoppedByScheduler",
     ]

@@ -78,3 +78,16 @@ def test_why_of_a_trial_that_nothing_was_decided_on(
     lines = said(api, monkeypatch, capsys, "why digits-7").splitlines()
     assert lines[0] == "digits-7 is PENDING"
     assert lines[1].startswith("Nothing was decided on it")
+
+
+def test_why_ends_in_what_the_program_has_printed_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = FakeApi()
+    api.add_trial(trial(7, **CLONE | {"lastAttempt": {"attempt": 1, "logTail": "Traceback\n  ValueError: boom"}}))
+    lines = said(api, monkeypatch, capsys, "why digits-7").splitlines()
+    assert lines[-4:] == ["", "Attempt 1 printed last:", "  Traceback", "    ValueError: boom"]
+    facts = json.loads(said(api, monkeypatch, capsys, "why digits-7 -o json"))
+    assert facts["lastLines"] == {"attempt": 1, "lines": ["Traceback", "  ValueError: boom"]}
+    api.add_trial(trial(8, state="ERROR", lastAttempt={"attempt": 2, "logTail": "boom"}))
+    assert said(api, monkeypatch, capsys, "why digits-8").splitlines()[-1] == "  boom"
