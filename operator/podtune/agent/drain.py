@@ -1,7 +1,8 @@
 """The end of an attempt: what is left is delivered while there is time, and the rest is written where it can be found.
 
 The kubelet asks the agent to end after the program has ended. What then still has to be done takes the time of a
-GPU that could already work for another trial: so nothing is waited for that the final commit can carry.
+GPU that could already work for another trial: so nothing is waited for that the final commit can carry. The newest
+checkpoint is waited for as long as `checkpoints.drain` allows, all else for some seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ PATIENCE = 5.0
 POLL = 0.05
 BACKLOG_SHARE = 0.25
 """Which part of the time older checkpoints that still wait may take; the rest is the newest one's."""
+LONGEST_BACKLOG = 20.0
+"""Seconds that it is at most."""
+REST_SECONDS = 20.0
+"""Seconds that results may take to be read, and all that is stored beside checkpoints to be stored."""
+LOG_SECONDS = 10.0
+"""Seconds that the end of the program's output is waited for."""
 ABORT_SECONDS = 2.0
 """What it may take, after the time is up, to give up what is being stored in parts."""
 
@@ -99,8 +106,9 @@ class Drain:
             self._attempt.start_draining()
             self._changed.notify_all()
         self._write_commit()  # at once, should the kubelet not give the time that was hoped for
-        while not read and time.monotonic() < deadline:
-            self._wait_for_change(deadline)
+        read_by = min(deadline, started + REST_SECONDS)
+        while not read and time.monotonic() < read_by:
+            self._wait_for_change(read_by)
             read = self._read_file()
         self._wait_until_stored(deadline)
         self._write_commit()
@@ -122,23 +130,28 @@ class Drain:
         stream, uploader = self._log_stream, self._uploader
         with self._changed:
             if stream:
-                patience = _left(deadline) / 2  # the checkpoint needs some of the time, too
+                patience = min(_left(deadline) / 2, LOG_SECONDS)  # the checkpoint needs some of the time, too
                 self._changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
                 self._attempt.complete = stream.is_finished
-        if not uploader:
-            return
-        uploader.finish()
+        if uploader:
+            uploader.finish()
+            self._wait_for_uploader(uploader, deadline)
+
+    def _wait_for_uploader(self, uploader: Uploader, deadline: float) -> None:
+        def is_stored() -> bool:
+            return uploader.is_finished or self._attempt.checkpoints.is_stored
+
         with self._changed:
-            in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline) * BACKLOG_SHARE)
-            if not in_time:
+            if not self._changed.wait_for(is_stored, min(_left(deadline) * BACKLOG_SHARE, LONGEST_BACKLOG)):
                 uploader.hurry()
-                in_time = self._changed.wait_for(lambda: uploader.is_finished, _left(deadline))
+                self._changed.wait_for(is_stored, _left(deadline))
+            in_time = self._changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))
         if not in_time:
             uploader.break_off()
         with self._changed:
             self._changed.wait_for(lambda: uploader.is_finished, ABORT_SECONDS)
             if not self._attempt.checkpoints.is_stored and not self._attempt.store_problem:
-                message = f"the last checkpoint could not be stored in {self._seconds:g} s; raise the grace period"
+                message = f"the last checkpoint could not be stored in {self._seconds:g} s; raise checkpoints.drain"
                 self._attempt.set_store_problem(StoreProblem("OutOfTime", message, permanent=False))
 
     def _wait_until_delivered(self, deadline: float) -> None:

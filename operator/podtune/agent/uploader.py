@@ -38,6 +38,8 @@ LAST_WORD = 1.0
 """Seconds that the operator's answer to the last report is waited for."""
 PERMANENT_WAIT = 30.0
 """Seconds until a store is tried again that somebody has to mend first."""
+LONGEST_WAIT_ENDING = 5.0
+"""Seconds until a store is tried again once the program has ended, for whatever it fails."""
 
 _T = TypeVar("_T")
 
@@ -252,9 +254,6 @@ class Uploader(threading.Thread):
             return
         self._report(error)
         with self._changed:
-            if self._ending and error.permanent:  # nobody is going to mend it in the seconds that are left
-                self._attempt.checkpoints.give_up()
-                return
             self._attempt.checkpoints.retry()
         self._wait(error.permanent)
 
@@ -413,10 +412,12 @@ class Uploader(threading.Thread):
 
     def _wait(self, permanent: bool) -> None:
         """Waits until the store is to be tried again: not long any more once the program has ended."""
-        seconds = self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if permanent else self._backoff.next()
+        is_ending = self._ending
+        is_mended_by_others = permanent and not is_ending
+        seconds = self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if is_mended_by_others else self._backoff.next()
         with self._changed:
-            if self._ending:
-                over = self._interruption
-                self._changed.wait_for(lambda: self._attempt.fenced or over.is_broken_off, min(seconds, FIRST_WAIT))
+            if is_ending:
+                over, seconds = self._interruption, min(seconds, LONGEST_WAIT_ENDING)
+                self._changed.wait_for(lambda: self._attempt.fenced or over.is_broken_off, seconds)
             else:
                 self._changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)

@@ -218,6 +218,13 @@ class Checkpoints(ApiModel):
         description="Patterns of files and directories that are left out of checkpoints, such as *.tmp.",
     )
     sync: Sync = Field(default_factory=Sync, description="How long, and how often, storing is tried.")
+    drain: Duration = Field(
+        default="10m",
+        description=(
+            "How long a pod whose program has ended stays for its last checkpoint to be stored. The pod's termination "
+            "grace period is this and the template's."
+        ),
+    )
     artifacts: Artifacts | None = Field(default=None, description="What else of the shared directory is stored.")
 
     scratch: Scratch | None = Field(

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.checkpoints import CheckpointStore
+from podtune.api.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.experiment import ExperimentSpec
+from podtune.api.model import seconds
 from podtune.api.names import (
     ANNOTATION_CONTAINER,
+    ANNOTATION_GRACE,
     ANNOTATION_MADE_FOR,
     ANNOTATION_PARAMETERS,
     ANNOTATION_VARIANT,
@@ -46,7 +49,10 @@ GRACE_SECONDS = 30
 """Termination grace period where the template names none."""
 DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
-LONGEST_DRAIN = 20
+DRAIN_WITHOUT_STORE = 20
+"""Seconds that an agent may take at the end which has results to deliver, and no checkpoint to store."""
+LONGEST_DRAIN = 86_399
+"""Seconds that an agent may be told."""
 
 Manifest = dict[str, Any]
 
@@ -95,8 +101,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
     spec["automountServiceAccountToken"] = False
-    if spec.get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
     store = _spec(experiment).checkpoints.store
     spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *store_volumes(store)]
     if scratch := scratch_of(experiment):
@@ -109,7 +114,6 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
     if action.limits:
         _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
-    drain = _drain_seconds(spec["terminationGracePeriodSeconds"])
     spec["initContainers"] = [*_agent_containers(experiment, action, agent, drain), *own_containers]
     return {
         "apiVersion": "v1",
@@ -121,6 +125,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
                 **template.metadata.annotations,
                 ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
                 ANNOTATION_CONTAINER: trial_container(template.spec),
+                **_grace_annotation(template.spec, spec),
                 **_annotations_of_shared(action),
             },
             "ownerReferences": [_owner(experiment, action)],
@@ -166,9 +171,32 @@ def _is_zero(amount: str) -> bool:
     return not any(digit in "123456789" for digit in re.sub("[eE].*", "", amount))
 
 
-def _drain_seconds(grace: object) -> int:
-    """How long the agent may take at the end; a grace period that is no number is the API server's to refuse."""
-    return max(1, min(LONGEST_DRAIN, grace - DRAIN_MARGIN)) if isinstance(grace, int) else 1
+def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
+    """Adds to the template's grace period, which is the program's, the time that the last checkpoint may take.
+
+    The kubelet gives a sidecar the whole grace period once the program has ended by itself. After a deletion, program
+    and agent share it.
+
+    Returns:
+        Seconds that the agent may take at the end.
+    """
+    if spec.get("terminationGracePeriodSeconds") is None:
+        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    grace = spec["terminationGracePeriodSeconds"]
+    if not isinstance(grace, int):
+        return 1  # it is the API server's to refuse
+    longest = DRAIN_WITHOUT_STORE
+    if checkpoints.store is not None:
+        longest = min(LONGEST_DRAIN, math.ceil(seconds(checkpoints.drain)))
+        spec["terminationGracePeriodSeconds"] = grace = grace + longest
+    return max(1, min(longest, grace - DRAIN_MARGIN))
+
+
+def _grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
+    """How much of the pod's grace period is the program's, where that is not all of it."""
+    own = template.get("terminationGracePeriodSeconds")
+    own = GRACE_SECONDS if own is None else own
+    return {} if own == spec["terminationGracePeriodSeconds"] else {ANNOTATION_GRACE: str(own)}
 
 
 def _parameters_json(experiment: Experiment, action: CreatePod) -> str:

@@ -43,8 +43,8 @@ that belong to it."""
 STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"
 """Regular expression with named groups; unset where results are not read off standard output."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
-"""How long the agent may take, after the program has ended, to deliver what is left; 20 when unset. Keep it below the
-pod's termination grace period."""
+"""How long the agent may take, after the program has ended, to store and deliver what is left; 20 when unset. Keep it
+below the pod's termination grace period."""
 TERMINATION_LOG = "PODTUNE_TERMINATION_LOG"
 """Where the final commit goes; /dev/termination-log when unset."""
 STORE_KEY_ID = "PODTUNE_STORE_KEY_ID"

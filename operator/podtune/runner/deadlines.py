@@ -51,6 +51,8 @@ def earliest(trial: TrialMachine, now: float) -> Deadline | None:
 
 
 def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
+    if trial.pod is not None and trial.pod.training_until:
+        return  # the program has ended; the agent has checkpoints.drain for what is left
     yield from _start(trial)
     yield from _pending(trial)
     yield from _handover(trial, now)

@@ -103,7 +103,7 @@ class Judge:
         """
         if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
             return NEVER
-        if not trial.pod.training_since:
+        if not trial.pod.training_since or trial.pod.training_until:
             return NEVER
         elapsed = training_time(trial.status, trial.pod, now)
         verdict = self.stopper.on_time(trial.index, elapsed)

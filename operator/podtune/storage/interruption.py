@@ -43,6 +43,6 @@ class Interruption:
             TimedOut: It has taken too long, or is broken off.
         """
         if self._broken_off.is_set():
-            raise TimedOut("there is no time left; raise the pod's terminationGracePeriodSeconds")
+            raise TimedOut("there is no time left; raise checkpoints.drain")
         if self._deadline is not None and self._clock() > self._deadline:
             raise TimedOut(f"it took longer than {self._limit}; raise it, or see what slows the store down")

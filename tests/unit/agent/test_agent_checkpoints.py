@@ -19,7 +19,7 @@ from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.settings import Settings, SettingsError
 from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, parse_ledger
 from podtune.storage.address import CheckpointAddress
-from podtune.storage.errors import InvalidCredentials, Unreachable
+from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
 
@@ -486,3 +486,44 @@ def test_checkpoints_that_come_too_fast_do_not_fill_the_disk(agent, report, stor
     operator.wait_for(lambda: f"s3://models/{ROOT}/8" in operator.commits)
     assert not (agent.directory / "checkpoints" / names[1]).exists()
     assert "take them less often" in agent.log.getvalue()
+
+
+class TestTheEnd:
+    def write_checkpoint(self, agent, accuracy=0.5):
+        directory = agent.directory / "checkpoints" / "last"
+        directory.mkdir(parents=True)
+        (directory / "weights").write_text("w")
+        agent.write(dumps(_checkpoint="last", accuracy=accuracy))
+
+    @pytest.mark.parametrize(
+        "problem", [BucketNotFound("bucket 'models' does not exist"), Unreachable("bucket 'models' does not answer")]
+    )
+    def test_a_bucket_that_comes_back_within_the_drain_gets_the_last_checkpoint(
+        self, start_agent, store, operator, monkeypatch, problem
+    ):
+        """Somebody may mend it by then, and this is the last time that the checkpoint can be stored."""
+        agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
+        real, failures = store.put_content, []
+
+        def put_content(key, content):
+            if not agent._sidecar._uploader._ending or len(failures) < 3:
+                failures.append(key)
+                raise problem
+            return real(key, content)
+
+        monkeypatch.setattr(store, "put_content", put_content)
+        self.write_checkpoint(agent)
+        commit = agent.end()
+        assert commit.store_problem is None
+        assert f"{ROOT}/1/manifest.json" in store.objects
+
+    def test_time_that_is_over_names_the_field_that_gives_more(self, start_agent, store, operator, monkeypatch):
+        def put_content(key, content):
+            raise Unreachable("bucket 'models' does not answer")
+
+        monkeypatch.setattr(store, "put_content", put_content)
+        monkeypatch.setattr(uploader.Uploader, "_report", lambda *_: None)  # no other problem is told
+        agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "1"}, make_store=lambda _: store)
+        self.write_checkpoint(agent)
+        problem = agent.end().store_problem
+        assert problem.message == "the last checkpoint could not be stored in 1 s; raise checkpoints.drain"

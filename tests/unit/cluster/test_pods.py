@@ -261,10 +261,37 @@ def test_only_who_has_no_token_is_told_the_pods_uid() -> None:
     ("grace", "written", "drain"),
     [(None, 30, "20"), (25, 25, "15"), (5, 5, "1"), (0, 0, "1"), (3600, 3600, "20"), ("soon", "soon", "1")],
 )
-def test_the_agent_drains_within_the_grace_period(grace: Any, written: Any, drain: str) -> None:
+def test_without_a_store_the_agent_drains_within_the_templates_grace_period(
+    grace: Any, written: Any, drain: str
+) -> None:
     pod = manifest({"terminationGracePeriodSeconds": grace} if grace is not None else {})
     assert pod["spec"]["terminationGracePeriodSeconds"] == written
     assert env(container(pod, "podtune-agent"))["PODTUNE_DRAIN_SECONDS"] == drain
+    assert "podtune.dev/grace-period-seconds" not in pod["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("grace", "drain", "written", "seconds"),
+    [
+        (None, "10m", 630, "600"),
+        (60, "10m", 660, "600"),
+        (3, "10m", 603, "593"),
+        (30, "1h30m", 5430, "5400"),
+        (30, "0s", 30, "1"),
+        (0, "0s", 0, "1"),
+        (30, "48h", 30 + 86_399, "86399"),
+    ],
+)
+def test_the_last_checkpoint_has_the_time_that_the_experiment_gives_it(
+    grace: int | None, drain: str, written: int, seconds: str
+) -> None:
+    template = {"terminationGracePeriodSeconds": grace} if grace is not None else {}
+    pod = manifest(template, checkpoints={"store": STORE, "drain": drain})
+    assert pod["spec"]["terminationGracePeriodSeconds"] == written
+    assert env(container(pod, "podtune-agent"))["PODTUNE_DRAIN_SECONDS"] == seconds
+    own = 30 if grace is None else grace
+    expected = str(own) if written != own else None
+    assert pod["metadata"]["annotations"].get("podtune.dev/grace-period-seconds") == expected
 
 
 def test_fields_that_are_null_are_as_good_as_absent() -> None:

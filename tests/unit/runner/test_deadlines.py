@@ -57,6 +57,15 @@ def test_results_that_came_while_no_operator_was_there_are_heard_before_silence_
     assert (simulation.status().state, simulation.status().attempt) == (TrialState.TERMINATED, 1)
 
 
+@pytest.mark.parametrize("deadline", [{"silenceDeadline": "2m"}, {"runDeadline": "2m"}])
+def test_no_deadline_ends_an_attempt_whose_program_has_ended_and_whose_agent_stores(deadline: dict[str, str]) -> None:
+    simulation = start(Fate.HUNG, **deadline)
+    simulation.run(30.0)
+    simulation.api.update_pod("e-0-1", training_until=simulation.now)
+    simulation.run(600.0)
+    assert (simulation.status().decision, simulation.status().attempt) == (None, 1)
+
+
 def test_silence_is_counted_on_across_restarts_of_the_operator() -> None:
     simulation = start(Fate.HUNG, silenceDeadline="10m")
     for _ in range(4):

@@ -289,7 +289,7 @@ def test_an_upload_is_broken_off(store, source, small_parts, how):
         interruption.break_off()
     else:
         interruption.allow(5, "checkpoints.sync.timeout")
-    with pytest.raises(TimedOut, match=r"terminationGrace|checkpoints.sync.timeout of 5 s"):
+    with pytest.raises(TimedOut, match=r"checkpoints.drain|checkpoints.sync.timeout of 5 s"):
         upload(store, source, interruption=interruption)
     assert store.uploads == {}
     assert not any(key.endswith("9/manifest.json") for key in store.objects)
