@@ -7,12 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from podtune.api.model import ApiModel, Duration, FieldError, Form
+from podtune.api.object_names import ObjectName
 
-ObjectName = Annotated[
-    str,
-    Field(max_length=253),
-    Form("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "can't name an object; use small letters, digits, - and ."),
-]
+_PART = r"\.*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*"
+"""What lies between two slashes of a key: neither . nor .., since there are servers that fold them away."""
 Pattern = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -39,8 +37,8 @@ class CheckpointStore(ApiModel):
     prefix: Annotated[
         str,
         Form(
-            "([A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*)?",
-            "can't be a prefix; write it like team/project, without slashes at its ends",
+            f"({_PART}(/{_PART})*)?",
+            "can't be a prefix; write it like team/project, without slashes at its ends, and no . or .. between them",
         ),
     ] = Field(default="", max_length=256, description="Put before every key, without slashes at its ends.")
     endpoint: (
@@ -54,14 +52,7 @@ class CheckpointStore(ApiModel):
             "endpoint, or a dot in the bucket's name."
         ),
     )
-    credentials_secret: (
-        Annotated[
-            str,
-            Field(max_length=253),
-            Form("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "can't name a Secret; use small letters, digits, - and ."),
-        ]
-        | None
-    ) = Field(
+    credentials_secret: ObjectName | None = Field(
         default=None,
         description=(
             "Secret of this namespace with the keys accessKeyID and secretAccessKey (and sessionToken, if needed). "
@@ -155,8 +146,8 @@ class Export(ApiModel):
         Annotated[
             str,
             Form(
-                "s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)+",
-                "is no place in a bucket; write it like s3://bucket/path, without a slash at the end",
+                f"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](/{_PART})+",
+                "is no place in a bucket; write it like s3://bucket/path, without a slash at the end, or . or ..",
             ),
         ]
         | None

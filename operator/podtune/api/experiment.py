@@ -17,6 +17,7 @@ from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
+from podtune.api.object_names import RecordedName
 from podtune.api.objective import Objective
 from podtune.api.pod_template import check_metadata, check_pod_spec, check_reusable, check_secret_references
 from podtune.api.population import check_population
@@ -279,7 +280,7 @@ class TrialCounts(StatusModel):
 class BestTrial(StatusModel):
     """The best result seen so far."""
 
-    trial: str = Field(max_length=63, description="Name of the trial.")
+    trial: RecordedName = Field(max_length=63, description="Name of the trial.")
     value: str = Field(
         max_length=64, description="Value of the objective's metric; with search.repeats, the mean of the repeats'."
     )
@@ -313,7 +314,9 @@ MAX_FRONT = 32
 class ParetoTrial(StatusModel):
     """A trial of the Pareto front: no other one beats it in all objectives."""
 
-    trial: str = Field(max_length=63, description="Name of the trial; the first of its configuration's repeats.")
+    trial: RecordedName = Field(
+        max_length=63, description="Name of the trial; the first of its configuration's repeats."
+    )
     values: dict[str, Annotated[str, Field(max_length=64)]] = Field(
         default_factory=dict, max_length=8, description="Values of the objective's metrics."
     )

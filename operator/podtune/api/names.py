@@ -48,6 +48,9 @@ GANG_GATE = f"{GROUP}/gang"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes charge of a pod: it lets a group of them in as a whole, or not at all."""
 
+OBJECT_NAME = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+"""What names of objects look like (a DNS subdomain), as a regular expression for the whole of one."""
+
 FIELD_MANAGER = "podtune"
 TOKEN_AUDIENCE = f"{GROUP}/results"
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from podtune.api.model import ApiModel
+from podtune.api.object_names import OptionalOwnName, OwnName
 
 
 class IfUnavailable(StrEnum):
@@ -19,10 +20,10 @@ class IfUnavailable(StrEnum):
 class RestoreFrom(ApiModel):
     """A checkpoint of a trial of this namespace, looked up when the trial is first to start."""
 
-    experiment: str = Field(
-        default="", max_length=63, description="Name of the Experiment that it belongs to; this one by default."
+    experiment: OptionalOwnName = Field(
+        default="", description="Name of the Experiment that it belongs to; this one by default."
     )
-    trial: str = Field(min_length=1, max_length=63, description="Name of the Trial.")
+    trial: OwnName = Field(description="Name of the Trial.")
     step: int | None = Field(
         default=None, ge=0, description="The iteration after which it was taken; by default the latest that is kept."
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.model import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
+from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.restore_from import RestoreFrom
 
 ShortText = Annotated[str, Field(max_length=256)]
@@ -75,7 +76,7 @@ class Proposal(ApiModel):
 class TrialSpec(ApiModel):
     """One configuration. Everything but desiredState and overrides is fixed once it is made."""
 
-    experiment: str = Field(min_length=1, max_length=63, description="Name of the Experiment it belongs to.")
+    experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         max_length=64, description="The configuration: values by parameter name.", json_schema_extra=ATOMIC
@@ -111,7 +112,7 @@ class TrialSpec(ApiModel):
 class PodRef(StatusModel):
     """The pod of the current or last attempt; of a gang, that of rank 0."""
 
-    name: str = Field(max_length=253, description="Name of the pod.")
+    name: RecordedName = Field(max_length=253, description="Name of the pod.")
     uid: str = Field(
         default="",
         max_length=64,
@@ -161,7 +162,7 @@ class Decision(StatusModel):
 class Clone(StatusModel):
     """What the trial goes on from instead of its own checkpoints, until it has one that was taken after."""
 
-    donor: str = Field(max_length=63, description="The trial that it was taken from.")
+    donor: RecordedName = Field(max_length=63, description="The trial that it was taken from.")
     checkpoint: Checkpoint = Field(description="The donor's checkpoint; it stays in the bucket for as long.")
     attempt: int = Field(default=0, ge=0, description="The first attempt that has restored it; 0 before that.")
     before: dict[str, Annotated[str, Field(max_length=1024)]] = Field(

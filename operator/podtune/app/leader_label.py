@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtune.api.names import LABEL_LEADER
 from podtune.cluster.client import MERGE, ClusterClient, list_pages
 from podtune.cluster.errors import ApiRefusal
-from podtune.cluster.paths import pods
+from podtune.kube.paths import pod, pods
 
 
 class LeaderLabel:
@@ -21,9 +21,9 @@ class LeaderLabel:
         if not self._pod:
             return
         async for page in list_pages(self._client, pods(self._namespace), {"labelSelector": f"{LABEL_LEADER}=true"}):
-            for pod in page["items"]:
-                if pod["metadata"]["name"] != self._pod:
-                    await self._set(pod["metadata"]["name"], None)
+            for other in page["items"]:
+                if other["metadata"]["name"] != self._pod:
+                    await self._set(other["metadata"]["name"], None)
         await self._set(self._pod, "true")
 
     async def drop(self) -> None:
@@ -31,10 +31,10 @@ class LeaderLabel:
         if self._pod:
             await self._set(self._pod, None)
 
-    async def _set(self, pod: str, value: str | None) -> None:
+    async def _set(self, name: str, value: str | None) -> None:
         body = {"metadata": {"labels": {LABEL_LEADER: value}}}
         try:
-            await self._client.request("PATCH", f"{pods(self._namespace)}/{pod}", body=body, content_type=MERGE)
+            await self._client.request("PATCH", pod(self._namespace, name), body=body, content_type=MERGE)
         except ApiRefusal as refusal:
             if not refusal.is_not_found:
                 raise

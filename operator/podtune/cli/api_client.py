@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from podtune.cli.errors import NotFound, Refused, Unreachable
 from podtune.cli.kubeconfig import Connection
+from podtune.kube.answers import WrongAnswer, check_answer
+from podtune.kube.paths import check_path
 
 Object = dict[str, Any]
 TIMEOUT = 30.0
@@ -94,7 +96,12 @@ class HttpApi:
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
         """See `Api`."""
         with self._open(path, params, TIMEOUT) as answer:
-            return self._object(answer)
+            body = self._object(answer)
+        try:
+            check_answer(path, body)
+        except WrongAnswer as error:
+            raise Unreachable(f"{self._connection.server} does not answer like an API server: {error}") from error
+        return body
 
     def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """See `Api`."""
@@ -195,7 +202,7 @@ class HttpApi:
         change: Mapping[str, Any] | None = None,
         method: str = "PATCH",
     ) -> Any:
-        url = f"{self._connection.server}{path}"
+        url = f"{self._connection.server}{check_path(path)}"
         if params:
             url += f"?{urllib.parse.urlencode(params)}"
         headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-podtune", **self._connection.headers}

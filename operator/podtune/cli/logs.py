@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from podtune.cli.api_client import Api
 from podtune.cli.errors import CliError, Refused
 from podtune.cli.resources import TrialView
+from podtune.kube import paths
 
 
 def trial_log(
@@ -38,11 +39,11 @@ def trial_log(
         when = "any more" if trial.has_ended else "yet"
         raise CliError(f"{trial.name} has no pod {when}: {trial.message or trial.reason or 'it waits for its turn'}")
     pod = _pod_of(trial, rank)
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
+    path = paths.pod(namespace, pod)
     try:
         container = _container(api, path, agent=agent)
         params = {"container": container} | ({"follow": "true"} if follow else {})
-        yield from api.lines(f"{path}/log", params)
+        yield from api.lines(paths.log_of(path), params)
     except Refused as error:
         if error.status == http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
             raise CliError(f"{trial.name} has no log yet: {trial.message or error}") from error

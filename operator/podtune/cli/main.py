@@ -30,6 +30,7 @@ from podtune.cli.release import release as let_go
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.simulate import simulate
 from podtune.cli.why import why_facts, why_lines
+from podtune.kube.paths import PathError
 
 app = typer.Typer(
     help="Hyperparameter tuning that belongs to Kubernetes.",
@@ -286,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = app(given, prog_name=_program_name(), standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except CliError as error:
+    except (CliError, PathError) as error:
         typer.echo(f"error: {error}", err=True)
         return 1
     except UsageError as error:

@@ -25,6 +25,7 @@ from podtune.cli.api_client import Api, Object
 from podtune.cli.archive import Archive, make_archive
 from podtune.cli.errors import CliError, NotFound, Refused
 from podtune.cli.resources import experiments_path, of_experiment, read_experiment, trials_path
+from podtune.kube import paths
 
 CONFLICT = 409
 Tell = Callable[[str], None]
@@ -79,7 +80,7 @@ def import_experiment(api: Api, namespace: str, archive: Archive) -> str:
     for trial in archive.trials:
         _trial(api, namespace, name, trial, owner)
     path = experiments_path(namespace, name)
-    api.patch(f"{path}/status", {"status": archive.status})
+    api.patch(paths.status_of(path), {"status": archive.status})
     count = str(len(archive.trials)) if archive.trials else None
     api.patch(path, {"metadata": {"annotations": {ANNOTATION_IMPORTING: None, ANNOTATION_IMPORTED: count}}})
     done = f"experiment {name} is in namespace {namespace}, with {len(archive.trials)} trials"
@@ -133,7 +134,7 @@ def _trial(api: Api, namespace: str, experiment: str, trial: Object, owner: Obje
         raise CliError(
             f"there is a Trial {trial['name']!r} of another experiment in namespace {namespace!r}; delete it"
         )
-    api.patch(f"{path}/status", {"status": trial["status"]})
+    api.patch(paths.status_of(path), {"status": trial["status"]})
 
 
 def _known(api: Api, experiment: Object) -> Mapping[str, str]:
@@ -142,19 +143,18 @@ def _known(api: Api, experiment: Object) -> Mapping[str, str]:
         return {}
     metadata = experiment["metadata"]
     try:
-        found = api.get(_config_map(metadata["namespace"], metadata["name"]))
+        found = api.get(paths.config_map(metadata["namespace"], _config_map(metadata["name"])))
     except NotFound:
         return {}
     return found.get("data") or {}
 
 
 def _keep_known(api: Api, namespace: str, name: str, known: Mapping[str, str], owner: Object) -> None:
-    path = _config_map(namespace, name)
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": path.rpartition("/")[2],
+            "name": _config_map(name),
             "namespace": namespace,
             "labels": {LABEL_EXPERIMENT: name, LABEL_MANAGED_BY: MANAGED_BY},
             "ownerReferences": [owner],
@@ -162,11 +162,11 @@ def _keep_known(api: Api, namespace: str, name: str, known: Mapping[str, str], o
         "immutable": True,
         "data": dict(known),
     }
-    _create(api, path.rpartition("/")[0], body)
+    _create(api, paths.config_maps(namespace), body)
 
 
-def _config_map(namespace: str, experiment: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps/{experiment}-warm-start"
+def _config_map(experiment: str) -> str:
+    return f"{experiment}-warm-start"
 
 
 def _create(api: Api, path: str, body: Object) -> Object | None:

@@ -12,17 +12,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from podtune.api.names import (
-    EXPERIMENT_PLURAL,
-    GROUP,
     LABEL_EXPERIMENT,
-    TRIAL_PLURAL,
-    VERSION,
     ConditionType,
     TrialReason,
     TrialState,
 )
 from podtune.cli.api_client import Api
 from podtune.cli.errors import CliError, NotFound
+from podtune.kube import paths
 
 Object = Mapping[str, Any]
 NO_DEFINITIONS = "this cluster does not know Experiments; install the chart podtune-crds"
@@ -275,12 +272,14 @@ def _conditions(status: Object) -> tuple[ConditionView, ...]:
 
 def experiments_path(namespace: str | None, name: str = "") -> str:
     """Where Experiments are: one, those of a namespace, or all."""
-    return _path(namespace, EXPERIMENT_PLURAL, name)
+    if name:
+        return paths.experiment(namespace or "", name)
+    return paths.experiments(namespace or "")
 
 
 def trials_path(namespace: str, name: str = "") -> str:
     """Where Trials are: one, or those of a namespace."""
-    return _path(namespace, TRIAL_PLURAL, name)
+    return paths.trial(namespace, name) if name else paths.trials(namespace)
 
 
 def of_experiment(name: str) -> dict[str, str]:
@@ -357,8 +356,3 @@ def age(since: str, now: datetime) -> str:
         if elapsed < length * limit:
             return f"{elapsed // length}{unit}"
     return f"{elapsed // 86400}d"
-
-
-def _path(namespace: str | None, plural: str, name: str) -> str:
-    place = f"/apis/{GROUP}/{VERSION}" + (f"/namespaces/{namespace}" if namespace else "") + f"/{plural}"
-    return f"{place}/{name}" if name else place

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from podtune.api.checkpoints import Scratch
-from podtune.cluster import ownership, paths
+from podtune.cluster import ownership
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.scratch import claim_name, scratch_of
+from podtune.kube import paths
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
 
@@ -42,7 +43,7 @@ async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str
     if scratch_of(experiment) is None:
         return
     try:
-        await client.request("DELETE", f"{paths.claims(experiment.namespace)}/{claim_name(trial)}")
+        await client.request("DELETE", paths.claim(experiment.namespace, claim_name(trial)))
     except ApiRefusal as refusal:
         if not refusal.is_not_found:
             raise

@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from podtune.cluster.connection import Connection
-from podtune.cluster.errors import ApiError, ApiRefusal, NotLeading, Unreachable
+from podtune.cluster.errors import AnswerTooLarge, ApiError, ApiRefusal, NotLeading, Unreachable, WrongObject
+from podtune.kube.answers import WrongAnswer, check_answer
 
 Manifest = dict[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -53,6 +54,8 @@ class ClusterClient(Protocol):
 
         Raises:
             ApiRefusal: The server answered with an error.
+            AnswerTooLarge: The answer is longer than we read.
+            WrongObject: A single object was to be read, and the answer is another one.
             Unreachable: It did not answer; whether the request was carried out is not known.
             NotLeading: It would have written, and we may not any more.
         """
@@ -127,7 +130,7 @@ class KubernetesClient:
                 raise NotLeading(f"{method} {path}: not sent, another operator may lead by now")
             try:
                 answer = await self._connection.send(method, path, params=params, data=data, headers=headers)
-                return _decoded(answer, f"{method} {path}")
+                return _decoded(answer, method, path)
             except ApiError as error:
                 wait = self._wait(error, tries)
                 if wait is None:
@@ -148,6 +151,8 @@ class KubernetesClient:
 
     def _wait(self, error: ApiError, tries: int) -> float | None:
         """Seconds until the next try, or until its caller may try again; None where it need not wait."""
+        if isinstance(error, AnswerTooLarge | WrongObject):
+            return None
         if isinstance(error, ApiRefusal) and not error.is_transient:
             return None
         asked = error.retry_after if isinstance(error, ApiRefusal) else None
@@ -161,22 +166,37 @@ class KubernetesClient:
 async def list_pages(
     client: ClusterClient, path: str, params: Mapping[str, str] | None = None
 ) -> AsyncIterator[Manifest]:
-    """Lists a collection, page by page; each answer is a list object with `items`."""
-    token = ""
+    """Lists a collection, page by page; each answer is a list object with `items`.
+
+    Where the objects are so large that a page is too long to be read, pages get smaller.
+    """
+    token, limit = "", PAGE
     while True:
-        query = {"limit": str(PAGE), **(params or {}), **({"continue": token} if token else {})}
-        page = await client.request("GET", path, params=query)
+        query = {"limit": str(limit), **(params or {}), **({"continue": token} if token else {})}
+        try:
+            page = await client.request("GET", path, params=query)
+        except AnswerTooLarge:
+            if limit == 1:
+                raise
+            limit = max(1, limit // 8)
+            continue
         yield page
         token = page.get("metadata", {}).get("continue", "")
         if not token:
             return
 
 
-def _decoded(answer: bytes, request: str) -> Manifest:
+def _decoded(answer: bytes, method: Method, path: str) -> Manifest:
+    request = f"{method} {path}"
     try:
         decoded = orjson.loads(answer)
     except orjson.JSONDecodeError as error:
         raise Unreachable(f"{request}: the answer is not JSON: {error}") from error
     if not isinstance(decoded, dict):
         raise Unreachable(f"{request}: the answer is not an object")
+    if method == "GET":
+        try:
+            check_answer(path, decoded)
+        except WrongAnswer as error:
+            raise WrongObject(f"{request}: {error}") from error
     return decoded

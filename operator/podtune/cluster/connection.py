@@ -12,7 +12,8 @@ import orjson
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
+from podtune.cluster.errors import AnswerTooLarge, ApiError, ApiRefusal, Unreachable
+from podtune.kube.paths import check_path
 
 MAX_CONNECTIONS = 64
 """Connections for requests; streams have theirs beside them, or a few that stand still would stop everything."""
@@ -21,6 +22,8 @@ CONNECT_SECONDS = 10.0
 STREAM_SILENCE = 900.0
 """Seconds without a byte after which a stream is taken for dead: its node may be gone without a word."""
 MAX_MESSAGE = 1024
+MAX_ANSWER = 32 << 20
+"""Bytes of an answer that are read: what the operator may use is limited, and one object has at most some three MB."""
 
 
 class Connection:
@@ -60,16 +63,19 @@ class Connection:
 
         Raises:
             ApiRefusal: The server answered with an error.
+            AnswerTooLarge: Its answer is longer than we read.
             Unreachable: It did not answer.
+            PathError: The path is none; nothing was sent.
         """
+        url = self._url(path)
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
             self._requests = self._session(MAX_CONNECTIONS, timeout)
         try:
             async with self._requests.request(
-                method, self._url(path), params=params, data=data, headers=headers | await self._credentials()
+                method, url, params=params, data=data, headers=headers | await self._credentials()
             ) as response:
-                answer = await response.read()
+                answer = await _read(response, f"{method} {path}")
         except (aiohttp.ClientError, OSError, kubernetes_config.ConfigException) as error:
             raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
         if response.status >= 400:
@@ -82,14 +88,16 @@ class Connection:
         Raises:
             ApiRefusal: The server answered with an error.
             Unreachable: It did not answer, or the answer broke off.
+            PathError: The path is none; nothing was sent.
         """
+        url = self._url(path)
         if self._streams is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
             self._streams = self._session(0, timeout)
         try:
-            async with self._streams.get(self._url(path), params=params, headers=await self._credentials()) as response:
+            async with self._streams.get(url, params=params, headers=await self._credentials()) as response:
                 if response.status >= 400:
-                    raise _refusal(response, await response.read())
+                    raise _refusal(response, await _read(response, f"GET {path}"))
                 yield b""
                 async for chunk in response.content.iter_any():
                     yield chunk
@@ -104,7 +112,7 @@ class Connection:
         self._requests = self._streams = None
 
     def _url(self, path: str) -> str:
-        return f"{self._configuration.host}{path}"
+        return f"{self._configuration.host}{check_path(path)}"
 
     def _session(self, limit: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=limit, ssl=_ssl_context(self._configuration))
@@ -118,6 +126,17 @@ class Connection:
     async def _credentials(self) -> dict[str, str]:
         settings = (await self._configuration.auth_settings()).values()
         return {setting["key"]: setting["value"] for setting in settings if setting["in"] == "header"}
+
+
+async def _read(response: aiohttp.ClientResponse, request: str) -> bytes:
+    """The whole of an answer, unless it is too long; the rest of such a one is not waited for."""
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > MAX_ANSWER:
+            raise AnswerTooLarge(f"{request}: the answer has more than {MAX_ANSWER >> 20} MiB")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _ssl_context(configuration: Any) -> ssl.SSLContext:

@@ -3,12 +3,14 @@
 ApiError
 ├── Unreachable     no answer: the request may have been carried out or not
 ├── NotLeading      not sent: we may not write any more
+├── AnswerTooLarge  an answer that is longer than we read
+├── WrongObject     an answer that is another object than was asked for
 └── ApiRefusal      an answer with a status of 400 or more
 """
 
 from __future__ import annotations
 
-__all__ = ["ApiError", "ApiRefusal", "NotLeading", "Unreachable"]
+__all__ = ["AnswerTooLarge", "ApiError", "ApiRefusal", "NotLeading", "Unreachable", "WrongObject"]
 
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -23,6 +25,14 @@ class Unreachable(ApiError):
 
 class NotLeading(ApiError):
     """The request would have written something, and another operator may lead by now; it was not sent."""
+
+
+class AnswerTooLarge(ApiError):
+    """The API server's answer is longer than we read; that of a smaller page may be short enough."""
+
+
+class WrongObject(ApiError):
+    """The API server answered with another object than was asked for."""
 
 
 class ApiRefusal(ApiError):

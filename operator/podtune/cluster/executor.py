@@ -21,7 +21,7 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
-from podtune.cluster import ownership, paths, readers
+from podtune.cluster import ownership, readers
 from podtune.cluster.claims import delete_claim, ensure_claim
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
@@ -32,6 +32,7 @@ from podtune.cluster.origins import find_checkpoint
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.warm_start import learn_from
+from podtune.kube import paths
 from podtune.runner.actions import (
     DONE,
     CreatePod,
@@ -120,7 +121,7 @@ class Executor:
             return await self._dispatch(experiment, action)
         except ApiRefusal as refusal:
             return Outcome(Verdict.FAILED, refusal.message)
-        except (ApiError, readers.Unreadable) as error:
+        except (ApiError, readers.Unreadable, paths.PathError) as error:
             return Outcome(Verdict.FAILED, str(error))
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
@@ -224,7 +225,7 @@ class Executor:
             await delete_claim(self._client, experiment, action.name)
         status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return await self._write_status(
-            f"{paths.trials(experiment.namespace)}/{action.name}",
+            paths.trial(experiment.namespace, action.name),
             _with_status(TRIAL_KIND, action.name, action.version, status),
             written=lambda metadata: self._observer.trial_status(metadata, action.status),
             moved_on=self._observer.trial,
@@ -233,7 +234,7 @@ class Executor:
     async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> Outcome:
         status = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         return await self._write_status(
-            f"{paths.experiments(experiment.namespace)}/{experiment.name}",
+            paths.experiment(experiment.namespace, experiment.name),
             _with_status(EXPERIMENT_KIND, experiment.name, action.version, status),
             written=lambda metadata: self._observer.experiment_status(metadata, action.status),
             moved_on=self._observer.experiment,
@@ -245,7 +246,7 @@ class Executor:
         return await self._write_metadata(experiment, action)
 
     async def _delete_experiment(self, experiment: Experiment, action: DeleteExperiment) -> Outcome:
-        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
+        path = paths.experiment(experiment.namespace, experiment.name)
         known = {"uid": experiment.uid, "resourceVersion": str(action.version)}
         try:
             await self._client.request("DELETE", path, body={"preconditions": known, "propagationPolicy": "Background"})
@@ -257,7 +258,7 @@ class Executor:
         return DONE
 
     async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> Outcome:
-        path = f"{paths.experiments(experiment.namespace)}/{experiment.name}"
+        path = paths.experiment(experiment.namespace, experiment.name)
         metadata: Manifest = {"resourceVersion": str(action.version), "finalizers": list(action.finalizers)}
         if action.without:
             metadata["annotations"] = dict.fromkeys(action.without)
@@ -291,7 +292,7 @@ class Executor:
         """
         params = {"fieldManager": FIELD_MANAGER}
         try:
-            answer = await self._client.request("PUT", f"{path}/status", params=params, body=body, accept=METADATA)
+            answer = await self._client.request("PUT", paths.status_of(path), params=params, body=body, accept=METADATA)
         except ApiRefusal as refusal:
             if refusal.is_not_found:
                 return DONE
@@ -303,7 +304,7 @@ class Executor:
         return DONE
 
     async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> Outcome:
-        path = f"{paths.pods(experiment.namespace)}/{action.name}"
+        path = paths.pod(experiment.namespace, action.name)
         try:
             await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}})
         except ApiRefusal as refusal:
@@ -319,11 +320,11 @@ class Executor:
     async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> Outcome:
         """Logs that are no longer there are as good as empty ones: the trial's end does not wait for them."""
         assert experiment.spec is not None  # there are no trials without
-        path = f"{paths.pods(experiment.namespace)}/{action.pod}/log"
+        path = paths.log_of(paths.pod(experiment.namespace, action.pod))
         program, agent = "", ""
         if action.program:
             container = trial_container(experiment.spec.trial_template.spec)
-            failed = f"{paths.pods(experiment.namespace)}/{action.failed or action.pod}/log"
+            failed = paths.log_of(paths.pod(experiment.namespace, action.failed or action.pod))
             program = await self._log(failed, container, LOG_LINES)
         if action.agent:
             agent = await self._log(path, AGENT_CONTAINER, AGENT_LOG_LINES)

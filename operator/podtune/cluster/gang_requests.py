@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from podtune.api.names import FIELD_MANAGER, GANG_GATE
-from podtune.cluster import ownership, paths
+from podtune.cluster import ownership
 from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
+from podtune.kube import paths
 from podtune.runner.actions import DONE, CreatePod, OpenGates, Outcome, Verdict
 from podtune.runner.records import Experiment
 
@@ -57,7 +58,7 @@ class GangRequests:
             try:
                 pod = await self._client.request(
                     "PATCH",
-                    f"{paths.pods(experiment.namespace)}/{name}",
+                    paths.pod(experiment.namespace, name),
                     params={"fieldManager": FIELD_MANAGER},
                     body=body,
                     content_type=STRATEGIC_MERGE,

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 import structlog
 
-from podtune.cluster import paths
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
+from podtune.kube import paths
 
 log = structlog.get_logger(__name__)
 
@@ -191,7 +191,7 @@ class Lease:
 
     @property
     def _path(self) -> str:
-        return f"{paths.leases(self._settings.namespace)}/{self._settings.name}"
+        return paths.lease(self._settings.namespace, self._settings.name)
 
 
 def _now() -> str:

@@ -18,6 +18,7 @@ from podtune.api.names import (
 from podtune.cluster import readers
 from podtune.cluster.client import METADATA, ClusterClient
 from podtune.cluster.errors import ApiRefusal
+from podtune.kube import paths
 from podtune.runner.records import Experiment
 
 Manifest = dict[str, Any]
@@ -78,7 +79,7 @@ async def create(
         if not refusal.is_already_there:
             raise
     (owner,) = body["metadata"]["ownerReferences"]
-    existing = await client.request("GET", f"{path}/{body['metadata']['name']}")
+    existing = await client.request("GET", paths.name_in(path, body["metadata"]["name"]))
     if readers.owner_uid(existing, owner["kind"]) != owner["uid"]:
         return None
     check(existing)

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podtune.api.names import FIELD_MANAGER, LABEL_STORAGE
-from podtune.cluster import ownership, paths
+from podtune.cluster import ownership
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
 from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes
+from podtune.kube import paths
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
 from podtune.runner import exports

@@ -11,9 +11,10 @@ from podtune.api.names import (
     ConditionType,
     ExperimentReason,
 )
-from podtune.cluster import ownership, paths, readers
+from podtune.cluster import ownership, readers
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
+from podtune.kube import paths
 from podtune.runner import knowledge
 from podtune.runner.actions import Outcome, Verdict
 from podtune.runner.knowledge import Found, Unusable
@@ -38,10 +39,10 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
         ApiError: The API server could not be asked.
         Unreadable: A Trial of the earlier experiment is none.
     """
-    kept = await _get(client, f"{paths.config_maps(experiment.namespace)}/{name_of(experiment)}")
+    kept = await _get(client, paths.config_map(experiment.namespace, name_of(experiment)))
     if kept is not None:
         return _read(experiment, kept)
-    body = await _get(client, f"{paths.experiments(experiment.namespace)}/{source}")
+    body = await _get(client, paths.experiment(experiment.namespace, source))
     if body is None:
         return _waiting(source, "it does not exist")
     if not _has_ended(body):

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 import structlog
 
 from podtune.api.names import LABEL_EXPERIMENT, LABEL_MANAGED_BY, MANAGED_BY
-from podtune.cluster import paths
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiError
 from podtune.controllers.store import Store
+from podtune.kube import paths
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from podtune.api.names import TOKEN_AUDIENCE
 from podtune.cluster.client import ClusterClient
-from podtune.cluster.paths import TOKEN_REVIEWS
+from podtune.kube.paths import TOKEN_REVIEWS
 
 CACHE_SECONDS = 300.0
 """How long a token is believed without asking again; whose attempt is over is refused by the runner at once."""

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiError, ApiRefusal
-from podtune.cluster.paths import pods
+from podtune.kube import paths
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
@@ -109,10 +109,10 @@ class ResultsServer:
             params["sinceTime"] = since
         if self._relays >= MAX_RELAYS:
             raise web.HTTPServiceUnavailable(text=f"{MAX_RELAYS} logs are passed on already", headers=RETRY_AFTER)
-        pod = f"{pods(caller.namespace)}/{caller.pod}"
+        pod = paths.pod(caller.namespace, caller.pod)
         self._relays += 1
         try:
-            async with aclosing(self._client.stream(f"{pod}/log", params=params)) as chunks:
+            async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
                 return await _relay(request, chunks, lambda: self._has_ended(pod, container))
         finally:
             self._relays -= 1

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from podtune.api.trial import Checkpoint, TrialSpec
-from podtune.cluster import paths
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.cluster.readers import read_experiment
+from podtune.kube import paths
 from podtune.runner.actions import DONE, CreatePod, DeletePod, EmitEvent, FetchLogs, Verdict
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for

@@ -13,6 +13,8 @@ import pytest
 from podtune.cli.api_client import WATCH_TRIES, Change, HttpApi
 from podtune.cli.errors import NotFound, Refused, Unreachable
 from podtune.cli.kubeconfig import Connection
+from podtune.kube import paths
+from podtune.kube.paths import PathError
 
 Answer = tuple[int, bytes, dict[str, str]]
 
@@ -97,6 +99,18 @@ def test_an_object_is_read_with_our_credentials(api: HttpApi, server: Server) ->
     path, query, headers = server.asked[0]
     assert (path, query) == ("/apis/x", {"a": ["b c"]})
     assert headers["Authorization"] == "Bearer abc"
+
+
+def test_an_object_that_was_not_asked_for_is_not_taken_for_it(api: HttpApi, server: Server) -> None:
+    server.answers_with({"kind": "Trial", "metadata": {"namespace": "other", "name": "digits-0"}})
+    with pytest.raises(Unreachable, match="Trial vision/digits-0 was asked for"):
+        api.get(paths.trial("vision", "digits-0"))
+
+
+def test_a_path_that_leads_elsewhere_is_not_sent(api: HttpApi, server: Server) -> None:
+    with pytest.raises(PathError, match="is not sent"):
+        api.get("/api/v1/namespaces/vision/pods/../../other/secrets/s3")
+    assert server.asked == []
 
 
 def test_a_long_list_is_read_page_by_page(api: HttpApi, server: Server) -> None:

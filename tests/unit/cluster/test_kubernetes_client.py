@@ -13,9 +13,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from podtune.cluster import client as client_module
+from podtune.cluster import connection as connection_module
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.connection import MAX_CONNECTIONS, Connection
-from podtune.cluster.errors import ApiRefusal, NotLeading, Unreachable
+from podtune.cluster.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unreachable, WrongObject
+from podtune.kube.paths import PathError
 
 Handler = Callable[[web.Request], web.StreamResponse]
 PATH = "/api/v1/namespaces/team/pods"
@@ -260,3 +262,57 @@ async def test_streams_that_stand_still_hold_up_no_request(script: Script, clien
     over.set()
     for stream in streams:
         await stream.aclose()
+
+
+@pytest.mark.parametrize("tail", ["/../../other/secrets/s3", "/..", "/.", "?watch=1", "/a#b", "//a"])
+async def test_a_path_that_leads_elsewhere_is_not_sent(script: Script, client: KubernetesClient, tail: str) -> None:
+    path = f"{PATH}{tail}"
+    script.answers = [ok()]
+    with pytest.raises(PathError):
+        await client.request("GET", path)
+    with pytest.raises(PathError):
+        await client.text(path)
+    with pytest.raises(PathError):
+        await anext(client.stream(path))
+    assert script.requests == []
+
+
+async def test_an_object_that_was_not_asked_for_is_not_taken_for_it(script: Script, client: KubernetesClient) -> None:
+    script.answers = [ok({"kind": "Pod", "metadata": {"namespace": "other", "name": "a"}})]
+    with pytest.raises(WrongObject, match="Pod team/a was asked for, and 'Pod' 'other' 'a' was answered"):
+        await client.request("GET", f"{PATH}/a")
+    assert len(script.requests) == 1
+
+
+async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
+    script: Script, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_ANSWER", 1 << 20)
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" " * 65536)
+
+    script.answers = [endless]
+    async with asyncio.timeout(5):
+        with pytest.raises(AnswerTooLarge, match="more than 1 MiB"):
+            await client.request("GET", PATH)
+    assert len(script.requests) == 1
+
+
+async def test_pages_of_large_objects_get_smaller(
+    script: Script, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_ANSWER", 10_000)
+
+    def page(request: web.Request) -> web.Response:
+        start, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        items = [{"number": number, "text": "x" * 900} for number in range(start, min(start + limit, 30))]
+        end = start + len(items)
+        return web.json_response({"items": items, "metadata": {"continue": str(end)} if end < 30 else {}})
+
+    script.answers = [page]
+    numbers = [item["number"] async for found in list_pages(client, PATH) for item in found["items"]]
+    assert numbers == list(range(30))

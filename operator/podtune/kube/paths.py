@@ -1,0 +1,184 @@
+"""Where things are on the API server: the one place that makes paths, of checked and quoted names.
+
+A name that came from a user must not lead elsewhere. HTTP clients fold `..` away, and take what follows `?` for a
+query: so a name that is none makes no path, and a path that is none is not sent.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+from podtune.api.names import (
+    EXPERIMENT_KIND,
+    EXPERIMENT_PLURAL,
+    GROUP,
+    OBJECT_NAME,
+    TRIAL_KIND,
+    TRIAL_PLURAL,
+    VERSION,
+)
+
+__all__ = [
+    "KINDS",
+    "TOKEN_REVIEWS",
+    "PathError",
+    "check_path",
+    "claim",
+    "claims",
+    "config_map",
+    "config_maps",
+    "events",
+    "experiment",
+    "experiments",
+    "lease",
+    "leases",
+    "log_of",
+    "name_in",
+    "pod",
+    "pods",
+    "services",
+    "status_of",
+    "trial",
+    "trials",
+]
+
+MAX_NAME = 253
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+KINDS = {
+    EXPERIMENT_PLURAL: EXPERIMENT_KIND,
+    TRIAL_PLURAL: TRIAL_KIND,
+    "pods": "Pod",
+    "services": "Service",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "configmaps": "ConfigMap",
+    "leases": "Lease",
+}
+"""The kind of the objects of each collection that single ones are read of."""
+
+_CORE = "/api/v1"
+_OWN = f"/apis/{GROUP}/{VERSION}"
+_NAME = re.compile(OBJECT_NAME)
+_PATH = re.compile("(/[A-Za-z0-9._-]+)+")
+
+
+class PathError(ValueError):
+    """A name can't be part of a path, or a path is none; the text shows it."""
+
+
+def experiments(namespace: str = "") -> str:
+    """All Experiments, of one namespace or of all."""
+    return _collection(_OWN, namespace, EXPERIMENT_PLURAL)
+
+
+def experiment(namespace: str, name: str) -> str:
+    """One Experiment."""
+    return name_in(experiments(_given(namespace)), name)
+
+
+def trials(namespace: str = "") -> str:
+    """All Trials, of one namespace or of all."""
+    return _collection(_OWN, namespace, TRIAL_PLURAL)
+
+
+def trial(namespace: str, name: str) -> str:
+    """One Trial."""
+    return name_in(trials(_given(namespace)), name)
+
+
+def pods(namespace: str = "") -> str:
+    """All pods, of one namespace or of all."""
+    return _collection(_CORE, namespace, "pods")
+
+
+def pod(namespace: str, name: str) -> str:
+    """One pod."""
+    return name_in(pods(_given(namespace)), name)
+
+
+def services(namespace: str) -> str:
+    """Services of a namespace."""
+    return _collection(_CORE, _given(namespace), "services")
+
+
+def claims(namespace: str) -> str:
+    """PersistentVolumeClaims of a namespace."""
+    return _collection(_CORE, _given(namespace), "persistentvolumeclaims")
+
+
+def claim(namespace: str, name: str) -> str:
+    """One PersistentVolumeClaim."""
+    return name_in(claims(namespace), name)
+
+
+def config_maps(namespace: str) -> str:
+    """ConfigMaps of a namespace."""
+    return _collection(_CORE, _given(namespace), "configmaps")
+
+
+def config_map(namespace: str, name: str) -> str:
+    """One ConfigMap."""
+    return name_in(config_maps(namespace), name)
+
+
+def events(namespace: str) -> str:
+    """Events of a namespace."""
+    return _collection("/apis/events.k8s.io/v1", _given(namespace), "events")
+
+
+def leases(namespace: str) -> str:
+    """Leases of a namespace."""
+    return _collection("/apis/coordination.k8s.io/v1", _given(namespace), "leases")
+
+
+def lease(namespace: str, name: str) -> str:
+    """One Lease."""
+    return name_in(leases(namespace), name)
+
+
+def name_in(collection: str, name: str) -> str:
+    """One object of a collection.
+
+    Raises:
+        PathError: It can't be the name of an object.
+    """
+    return f"{collection}/{_checked(name)}"
+
+
+def status_of(path: str) -> str:
+    """The status of an object."""
+    return f"{path}/status"
+
+
+def log_of(pod_path: str) -> str:
+    """The log of a pod."""
+    return f"{pod_path}/log"
+
+
+def check_path(path: str) -> str:
+    """Looks at a path right before it is sent, whoever has made it.
+
+    Returns:
+        The path.
+
+    Raises:
+        PathError: It has empty, `.` or `..` segments, a query, a fragment, or characters that no path of ours has.
+    """
+    if not _PATH.fullmatch(path) or any(segment in (".", "..") for segment in path.split("/")):
+        raise PathError(f"{path!r:.200} is not a path on the API server; it is not sent")
+    return path
+
+
+def _collection(api: str, namespace: str, plural: str) -> str:
+    return f"{api}/namespaces/{_checked(namespace)}/{plural}" if namespace else f"{api}/{plural}"
+
+
+def _given(namespace: str) -> str:
+    """A namespace that must not be left out: what is one object's place in a namespace is a collection without."""
+    return namespace or _checked(namespace)
+
+
+def _checked(name: str) -> str:
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        raise PathError(f"{name!r:.100} can't be a name; names have small letters, digits, - and .")
+    return quote(name, safe="")
