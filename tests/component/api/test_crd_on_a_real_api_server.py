@@ -181,6 +181,8 @@ FIXED = {
     "scheduler": lambda spec: spec["scheduler"]["asha"].update(reductionFactor=2),
     "trialTemplate": lambda spec: spec["trialTemplate"]["spec"]["containers"][0].update(image="other"),
     "bucket": lambda spec: spec["checkpoints"]["store"].update(bucket="another"),
+    "prefix": lambda spec: spec["checkpoints"]["store"].update(prefix="another"),
+    "endpoint": lambda spec: spec["checkpoints"]["store"].update(endpoint="https://another.example"),
 }
 
 

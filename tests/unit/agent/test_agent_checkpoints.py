@@ -418,6 +418,12 @@ class TestRestore:
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL
         assert "bucket 'models' does not answer" in settings.termination_log.read_text()
 
+    def test_nor_is_one_that_takes_longer_than_it_may(self, store, environ, commits):
+        settings = self.settings(environ | {"PODTUNE_SYNC": json.dumps({"timeout": 1e-6})}, commits)
+        assert self.exit_code(settings, store) == os.EX_TEMPFAIL
+        assert "longer than checkpoints.sync.timeout" in settings.termination_log.read_text()
+        assert not (Path(environ["PODTUNE_DIR"]) / "restored").exists()
+
     def test_nor_is_a_full_disk(self, store, environ, commits, monkeypatch):
         def write(*_):
             raise OSError(errno.ENOSPC, "No space left on device")

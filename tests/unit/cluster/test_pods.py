@@ -82,6 +82,18 @@ def test_no_template_can_take_the_operators_labels_or_annotations() -> None:
     assert metadata["annotations"]["kubectl.kubernetes.io/default-container"] == "main"
 
 
+def test_the_templates_labels_and_annotations_arrive() -> None:
+    experiment = experiment_record(
+        trialTemplate={
+            "metadata": {"labels": {"team": "a"}, "annotations": {"note": "for the audit"}},
+            "spec": {"containers": [{"name": "main", "image": "i"}]},
+        }
+    )
+    metadata = pod_manifest(experiment, action(), AGENT)["metadata"]
+    assert metadata["labels"]["team"] == "a"
+    assert metadata["annotations"]["note"] == "for the audit"
+
+
 def test_the_program_runs_once_and_without_credentials() -> None:
     pod = manifest()
     assert pod["spec"]["restartPolicy"] == "Never"

@@ -62,11 +62,11 @@ def upload(store, source, attempt="pod-1", step=9, **options):
     return Candidate(address.uri, digest, step)
 
 
-def restorer(store, sleeps=None, patience=10.0):
+def restorer(store, sleeps=None, patience=10.0, **options):
     clock = iter(range(1000))
     return Restorer(
         store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=patience,
-        clock=lambda: float(next(clock)), sleep=(sleeps if sleeps is not None else []).append,
+        clock=lambda: float(next(clock)), sleep=(sleeps if sleeps is not None else []).append, **options,
     )  # fmt: skip
 
 
@@ -79,6 +79,16 @@ def test_what_was_stored_is_restored(store, source, tmp_path):
     outcome = restorer(store).restore([candidate], tmp_path / "restored")
     assert contents(tmp_path / "restored") == contents(source)
     assert (outcome.candidate, outcome.manifest.step, outcome.message) == (candidate, 9, "")
+
+
+def test_a_restore_ends_when_its_time_is_up_and_leaves_nothing_half(store, source, tmp_path):
+    """The checkpoint may be whole: neither is the one before tried, nor is it begun afresh."""
+    earlier, latest = upload(store, source, step=8), upload(store, source)
+    directory = tmp_path / "restored"
+    with pytest.raises(TimedOut, match=r"longer than checkpoints\.sync\.timeout of 2 s; raise it"):
+        restorer(store, timeout=2.0).restore([latest, earlier], directory)
+    assert list(tmp_path.glob("*restored*")) == []
+    assert restorer(store, timeout=900.0).restore([latest, earlier], directory).candidate == latest
 
 
 def test_the_manifest_comes_last(store, source):

@@ -92,6 +92,65 @@ class SeededNsga3(Seeded, NSGAIIISampler):
         return chooser.select_parent(study, generation)
 
 
+OTHERS = {"crossover_prob": 0.4, "swapping_prob": 0.15, "mutation_prob": 0.35}
+"""Three probabilities that are neither Optuna's own nor each other's, by Optuna's names."""
+OUR_NAMES = {
+    "crossover_prob": "crossoverProbability",
+    "swapping_prob": "swappingProbability",
+    "mutation_prob": "mutationProbability",
+}
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("kind", "sampler", "criteria"), [(Nsga2Settings, SeededNsga2, 2), (Nsga3Settings, SeededNsga3, 3)]
+)
+@pytest.mark.parametrize("changed", OTHERS)
+def test_each_probability_is_the_one_that_optuna_calls_so(kind: Any, sampler: Any, criteria: int, changed: str) -> None:
+    """The second generation is bred as Optuna breeds it with this probability, and not as it does without."""
+
+    def breed(theirs: dict[str, float]) -> list[Any]:
+        optuna.logging.disable_default_handler()
+        space = OptunaSpace(of_optuna())
+        study = optuna.create_study(directions=["minimize"] * criteria)
+        proposals = []
+        for number in range(24):
+            study.sampler = sampler(population_size=8, seed=proposal_seed(7, number, bits=32), **theirs)
+            study.sampler.space = space.distributions
+            trial = study.ask(dict(space.distributions))
+            proposals.append(space.decode(trial.params))
+            study.tell(trial, values_of_number(number, criteria))
+        return proposals
+
+    def breed_ours(ours: dict[str, float]) -> list[Any]:
+        settings = kind.model_validate({"populationSize": 8, **ours})
+        searcher = nsga(of_optuna(), mode="min", criteria=criteria, kind=kind, **settings.model_dump())
+        proposals = []
+        for number in range(24):
+            proposed = ask(searcher, number)
+            proposals.append(proposed.configuration)
+            tell(searcher, number, proposed, *values_of_number(number, criteria))
+        return proposals
+
+    with_it = breed({changed: OTHERS[changed]})
+    assert breed_ours({OUR_NAMES[changed]: OTHERS[changed]}) == with_it
+    assert breed_ours({}) != with_it, "or the probability would not matter here"
+
+
+def values_of_number(number: int, criteria: int) -> list[float]:
+    return [((number * step) % 13) / 13 for step in (5, 7, 11)[:criteria]]
+
+
+def test_the_divisions_of_nsga_3_decide_which_parents_are_kept() -> None:
+    def find_parents(divisions: int) -> str:
+        searcher = nsga(PLANE, mode="min", criteria=3, kind=Nsga3Settings, population_size=12, divisions=divisions)
+        for number in range(24):
+            tell(searcher, number, ask(searcher, number), *values_of_number(number, 3))
+        return ask(searcher, 24).attributes["parents"]
+
+    assert len({find_parents(divisions) for divisions in (1, 2, 6)}) > 1
+
+
 class PlainNsga3(NSGAIIISampler):
     """Chooses from what the other one has written into the study."""
 

@@ -120,6 +120,14 @@ def spread(size: int = 8, seed: int = 0) -> list[dict[str, Any]]:
 
 
 class TestChoice:
+    @staticmethod
+    def _clones(scheduler: Scheduler) -> Iterator[object]:
+        """What the trials that a barrier has paused are started as, one after the other."""
+        waiting = list(range(8))
+        while waiting and (start := scheduler.choose(waiting)) is not None:
+            waiting.remove(start.trial)
+            yield start.exploit
+
     @pytest.mark.parametrize("mode", ["max", "min"])
     def test_moves_to_where_most_is_gained(self, mode: Mode) -> None:
         parameters = [{"name": "lr", "float": {"min": 0.0001, "max": 1.0, "scale": "log"}}]
@@ -149,6 +157,40 @@ class TestChoice:
         assert exploit is not None
         assert exploit.configuration["lr"] in (0.3 * 0.8, 0.3 * 1.2)
         assert exploit.configuration["units"] in (104, 152)
+
+    def test_nobody_is_cloned_before_the_burn_in_is_over(self) -> None:
+        training = Training(population(8, burnIn=5), spread())
+        training.go_on(4)
+        assert training.chosen == []
+        training.go_on(1)
+        assert training.chosen
+
+    @pytest.mark.parametrize(("quantile", "clones"), [(0.125, 1), (0.25, 2), (0.5, 4)])
+    def test_the_quantile_says_how_many_are_replaced(self, quantile: float, clones: int) -> None:
+        scheduler = population(8, quantile=quantile, synchronous=True)
+        for trial in range(8):
+            scheduler.on_trial_add(trial, START)
+        scheduler.on_search_over()
+        for trial in range(8):
+            scheduler.on_result(trial, {"epoch": 1, "accuracy": trial / 8})
+        assert sum(clone is not None for clone in self._clones(scheduler)) == clones
+
+    @pytest.mark.parametrize(("probability", "found"), [(0.0, {"sgd"}), (1.0, {"sgd", "rmsprop"})])
+    def test_choices_are_drawn_anew_as_often_as_the_resample_probability_says(
+        self, probability: float, found: set[str]
+    ) -> None:
+        """Else they move to a neighbour in the list: of the first value that is the second one, or itself."""
+        chosen = set()
+        for seed in range(20):
+            scheduler = population(2, seed=seed, resampleProbability=probability)
+            for trial in range(2):
+                scheduler.on_trial_add(trial, START | {"optimizer": "adam"})
+            scheduler.on_result(1, {"epoch": 1, "accuracy": 0.5})
+            scheduler.on_result(0, {"epoch": 1, "accuracy": 0.9})
+            exploit = scheduler.on_result(1, {"epoch": 2, "accuracy": 0.1}).exploit
+            assert exploit is not None
+            chosen.add(str(exploit.configuration["optimizer"]))
+        assert chosen - {"adam"} == found
 
     def test_constraints_hold(self) -> None:
         scheduler = make_scheduler(
