@@ -332,6 +332,17 @@ class Asked(StatusModel):
     )
 
 
+class PodRefusal(StatusModel):
+    """The API server refuses the pods of an experiment, which is held until it takes one.
+
+    Its words are in the condition Stalled.
+    """
+
+    trial: str = Field(max_length=63, description="Name of the trial whose pod was refused last.")
+    generation: int = Field(ge=0, description="The generation of the spec that it was asked about.")
+    time: str = Field(max_length=32, description="When the API server was asked last (RFC 3339).")
+
+
 class ExperimentUsage(StatusModel):
     """What all trials have used, when the status was last written."""
 
@@ -368,6 +379,13 @@ class ExperimentStatus(StatusModel):
     asked: Asked | None = Field(
         default=None,
         description="The proposals that were last asked for: a restarted operator asks the same again.",
+    )
+    pod_refusal: PodRefusal | None = Field(
+        default=None,
+        description=(
+            "Which pod the API server refused last, where it refuses pods: meanwhile no pod is made and no trial "
+            "proposed, and the API server is asked again every five minutes and after a change of the spec."
+        ),
     )
     storage: StorageStatus | None = Field(
         default=None, description="Work in the bucket without a running trial, done by storage pods."

@@ -118,8 +118,8 @@ class Failures(ApiModel):
     start_deadline: Duration = Field(
         default="5m",
         description=(
-            "How long a bad image, a missing Secret or ConfigMap or an unusable checkpoint store is waited for "
-            "before the trial ends in ERROR."
+            "How long a bad image, a missing Secret or ConfigMap, an unusable checkpoint store or an API server that "
+            "refuses the trial's first pod is waited for before the trial ends in ERROR."
         ),
     )
     pending_deadline: Duration | None = Field(

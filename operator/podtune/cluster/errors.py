@@ -55,7 +55,7 @@ class ApiRefusal(ApiError):
     @property
     def is_transient(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.status in _TRANSIENT or self.retry_after is not None
+        return (self.status in _TRANSIENT or self.retry_after is not None) and not self.is_too_large
 
     @property
     def is_not_found(self) -> bool:
@@ -71,6 +71,16 @@ class ApiRefusal(ApiError):
     def is_conflict(self) -> bool:
         """Whether the object has changed since it was read."""
         return self.status == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the object is larger than the API server takes, or its database, whose words come with a 500."""
+        return self.status == 413 or (self.status == 500 and "request is too large" in self.message)
+
+    @property
+    def is_about_dry_runs(self) -> bool:
+        """Whether an admission webhook was in the way that can't be asked without an effect."""
+        return self.status == 400 and "does not support dry run" in self.message
 
     @property
     def is_lack_of_rights(self) -> bool:

@@ -48,6 +48,7 @@ from podtune.runner.actions import (
     Logs,
     OpenGates,
     Outcome,
+    TryPod,
     Verdict,
     WriteExperimentStatus,
     WriteMetadata,
@@ -60,6 +61,7 @@ ClusterAction = (
     | FindCheckpoint
     | CreateTrial
     | CreatePod
+    | TryPod
     | CreateStoragePod
     | OpenGates
     | DeletePod
@@ -130,8 +132,8 @@ class Executor:
                 return await self._look_up(experiment, action)
             case CreateTrial():
                 return await self._create_trial(experiment, action)
-            case CreatePod():
-                return await self._create_pod(experiment, action)
+            case CreatePod() | TryPod():
+                return await self._ask_for_pod(experiment, action)
             case CreateStoragePod():
                 return await self._create_storage_pod(experiment, action)
             case WriteTrialStatus():
@@ -175,6 +177,11 @@ class Executor:
         self._observer.trial(made)
         return DONE
 
+    async def _ask_for_pod(self, experiment: Experiment, action: CreatePod | TryPod) -> Outcome:
+        if isinstance(action, TryPod):
+            return await self._try_pod(experiment, action)
+        return await self._create_pod(experiment, action)
+
     async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
         body = pod_manifest(experiment, action, self._agent)
         avoid(body, action.avoid)
@@ -187,7 +194,23 @@ class Executor:
         except ApiRefusal as refusal:
             if not _is_final(refusal):
                 raise
-            return Outcome(Verdict.REFUSED, refusal.message)
+            return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+
+    async def _try_pod(self, experiment: Experiment, action: TryPod) -> Outcome:
+        """Asks by a dry run, which passes everything that a pod has to pass but the database.
+
+        Whatever is not said of the pod itself (it is there already, quota is used up, an admission webhook knows no dry
+        runs) is no refusal: the request that makes it comes next, and is answered for good.
+        """
+        body = pod_manifest(experiment, action.creation, self._agent)
+        try:
+            await self._client.request("POST", paths.pods(experiment.namespace), params={"dryRun": "All"}, body=body)
+        except ApiRefusal as refusal:
+            if refusal.is_transient:
+                raise
+            if _is_final(refusal) and not refusal.is_about_dry_runs:
+                return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+        return DONE
 
     async def _create_one_pod(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, Outcome]:
         name = body["metadata"]["name"]
@@ -365,4 +388,4 @@ def _is_final(refusal: ApiRefusal) -> bool:
         refusal.is_without_account,
         refusal.is_transient,
     )
-    return refusal.status in _REFUSALS and not any(passing)
+    return (refusal.status in _REFUSALS or refusal.is_too_large) and not any(passing)

@@ -136,6 +136,18 @@ class CreatePod:
 
 
 @dataclass(frozen=True, slots=True)
+class TryPod:
+    """Ask the API server whether it would take the pod of an attempt, without making it; of a gang, that of rank 0."""
+
+    creation: CreatePod
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("try-pod", "")
+
+
+@dataclass(frozen=True, slots=True)
 class OpenGates:
     """Let the scheduler see the pods of a gang, by name and UID: all of them are there."""
 
@@ -304,6 +316,7 @@ Action = (
     | FindCheckpoint
     | CreateTrial
     | CreatePod
+    | TryPod
     | CreateStoragePod
     | OpenGates
     | DeletePod

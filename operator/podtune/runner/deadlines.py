@@ -50,6 +50,21 @@ def earliest(trial: TrialMachine, now: float) -> Deadline | None:
     return min(_all(trial, now), key=lambda deadline: deadline.due, default=None)
 
 
+def of_refused_pod(trial: TrialMachine) -> Deadline | None:
+    """The deadline of a trial that waits for its first pod, which the API server refuses; None for any other.
+
+    One that had a pod before waits on: what it has come to is not given up.
+    """
+    if trial.refused_since is None or trial.status.last_attempt is not None or trial.attempt_pods:
+        return None
+    if not trial.is_to_run or trial.context.spec.suspend:
+        return None
+    limit = trial.context.spec.failures.start_deadline
+    why = f"(for longer than failures.startDeadline, {limit})"
+    due = trial.refused_since + seconds(limit)
+    return Deadline(due, DecisionAction.FAIL, TrialReason.START_DEADLINE_EXCEEDED, trial.status.message, why)
+
+
 def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if trial.pod is not None and trial.pod.training_until:
         return  # the program has ended; the agent has checkpoints.drain for what is left

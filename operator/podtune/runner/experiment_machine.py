@@ -51,6 +51,7 @@ from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd, Promotions
 from podtune.runner.protection import Protected
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.refusals import Refusals
 from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
 from podtune.runner.search import Search
@@ -131,6 +132,7 @@ class ExperimentMachine:
         self._storage = StorageWork(experiment, self._dispatch, settings)
         for storage_pod in storage_pods:
             self._storage.pod_seen(storage_pod)
+        self._refusals = Refusals(experiment, self._dispatch, settings)
         self._finalizer = Finalizer(self._dispatch)
         self._finalizer_settled = False
         self._deletion = Deletion(self._dispatch, self._storage)
@@ -186,7 +188,7 @@ class ExperimentMachine:
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._origins = Origins(self.experiment.name, self._trials, self._dispatch, self._protected, self._search)
         self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search, self._origins)
-        self._outcomes = TrialOutcomes(self._trials, self._planner)
+        self._outcomes = TrialOutcomes(self._trials, self._planner, self._refusals)
         self._promotions = Promotions(self._judge, self._places, self._search)
         self._introductions = Introductions(self._judge, self._search)
         self._introductions.restore(self._trials.values())
@@ -210,6 +212,7 @@ class ExperimentMachine:
         self.experiment = experiment
         self._overview.experiment_seen(experiment, changed=changed)
         self._storage.experiment_seen(experiment)
+        self._refusals.experiment_seen(experiment)
         if resumption.round_of(experiment.status) != self._context.round:
             self._outdated = True
         if self._overview.end_to_act_on is not None:
@@ -372,7 +375,9 @@ class ExperimentMachine:
             self._plan_dirty(now)
         self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
         if self._is_open and not self.experiment.problem and self._may_start:
-            self._start_trials(now)
+            self._refusals.ask_again(self._trials, self._places, now)
+            if not self._refusals.is_held:
+                self._start_trials(now)
         self._cleanup.sweep(now)
         retention = "None" if self._overview.is_over else self.spec.pod_retention
         self._warm.sweep(now, keeps=self._goes_on, retention=retention)
@@ -382,6 +387,7 @@ class ExperimentMachine:
         self._overview.write(
             now,
             hindrance=None if self.spec.suspend else self._search.hindrance,
+            refusals=self._refusals,
             capped=self._places.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,

@@ -28,6 +28,14 @@ class Hindrance:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Why nothing can come of the experiment as things are, until somebody does something about it."""
+
+    reason: ExperimentReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Suspended:
     """How a suspension goes.
 
@@ -71,6 +79,7 @@ def project(
     now: str,
     suspended: Suspended | None = None,
     capped: str = "",
+    hold: Hold | None = None,
 ) -> ExperimentStatus:
     """The status that follows from what is known.
 
@@ -86,11 +95,13 @@ def project(
         now: The present time (RFC 3339).
         suspended: How its suspension goes; None where it is not suspended.
         capped: Why its namespace may have no more pods at present; empty where it may.
+        hold: Why nothing can come of it at present; None where it can.
     """
+    stall = _stall(trials, ended, problem=problem, hindrance=hindrance, hold=hold)
     obstacle = hindrance.message if hindrance is not None else capped
-    state, message = _state(trials, ended, over=over, problem=problem, obstacle=obstacle, suspended=suspended)
+    state, message = _state(trials, ended, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
     conditions = tuple(before.conditions)
-    truths = _truths(ended, over=over, problem=problem, message=message)
+    truths = _truths(ended, over=over, stall=stall, message=message)
     if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
         truths.append(_proposing(hindrance))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
@@ -124,7 +135,7 @@ def _state(
     ended: Ended | None,
     *,
     over: bool,
-    problem: str,
+    stall: Hold | None,
     obstacle: str,
     suspended: Suspended | None,
 ) -> tuple[ExperimentState, str]:
@@ -132,8 +143,8 @@ def _state(
     progress = f"{done} of {trials.total} trials done, {trials.running} running"
     if ended is not None and over:
         return (ExperimentState.COMPLETE if ended.good else ExperimentState.FAILED), ended.message
-    if problem:
-        return ExperimentState.STALLED, problem
+    if stall is not None and (suspended is None or stall.reason is ExperimentReason.INVALID_SPEC):
+        return ExperimentState.STALLED, stall.message
     if ended is not None:
         return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
     if suspended is not None:
@@ -141,6 +152,25 @@ def _state(
     if obstacle:
         return ExperimentState.RUNNING, f"{progress}; {obstacle}"
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
+
+
+def _stall(
+    trials: TrialCounts, ended: Ended | None, *, problem: str, hindrance: Hindrance | None, hold: Hold | None
+) -> Hold | None:
+    """Why the experiment comes to nothing; None where it can come to something.
+
+    A searcher that has found no configuration, in a thousand draws, makes that so as long as there is no trial at all:
+    space and constraints can't be changed. It draws again all the same, and one that is found ends it.
+    """
+    if problem:
+        return Hold(ExperimentReason.INVALID_SPEC, problem)
+    if ended is not None:
+        return None
+    if hold is not None:
+        return hold
+    if hindrance is not None and hindrance.reason is ExperimentReason.NO_CONFIGURATION and not trials.total:
+        return Hold(hindrance.reason, hindrance.message)
+    return None
 
 
 def _decided(conditions: tuple[Condition, ...], ended: Ended | None) -> list[tuple[ConditionType, bool, str, str]]:
@@ -176,12 +206,12 @@ def _capped(message: str) -> tuple[ConditionType, bool, str, str]:
 
 
 def _truths(
-    ended: Ended | None, *, over: bool, problem: str, message: str
+    ended: Ended | None, *, over: bool, stall: Hold | None, message: str
 ) -> list[tuple[ConditionType, bool, str, str]]:
-    if problem:
+    if stall is not None:
         accepted = [
-            (ConditionType.READY, False, str(ExperimentReason.INVALID_SPEC), problem),
-            (ConditionType.STALLED, True, str(ExperimentReason.INVALID_SPEC), problem),
+            (ConditionType.READY, False, str(stall.reason), stall.message),
+            (ConditionType.STALLED, True, str(stall.reason), stall.message),
         ]
     else:
         accepted = [

@@ -25,6 +25,7 @@ from podtune.runner.best import Best
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
+from podtune.runner.refusals import Refusals
 from podtune.runner.storage_work import with_storage
 from podtune.runner.suspension import Suspension
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -173,6 +174,7 @@ class Overview:
         now: float,
         *,
         hindrance: Hindrance | None,
+        refusals: Refusals,
         capped: str,
         asked: Asked | None,
         front: Sequence[ParetoTrial],
@@ -185,6 +187,7 @@ class Overview:
         Args:
             now: The present time.
             hindrance: What keeps Trials from being made at present.
+            refusals: Whether the API server refuses its pods.
             capped: Why its namespace may have no more pods at present; empty where it may.
             asked: What the searcher is to be asked for as soon as the status says so.
             front: The Pareto front, with several objectives.
@@ -194,7 +197,9 @@ class Overview:
         """
         decided = self.ended is not None and self.end_to_act_on is None
         before = self._experiment.status
+        refusal = refusals.record if self.ended is None else None
         urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
+        urgent = urgent or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
             self._dispatch.alarms.set(EXPERIMENT, self._next_look)
             return
@@ -210,6 +215,7 @@ class Overview:
             problem=self._experiment.problem,
             hindrance=hindrance,
             capped=capped,
+            hold=refusals.hold,
             suspended=self.suspension.view,
             generation=self._experiment.generation,
             now=rfc3339(now),
@@ -220,6 +226,7 @@ class Overview:
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
                 "asked": asked or before.asked,
+                "pod_refusal": refusal,
                 "pareto_front": before.pareto_front if recorded else list(front),
                 "avoided_nodes": before.avoided_nodes if recorded else list(avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,

@@ -192,7 +192,7 @@ class Places:
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._dispatch, now)
             return False
-        action = self._creation(trial, now)
+        action = self.creation(trial, now)
         if trial.context.reuses:
             if self._quota.wants_back():
                 self._warm.give_back()
@@ -208,7 +208,7 @@ class Places:
             self._picked.pop(trial.name, None)
         return False
 
-    def _creation(self, trial: TrialMachine, now: float) -> CreatePod:
+    def creation(self, trial: TrialMachine, now: float) -> CreatePod:
         """What is asked for where a trial's next attempt has its pods made."""
         limits = trial.context.limits(trial)
         return CreatePod(

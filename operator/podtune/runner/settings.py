@@ -32,6 +32,8 @@ class RunnerSettings:
         cleanup_batch: Finished trials whose pods are deleted by one call, at most.
         report_wait: An agent finds an operator that was started anew within this.
         requeue_wait: A pod that avoids nodes is left to the scheduler for this before it is made anew.
+        refusal_wait: The API server is asked again after this, up to a tenth more or less, whether it takes pods that
+            it has refused.
         creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         proposal_deadline: A searcher that thinks longer about a request is called slow.
@@ -62,6 +64,7 @@ class RunnerSettings:
     cleanup_batch: int = 64
     report_wait: float = 60.0
     requeue_wait: float = 30.0
+    refusal_wait: float = 300.0
     creation_doubt: float = 30.0
     proposal_batch: int = 16
     proposal_deadline: float = 120.0

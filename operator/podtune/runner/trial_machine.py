@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from podtune.api.conditions import clip
+from podtune.api.conditions import clip, find_condition
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import ConditionType, DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.search_space import parse_value
-from podtune.api.trial import MAX_DECISION_MESSAGE, Decision, PodRef
+from podtune.api.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialStatus
 from podtune.protocol.assignment import attempt_folder, number_of, pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
@@ -97,6 +97,8 @@ class TrialMachine:
         """What is wrong with its last result that the trial goes on for."""
         self.refusal = ""
         """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
+        self.refused_since = _refused_since(trial.status)
+        """Since when the API server has refused the pod of its next attempt; None where it has not."""
         self.held: list[Result] = []
         """Results after the one that the scheduler has paused the trial at."""
 
@@ -177,6 +179,7 @@ class TrialMachine:
         self.attempt_pods = self.attempt_pods.with_pod(pod)
         if not self.attempt_pods.lacks_some:
             self.unseen.creation_until = 0.0
+            self.refused_since = None
 
     def _leftover_seen(self, pod: Pod) -> None:
         known = self.leftovers.get(pod.name)
@@ -506,3 +509,8 @@ class TrialMachine:
         self.checkpoint_values.clear()
         self.wanted_step = None
         self.held.clear()
+
+
+def _refused_since(status: TrialStatus) -> float | None:
+    accepted = find_condition(status.conditions, ConditionType.POD_ACCEPTED)
+    return parse_rfc3339(accepted.last_transition_time) if accepted and accepted.status == "False" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from podtune.api.names import ExperimentReason
 from podtune.runner.actions import (
     Action,
     CreatePod,
@@ -13,9 +14,11 @@ from podtune.runner.actions import (
     FindCheckpoint,
     OpenGates,
     Outcome,
+    TryPod,
     Verdict,
     WriteTrialStatus,
 )
+from podtune.runner.refusals import Refusals
 from podtune.runner.trial_machine import TrialMachine
 from podtune.runner.trial_planner import TrialPlanner
 
@@ -23,12 +26,15 @@ from podtune.runner.trial_planner import TrialPlanner
 class TrialOutcomes:
     """Takes in outcomes. What an action made or changed was reported as seen before."""
 
-    def __init__(self, trials: Mapping[str, TrialMachine], planner: TrialPlanner) -> None:
+    def __init__(self, trials: Mapping[str, TrialMachine], planner: TrialPlanner, refusals: Refusals) -> None:
         self._trials = trials
         self._planner = planner
+        self._refusals = refusals
 
     def landed(self, action: Action, outcome: Outcome, now: float) -> tuple[str, ...]:
         """Hears how an action went; returns the names of the trials that have to be looked at."""
+        if isinstance(action, CreatePod | TryPod):
+            self._refusals.landed(action, outcome, now)
         match action:
             case (
                 FindCheckpoint(trial=name)
@@ -38,6 +44,8 @@ class TrialOutcomes:
                 | FetchLogs(trial=name)
             ):
                 names: tuple[str, ...] = (name,)
+            case TryPod(creation=CreatePod(trial=name)):
+                names = (name,)
             case WriteTrialStatus(name=name):
                 names = (name,)
             case DeleteFinishedPods():
@@ -53,6 +61,8 @@ class TrialOutcomes:
         match action:
             case CreatePod():
                 self._pod_landed(trial, action, outcome, now)
+            case TryPod() if outcome.reason is ExperimentReason.POD_REFUSED and trial.is_to_run:
+                self._planner.pod_refused(trial, outcome.message, now)
             case DeletePod():
                 if outcome.verdict is Verdict.DONE and action.uid not in trial.unseen.gone:
                     trial.unseen.deletions.add(action.uid)
@@ -71,7 +81,9 @@ class TrialOutcomes:
     def _pod_landed(self, trial: TrialMachine, action: CreatePod, outcome: Outcome, now: float) -> None:
         if trial.attempt != action.attempt or not trial.attempt_pods.lacks_some or trial.is_finished:
             return
-        if outcome.verdict is Verdict.REFUSED:
+        if outcome.reason is ExperimentReason.POD_REFUSED:
             self._planner.pod_refused(trial, outcome.message, now)
+        elif outcome.verdict is Verdict.REFUSED:
+            self._planner.pod_rejected(trial, outcome.message, now)
         elif outcome.verdict is Verdict.FAILED:
             self._planner.pod_not_made(trial, outcome.message, now)

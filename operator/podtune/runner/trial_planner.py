@@ -62,6 +62,7 @@ class TrialPlanner:
             if not trial.attempt_pods and not self._places.creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_origin(trial, self._origins.settle(trial, now), now)
+                self._check_refusal(trial, now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
 
@@ -73,10 +74,14 @@ class TrialPlanner:
     def _fail_without_origin(self, trial: TrialMachine, problem: str, now: float) -> None:
         """Ends a trial whose checkpoint to start from can't be had."""
         if problem:
-            trial.note(Entry.FAIL, problem, {}, now=now)
-            trial.finish(TrialState.ERROR, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
-            self._judge.scheduler.on_trial_remove(trial.index)
-            self._reserve_tell(trial)
+            self._fail_unstarted(trial, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
+
+    def _fail_unstarted(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Ends a trial without a pod."""
+        trial.note(Entry.FAIL, message, {}, now=now)
+        trial.finish(TrialState.ERROR, reason, message, now)
+        self._judge.scheduler.on_trial_remove(trial.index)
+        self._reserve_tell(trial)
 
     def end_paused(self, end: PausedEnd, now: float) -> None:
         """Ends a trial that the scheduler has paused and that will never run again."""
@@ -87,7 +92,15 @@ class TrialPlanner:
         self._reserve_tell(trial)
 
     def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
-        """The API server refuses the pod of the trial's next attempt."""
+        """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
+        trial.unseen.creation_until = 0.0
+        if trial.refused_since is None:
+            trial.refused_since = now
+        trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
+        trial.touch(now)
+
+    def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.unseen.creation_until = 0.0
         self._after_end(trial, attempt_end.reject(trial, message, now), now)
 
@@ -217,6 +230,17 @@ class TrialPlanner:
             return
         trial.note(Entry.FAIL, deadline.sentence, {}, now=now)
         trial.decide(deadline.action, deadline.reason, deadline.sentence, now=now)
+
+    def _check_refusal(self, trial: TrialMachine, now: float) -> None:
+        """Ends a trial whose first pod was refused for long enough."""
+        deadline = deadlines.of_refused_pod(trial)
+        if deadline is None:
+            return
+        if now < deadline.due:
+            self._dispatch.alarms.set(trial.name, deadline.due)
+            return
+        self._fail_unstarted(trial, deadline.reason, deadline.sentence, now)
+        self._dispatch.ask(EmitEvent(trial.name, deadline.reason, clip(trial.status.message), warning=True), now)
 
     def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
         """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""

@@ -171,6 +171,10 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
         put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
+    if trial.refused_since is not None:
+        put(ConditionType.POD_ACCEPTED, False, TrialReason.POD_REFUSED, status.message)
+    elif find_condition(conditions, ConditionType.POD_ACCEPTED) is not None:
+        put(ConditionType.POD_ACCEPTED, True, "Accepted", "")
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
         put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
     if trial.results_lost:

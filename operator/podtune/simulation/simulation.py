@@ -34,6 +34,7 @@ from podtune.runner.actions import (
     Logs,
     OpenGates,
     Propose,
+    TryPod,
     Verdict,
     WriteExperimentStatus,
     WriteMetadata,
@@ -246,7 +247,7 @@ class Simulation:
                 return actions.Outcome(Verdict.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | OpenGates() | DeleteExperiment():
+            case EmitEvent() | LearnFrom() | OpenGates() | TryPod() | DeleteExperiment():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)

@@ -176,7 +176,7 @@ class FakeCluster:
         match = self._match(call.path)
         match call.method:
             case "POST":
-                return self._create(match, call.body or {})
+                return self._create(match, call.body or {}, dry=call.params.get("dryRun") == "All")
             case "GET" if match["name"]:
                 return self._get(match)
             case "GET":
@@ -190,7 +190,7 @@ class FakeCluster:
                     self._end(key)
                 return {}
 
-    def _create(self, match: re.Match[str], body: Manifest) -> Manifest:
+    def _create(self, match: re.Match[str], body: Manifest, *, dry: bool) -> Manifest:
         metadata = dict(body.get("metadata") or {})
         if "name" not in metadata:
             metadata["name"] = f"{metadata['generateName']}{self._version + 1:05}"
@@ -203,6 +203,8 @@ class FakeCluster:
         made = body | {"metadata": metadata}
         if match["plural"] == "pods":
             made.setdefault("status", {"phase": "Pending"})
+        if dry:
+            return made
         return self._store(key, made, "ADDED")
 
     def _get(self, match: re.Match[str]) -> Manifest:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import ExperimentReason
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
@@ -22,6 +23,7 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     Outcome,
+    TryPod,
     Verdict,
     WriteExperimentStatus,
     WriteMetadata,
@@ -42,6 +44,7 @@ from tests.unit.cluster.objects import (
 SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
 CREATE_TRIAL = CreateTrial("digits-0", SPEC)
 CREATE_POD = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0)
+TRY_POD = TryPod(CREATE_POD)
 
 
 @dataclass
@@ -156,13 +159,17 @@ async def test_an_object_that_goes_between_the_two_looks_is_tried_again(bench: B
         (403, "failed quota: compute: must specify limits.cpu"),
         (422, 'Pod "digits-0-1" is invalid: spec.containers[0].image: Required value'),
         (413, "Request entity too large"),
+        (500, "etcdserver: request is too large"),
     ],
 )
 async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_words(
     bench: Bench, status: int, message: str
 ) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message))
-    assert await bench.do(CREATE_POD) == Outcome(Verdict.REFUSED, message)
+    expected = Outcome(Verdict.REFUSED, message, ExperimentReason.POD_REFUSED)
+    assert await bench.do(CREATE_POD) == expected
+    bench.cluster.fail("POST", "pods", refusal(status, message))
+    assert await bench.do(TRY_POD) == expected
 
 
 @pytest.mark.parametrize(
@@ -182,6 +189,35 @@ async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_word
 async def test_a_pod_that_may_be_taken_later_is_not_refused(bench: Bench, status: int, message: str) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message))
     assert await bench.do(CREATE_POD) == Outcome(Verdict.FAILED, message)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, 'pods "digits-0-1" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1'),
+        (403, 'pods "digits-0-1" is forbidden: error looking up service account team/default: "default" not found'),
+        (400, 'admission webhook "policy" does not support dry run'),
+        (409, 'pods "digits-0-1" already exists'),
+    ],
+)
+async def test_what_a_dry_run_can_not_tell_is_left_to_the_request_itself(
+    bench: Bench, status: int, message: str
+) -> None:
+    bench.cluster.fail("POST", "pods", refusal(status, message, "AlreadyExists" if status == 409 else ""))
+    assert await bench.do(TRY_POD) == DONE
+
+
+async def test_a_pod_that_is_tried_is_not_made(bench: Bench) -> None:
+    assert await bench.do(TRY_POD) == DONE
+    (call,) = bench.cluster.writes("pods")
+    assert (call.params, call.body["metadata"]["name"]) == ({"dryRun": "All"}, "digits-0-1")  # type: ignore[index]
+    assert bench.cluster.all("pods") == []
+    assert bench.seen.bodies == []
+
+
+async def test_a_question_without_an_answer_is_none(bench: Bench) -> None:
+    bench.cluster.fail("POST", "pods", refusal(500, "etcd is away"))
+    assert (await bench.do(TRY_POD)).verdict is Verdict.FAILED
 
 
 async def test_no_answer_is_a_failure_that_says_so(bench: Bench) -> None:

@@ -235,16 +235,22 @@ async def test_a_clock_that_goes_back_delays_nothing() -> None:
 
 
 @in_virtual_time
-async def test_a_refused_pod_is_told_in_the_servers_words() -> None:
+async def test_a_refused_pod_holds_the_experiment_until_the_api_server_takes_one() -> None:
     world = World()
     counted = ATTEMPTS.labels("infrastructure")._value.get()
     async with world.operating():
-        world.experiment(failures={"maxInfrastructureFailures": 1, "backoff": {"initial": "1s", "max": "1s"}})
+        world.experiment(failures={"startDeadline": "1h"})
         world.cluster.fail("POST", "pods", refusal(403, "violates PodSecurity"), times=1000)
-        await world.until("Failed")
-    assert world.states() == {"ERROR": 3}
-    assert "violates PodSecurity" in world.cluster.all("trials")[0]["status"]["message"]
-    assert ATTEMPTS.labels("infrastructure")._value.get() - counted == 6, "three trials, two attempts each"
+        await world.until("Stalled")
+        await asyncio.sleep(1000)
+        sent = [call.params.get("dryRun") for call in world.cluster.writes("pods")]
+        assert sent == [None] * 3 + ["All"] * 3, "three trials at once, then a question every five minutes"
+        assert "violates PodSecurity" in world.cluster.all("experiments")[0]["status"]["message"]
+        assert [event["reason"] for event in world.cluster.all("events")] == ["PodRefused"]
+        world.cluster.failures.clear()
+        await world.until("Complete")
+    assert world.states() == {"TERMINATED": 3}
+    assert ATTEMPTS.labels("infrastructure")._value.get() == counted
 
 
 @in_virtual_time

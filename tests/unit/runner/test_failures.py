@@ -285,17 +285,18 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     assert 120 <= simulation.now - START <= 130
 
 
-def test_a_pod_that_admission_refuses_spends_no_failure() -> None:
+def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
+    """As where rank 0 of a gang is gone that its other pods were made for."""
     simulation = Simulation(spec(**ONE, failures={"maxInfrastructureFailures": 1, "backoff": BACKOFF}))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.REFUSED, "hostPath is not allowed") if isinstance(action, CreatePod) else None
+        Outcome(Verdict.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
     )
     simulation.run()
     status = simulation.status()
     assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 0)
     assert (status.reason, status.infrastructure_failures) == (TrialReason.MAX_INFRASTRUCTURE_FAILURES_EXCEEDED, 2)
     words = "that was infrastructure failure 2, maxInfrastructureFailures is 1"
-    assert status.message == f"hostPath is not allowed; {words}"
+    assert status.message == f"made for a pod that is gone; {words}"
     assert status.pod is None
 
 

@@ -397,3 +397,44 @@ def test_nothing_is_asked_for_once_the_end_has_come() -> None:
     assert len(simulation.actions(Propose)) == asked
     assert not [event for event in simulation.events if isinstance(event, EmitEvent) and event.warning]
     assert len(simulation.actions(WriteExperimentStatus)) < 120
+
+
+# A space that nothing can come of
+
+
+def no_configuration(simulation: Simulation, asked: int = 0) -> None:
+    """The searcher finds none from its so-manieth answer on."""
+    words = "no configuration was found in 1,000 tries: in 1,000 of them x > 2 does not hold; relax it"
+    nothing = Outcome(Verdict.REFUSED, words, ExperimentReason.NO_CONFIGURATION)
+    simulation.refuse = lambda action: (
+        nothing if isinstance(action, Propose) and len(simulation.actions(Propose)) > asked else None
+    )
+
+
+def test_a_space_without_a_configuration_is_stalled_until_one_is_found() -> None:
+    simulation = Simulation(spec())
+    no_configuration(simulation)
+    simulation.run(600.0)
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.STALLED
+    assert status.message.startswith("no configuration was found in 1,000 tries")
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "NoConfiguration")
+    simulation.refuse = lambda action: None
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    assert stalled is not None
+    assert stalled.status == "False"
+
+
+def test_a_space_that_has_yielded_trials_is_not_stalled_when_no_more_is_found() -> None:
+    simulation = Simulation(spec(search={"algorithm": "tpe", "maxTrials": 4, "seed": 7}, maxConcurrentTrials=1))
+    no_configuration(simulation, asked=2)
+    simulation.run(600.0)
+    status = simulation.api.experiment.status
+    assert len(simulation.api.trials) == 2
+    assert status.state is ExperimentState.RUNNING
+    assert condition(simulation)[1] == ExperimentReason.NO_CONFIGURATION
