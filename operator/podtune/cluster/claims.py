@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from podtune.api.checkpoints import Scratch
-from podtune.cluster import ownership
+from podtune.api.names import TRIAL_KIND
+from podtune.cluster import ownership, readers
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.scratch import claim_name, scratch_of
@@ -34,16 +35,25 @@ async def ensure_claim(client: ClusterClient, experiment: Experiment, action: Cr
     return ""
 
 
-async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str) -> None:
-    """Deletes a trial's claim; nothing happens where it has none.
+async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str, uid: str) -> None:
+    """Deletes a trial's claim; nothing happens where it has none, or another owner's has its name.
+
+    Args:
+        client: The API server.
+        experiment: The Experiment.
+        trial: The Trial's name.
+        uid: Its UID, which the claim's owner has to have.
 
     Raises:
         ApiError: It can't be deleted now.
     """
     if scratch_of(experiment) is None:
         return
+    path = paths.claim(experiment.namespace, claim_name(trial))
     try:
-        await client.request("DELETE", paths.claim(experiment.namespace, claim_name(trial)))
+        claim = await client.request("GET", path)
+        if readers.owner_uid(claim, TRIAL_KIND) == uid:
+            await client.request("DELETE", path, body={"preconditions": {"uid": claim["metadata"]["uid"]}})
     except ApiRefusal as refusal:
         if not refusal.is_not_found:
             raise

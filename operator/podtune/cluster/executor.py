@@ -15,7 +15,10 @@ from podtune.api.names import (
     API_VERSION,
     EXPERIMENT_KIND,
     FIELD_MANAGER,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
     LABEL_TRIAL,
+    MANAGED_BY,
     TRIAL_KIND,
     ExperimentReason,
 )
@@ -80,6 +83,8 @@ LOG_TAIL = 16384
 AGENT_LOG_LINES = 5000
 MAX_LOG_BYTES = 4 << 20
 """A log is read up to here: a line may be as long as a program likes."""
+ENDED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+"""Field selector of pods of which nothing runs any more."""
 _REFUSALS = frozenset({400, 403, 413, 422})
 """Statuses by which the API server, or an admission webhook, says that it will never take this pod."""
 
@@ -239,13 +244,14 @@ class Executor:
             return Outcome(Verdict.REFUSED, refusal.message)
         if made is None:
             return Outcome(Verdict.REFUSED, f"a pod {name} of another owner is in the way; delete it")
-        await create_trial_chunks(self._client, experiment, made, chunks)
+        if in_the_way := await create_trial_chunks(self._client, experiment, made, chunks):
+            return Outcome(Verdict.FAILED, in_the_way)
         self._observer.pod(made)
         return DONE
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
         if action.status.state is not None and action.status.state.is_finished:
-            await delete_claim(self._client, experiment, action.name)
+            await delete_claim(self._client, experiment, action.name, action.uid)
         status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return await self._write_status(
             paths.trial(experiment.namespace, action.name),
@@ -336,8 +342,13 @@ class Executor:
         return DONE
 
     async def _delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> Outcome:
-        selector = f"{LABEL_TRIAL} in ({','.join(action.trials)})"
-        await self._client.request("DELETE", paths.pods(experiment.namespace), params={"labelSelector": selector})
+        """The one deletion that names no UIDs: a request each would cost as much as the pods did to make."""
+        labels = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}={experiment.name}"
+        selectors = {
+            "labelSelector": f"{labels},{LABEL_TRIAL} in ({','.join(action.trials)})",
+            "fieldSelector": ENDED,
+        }
+        await self._client.request("DELETE", paths.pods(experiment.namespace), params=selectors)
         return DONE
 
     async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> Outcome:

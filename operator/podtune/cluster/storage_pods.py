@@ -11,10 +11,9 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from podtune.api.names import FIELD_MANAGER, LABEL_STORAGE
+from podtune.api.names import LABEL_STORAGE
 from podtune.cluster import ownership
 from podtune.cluster.client import ClusterClient, Manifest
-from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.pods import AGENT_CONFINES, AgentSettings, literal
 from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes
 from podtune.kube import paths
@@ -99,19 +98,17 @@ def trial_chunks(action: CreateStoragePod) -> tuple[bytes, ...]:
 
 async def create_trial_chunks(
     client: ClusterClient, experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]
-) -> None:
-    """Makes the pod's ConfigMaps; those that are there are its own, for their names are.
+) -> str:
+    """Makes the pod's ConfigMaps, which it waits for; says what is in the way of them, if anything.
 
     Raises:
         ApiError: One could not be made.
     """
     path = paths.config_maps(experiment.namespace)
     for body in _config_maps(experiment, pod, chunks):
-        try:
-            await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body)
-        except ApiRefusal as refusal:
-            if not refusal.is_already_there:
-                raise
+        if await ownership.create(client, path, body) is None:
+            return f"a ConfigMap {body['metadata']['name']} of another owner is in the way; delete it"
+    return ""
 
 
 def _config_maps(experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]) -> Iterator[Manifest]:

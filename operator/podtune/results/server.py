@@ -90,6 +90,11 @@ class ResultsServer:
                 return web.Response(body=answer.to_json(), content_type="application/json")
             case Unaccepted.FENCED:
                 raise web.HTTPConflict(text="this attempt is not the trial's current one")
+            case Unaccepted.MISPLACED:
+                text = (
+                    "a checkpoint's uri does not lie below the trial's own prefix; nothing of the report was taken in"
+                )
+                raise web.HTTPBadRequest(text=text)
             case Unaccepted.FOLLOWS:
                 raise web.HTTPForbidden(text="results of a gang come from rank 0; report them there")
             case Unaccepted.TOO_EARLY:

@@ -200,7 +200,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFinishedPods:
-    """Delete all pods of these finished trials in one call."""
+    """Delete all pods of these finished trials that have ended, in one call."""
 
     trials: tuple[str, ...]
 
@@ -238,10 +238,12 @@ class WriteTrialStatus:
     """Write a Trial's status, if the Trial still has this resource version.
 
     Attributes:
+        uid: The Trial's; what is deleted with its end has to belong to it.
         routine: Whether nothing waits for it: it holds results that an agent would send once more.
     """
 
     name: str
+    uid: str
     version: int
     status: TrialStatus
     routine: bool = False

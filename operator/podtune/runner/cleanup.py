@@ -49,9 +49,9 @@ class Cleanup:
             and pod.uid not in trial.unseen.deletions
             and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
         ]
-        if trial.is_finished and not retained and doomed:
+        if trial.is_finished and not retained and any(pod.is_over for pod in doomed):
             self._gathered[trial.name] = (since, trial)
-            return
+            doomed = [pod for pod in doomed if not pod.is_over]  # a bulk deletion passes these over
         for pod in doomed:
             self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
@@ -73,7 +73,7 @@ class Cleanup:
         trials = [trial for _, trial in islice(self._gathered.values(), self._settings.cleanup_batch)]
         if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
-                trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values())
+                trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
                 del self._gathered[trial.name]
 
     def _retains(self, trial: TrialMachine, pod: Pod) -> bool:

@@ -288,6 +288,8 @@ class ExperimentMachine:
             answer = Unaccepted.FENCED if trial is None else replies.fence(trial, pod_name, report.attempt)
         if answer is not None or trial is None:
             return answer or Unaccepted.FENCED
+        if reported.misplaced(trial, report):
+            return Unaccepted.MISPLACED
         reported.take_report(trial, report, now)
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)

@@ -18,6 +18,8 @@ class Unaccepted(Enum):
     """It is of an attempt that is over, or of one that never was."""
     TOO_EARLY = "too early"
     """Its pod has not been seen yet: ask again."""
+    MISPLACED = "misplaced"
+    """A checkpoint in it does not lie in the trial's place in the bucket, or there is no bucket."""
     FOLLOWS = "follows"
     """It is of a pod of a gang that does not lead it: results come from rank 0."""
 

@@ -44,6 +44,20 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
     trial.store_problem = final.store_problem
 
 
+def misplaced(trial: TrialMachine, report: Report) -> str:
+    """URI of a checkpoint in a report that does not lie below the trial's place in its bucket; empty where all do."""
+    place = f"{trial.context.store_prefix}{trial.name}/" if trial.context.store_prefix else ""
+    commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
+    return next((commit.uri for commit in commits if not lies_below(commit.uri, place)), "")
+
+
+def lies_below(uri: str, place: str) -> bool:
+    """Whether an URI is below a place that ends with a slash, on servers too that fold `..`; below none is nothing."""
+    if not place or not uri.startswith(place):
+        return False
+    return not any(part in ("", ".", "..") for part in uri.removeprefix(place).split("/"))
+
+
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
     """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
     return commit.seq > trial.acked_seq
@@ -96,7 +110,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     result, or else the next one; of one that has given up what it has learnt, none.
     """
     home = trial.home
-    if not home or not commit.uri.startswith(home) or clones.is_given_up(trial.status):
+    if not lies_below(commit.uri, home) or clones.is_given_up(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision

@@ -287,7 +287,7 @@ class TrialPlanner:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
             routine = trial.has_only_results
-            self._dispatch.ask(WriteTrialStatus(trial.name, trial.version, trial.status, routine), now)
+            self._dispatch.ask(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
 
 
 def _leaves_by(trial: TrialMachine) -> float:

@@ -261,7 +261,12 @@ class FakeCluster:
     def _selected(self, match: re.Match[str], params: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         for key, body in self._objects.items():
             is_in = key[1] == match["plural"] and match["namespace"] in (None, key[0])
-            if is_in and _selects(params.get("labelSelector", ""), body["metadata"].get("labels") or {}):
+            labels = body["metadata"].get("labels") or {}
+            if (
+                is_in
+                and _selects(params.get("labelSelector", ""), labels)
+                and _is_of(params.get("fieldSelector"), body)
+            ):
                 yield key
 
     def _store(self, key: tuple[str, str, str], body: Manifest, event: EventType) -> Manifest:
@@ -322,6 +327,12 @@ def _merged(target: Manifest, patch: Manifest) -> Manifest:
         else:
             result[key] = value
     return result
+
+
+def _is_of(selector: str | None, body: Manifest) -> bool:
+    """Whether a field selector lets an object through; the phases that it rules out are all that is known."""
+    phases = [term.removeprefix("status.phase!=") for term in selector.split(",")] if selector else []
+    return body.get("status", {}).get("phase") not in phases
 
 
 def _selects(selector: str, labels: Mapping[str, Any]) -> bool:

@@ -232,7 +232,7 @@ async def test_no_answer_is_a_failure_that_says_so(bench: Bench) -> None:
 async def test_a_status_replaces_the_one_that_it_was_made_from(bench: Bench) -> None:
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
     status = TrialStatus(attempt=1, failures=0, last_result={"accuracy": "0.9"})
-    assert await bench.do(WriteTrialStatus("digits-0", version, status)) == DONE
+    assert await bench.do(WriteTrialStatus("digits-0", "t-1", version, status)) == DONE
     assert bench.cluster.get(f"{TRIALS}/digits-0")["status"] == {  # type: ignore[index]
         "attempt": 1,
         "lastResult": {"accuracy": "0.9"},
@@ -245,7 +245,7 @@ async def test_a_status_replaces_the_one_that_it_was_made_from(bench: Bench) -> 
 async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: Bench) -> None:
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
     bench.cluster.change(f"{TRIALS}/digits-0", lambda body: body["spec"].update(desiredState="Stopped"))
-    outcome = await bench.do(WriteTrialStatus("digits-0", version, TrialStatus(attempt=1)))
+    outcome = await bench.do(WriteTrialStatus("digits-0", "t-1", version, TrialStatus(attempt=1)))
     assert outcome.verdict is Verdict.FAILED
     assert bench.seen.bodies[0]["spec"]["desiredState"] == "Stopped"
     assert bench.cluster.get(f"{TRIALS}/digits-0")["status"] == {}  # type: ignore[index]
@@ -253,7 +253,7 @@ async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: 
 
 async def test_a_status_whose_answer_was_lost_comes_back_as_a_conflict(bench: Bench) -> None:
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
-    write = WriteTrialStatus("digits-0", version, TrialStatus(attempt=1))
+    write = WriteTrialStatus("digits-0", "t-1", version, TrialStatus(attempt=1))
     bench.cluster.fail("PUT", "trials", no_answer(), carried_out=True)
     assert (await bench.do(write)).verdict is Verdict.FAILED
     assert (await bench.do(write)).verdict is Verdict.FAILED
@@ -261,7 +261,7 @@ async def test_a_status_whose_answer_was_lost_comes_back_as_a_conflict(bench: Be
 
 
 async def test_a_status_of_what_is_gone_needs_no_writing(bench: Bench) -> None:
-    assert await bench.do(WriteTrialStatus("digits-0", 5, TrialStatus())) == DONE
+    assert await bench.do(WriteTrialStatus("digits-0", "t-1", 5, TrialStatus())) == DONE
     assert await bench.do(WriteExperimentStatus(5, ExperimentStatus())) == DONE
     assert bench.seen.bodies == []
     assert bench.seen.statuses == []
@@ -293,8 +293,13 @@ async def test_only_the_pod_that_was_meant_is_deleted(bench: Bench) -> None:
 async def test_finished_pods_go_in_one_request(bench: Bench) -> None:
     for index in range(3):
         bench.cluster.put(PODS, pod_body(f"digits-{index}", uid=f"p-{index}", status={"phase": "Succeeded"}))
+    bench.cluster.put(PODS, pod_body("digits-2", attempt=2, uid="p-4", status={"phase": "Running"}))
+    foreign = pod_body("digits-0", attempt=3, uid="p-5", status={"phase": "Succeeded"})
+    foreign["metadata"]["labels"]["podtune.dev/experiment"] = "another"
+    bench.cluster.put(PODS, foreign)
     assert await bench.do(DeleteFinishedPods(("digits-0", "digits-2"))) == DONE
-    assert [pod["metadata"]["name"] for pod in bench.cluster.all("pods")] == ["digits-1-1"]
+    left = {pod["metadata"]["name"]: pod["metadata"].get("deletionTimestamp") for pod in bench.cluster.all("pods")}
+    assert left == {"digits-0-3": None, "digits-1-1": None, "digits-2-2": None}, "what runs, or is another's, stays"
     assert len(bench.cluster.writes("pods")) == 1
 
 

@@ -82,7 +82,7 @@ async def test_a_claim_that_is_on_its_way_out_is_waited_for(bench: Bench) -> Non
 async def test_the_claim_goes_before_the_trials_end_is_recorded(bench: Bench) -> None:
     bench.cluster.put(TRIALS, trial_body())
     await bench.do(CREATE)
-    end = WriteTrialStatus("digits-0", 20, TrialStatus(state=TrialState.TERMINATED))
+    end = WriteTrialStatus("digits-0", "t-1", 20, TrialStatus(state=TrialState.TERMINATED))
     bench.cluster.fail("DELETE", "persistentvolumeclaims", refusal(500, "later"))
     assert (await bench.do(end)).verdict is Verdict.FAILED
     assert bench.cluster.writes("trials") == [], "an end is not recorded whose volume would be forgotten"
@@ -91,10 +91,32 @@ async def test_the_claim_goes_before_the_trials_end_is_recorded(bench: Bench) ->
     await bench.do(end)  # where there is none any more, that is as good
 
 
+@pytest.mark.parametrize(
+    "owner", [None, {"kind": "Trial", "name": "digits-0", "uid": "t-of-before", "controller": True}]
+)
+async def test_a_claim_of_somebody_else_is_not_deleted(bench: Bench, owner: dict[str, Any] | None) -> None:
+    bench.cluster.put(TRIALS, trial_body())
+    metadata = {"name": "digits-0-scratch", "ownerReferences": [owner] if owner else []}
+    bench.cluster.put(CLAIMS, {"metadata": metadata, "spec": {}})
+    end = WriteTrialStatus("digits-0", "t-1", 20, TrialStatus(state=TrialState.TERMINATED))
+    await bench.do(end)
+    assert len(bench.claims) == 1
+    assert bench.cluster.writes("persistentvolumeclaims") == []
+
+
+async def test_the_claim_that_was_looked_at_is_the_one_that_is_deleted(bench: Bench) -> None:
+    bench.cluster.put(TRIALS, trial_body())
+    await bench.do(CREATE)
+    uid = bench.claims[0]["metadata"]["uid"]
+    await bench.do(WriteTrialStatus("digits-0", "t-1", 20, TrialStatus(state=TrialState.TERMINATED)))
+    (delete,) = [call for call in bench.cluster.calls if call.method == "DELETE"]
+    assert delete.body == {"preconditions": {"uid": uid}}
+
+
 async def test_a_trial_that_goes_on_keeps_its_claim(bench: Bench) -> None:
     bench.cluster.put(TRIALS, trial_body())
     await bench.do(CREATE)
-    await bench.do(WriteTrialStatus("digits-0", 20, TrialStatus(state=TrialState.PAUSED)))
+    await bench.do(WriteTrialStatus("digits-0", "t-1", 20, TrialStatus(state=TrialState.PAUSED)))
     assert len(bench.claims) == 1
 
 

@@ -84,6 +84,14 @@ async def test_an_operator_that_was_killed_in_between_makes_what_is_missing() ->
     assert cluster.get(f"{CONFIG_MAPS}/digits-storage-3-0") is not None
 
 
+async def test_a_config_map_of_somebody_else_is_not_what_it_reads() -> None:
+    cluster = FakeCluster()
+    cluster.put(CONFIG_MAPS, {"metadata": {"name": "digits-storage-3-0"}, "binaryData": {}})
+    outcome = await execute(cluster)
+    assert outcome.verdict is Verdict.FAILED
+    assert "a ConfigMap digits-storage-3-0 of another owner is in the way; delete it" in outcome.message
+
+
 async def test_what_became_of_it_is_read_from_the_pod() -> None:
     cluster = FakeCluster()
     await execute(cluster)

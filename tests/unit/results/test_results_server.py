@@ -179,7 +179,9 @@ async def test_who_does_not_lead_takes_nothing_in(site: Site, intake: Intake) ->
     assert intake.taken == []
 
 
-@pytest.mark.parametrize(("answer", "status"), [(Unaccepted.FENCED, 409), (Unaccepted.TOO_EARLY, 503)])
+@pytest.mark.parametrize(
+    ("answer", "status"), [(Unaccepted.FENCED, 409), (Unaccepted.TOO_EARLY, 503), (Unaccepted.MISPLACED, 400)]
+)
 async def test_what_is_not_accepted_is_told_as_the_protocol_says(
     site: Site, intake: Intake, answer: Unaccepted, status: int
 ) -> None:

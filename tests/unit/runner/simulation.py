@@ -401,7 +401,8 @@ class Simulation:
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
             self.api.writes["delete-pods"] += 1
-            for pod in [pod for pod in self.api.pods.values() if pod.trial in action.trials and not pod.variant]:
+            ended = [pod for pod in self.api.pods.values() if pod.is_over and not pod.variant]
+            for pod in [pod for pod in ended if pod.trial in action.trials]:
                 self._check_deletion(pod)
                 self.pods[pod.name].delete()
             return

@@ -10,9 +10,10 @@ from podtune.api.checkpoints import Keep
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.objective import Objective
 from podtune.api.trial import Checkpoint
-from podtune.protocol.messages import CheckpointCommit, Reply, Report, Result, StoreProblem
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Result, StoreProblem
 from podtune.runner import checkpoints
 from podtune.runner.actions import DeletePod, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.experiment_machine import Unaccepted
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
@@ -78,12 +79,50 @@ def posted(simulation: Simulation, uri: str, *, results: bool = True) -> Reply:
     return reply
 
 
-def test_a_checkpoint_from_elsewhere_is_not_recorded_and_not_asked_for_again() -> None:
+def test_a_checkpoint_of_another_attempt_is_not_recorded_and_not_asked_for_again() -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
     simulation.run(5.0)
-    for uri in ("s3://bucket/demo/e-uid/e-0/another-attempt/1", "s3://bucket/demo/e-uid/e-1/uid/1", "s3://other/1"):
-        assert posted(simulation, uri).acked_checkpoints == (uri,)
+    uri = "s3://bucket/demo/e-uid/e-0/another-attempt/1"
+    assert posted(simulation, uri).acked_checkpoints == (uri,)
     assert simulation.status().checkpoints == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://bucket/demo/e-uid/e-1/{uid}/1",
+        "s3://other/1",
+        "s3://bucket/demo/e-uid/e-0/{uid}/../../e-1/1",
+        "s3://bucket/demo/e-uid/e-0/./{uid}/1",
+        "s3://bucket/demo/e-uid/e-0//{uid}/1",
+        "s3://bucket/demo/e-uid/e-0/{uid}/..",
+        "s3://bucket/demo/e-uid/e-0/",
+    ],
+)
+@pytest.mark.parametrize("is_last_word", [False, True], ids=["while it runs", "at its end"])
+def test_a_report_whose_checkpoint_lies_elsewhere_is_not_taken_in(place: str, *, is_last_word: bool) -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
+    simulation.run(5.0)
+    uid = simulation.pods["e-0-1"].uid
+    commits = (CheckpointCommit(1, 1, place.format(uid=uid), "sha256:1"),)
+    results = (Result(1, 0.0, {"training_iteration": 1, "accuracy": 0.5}, 1),)
+    final = FinalCommit(uid, 1, 1, checkpoints=commits) if is_last_word else None
+    report = Report(uid, results=results, checkpoints=() if is_last_word else commits, final=final)
+    assert simulation.machine is not None
+    assert simulation.machine.report("e-0", "e-0-1", report, simulation.now) is Unaccepted.MISPLACED
+    simulation.wake()
+    simulation.run(5.0)
+    assert simulation.status().checkpoints == []
+    assert simulation.status().last_result == {}
+
+
+def test_without_a_store_no_report_of_a_checkpoint_is_taken_in() -> None:
+    simulation = Simulation(spec(**{**ONE, "checkpoints": {}}), Program(steps=10**6, silent=True))
+    simulation.run(5.0)
+    assert simulation.machine is not None
+    uid = simulation.pods["e-0-1"].uid
+    report = Report(uid, checkpoints=(CheckpointCommit(1, 1, "s3://podtune/team-b/../x", "sha256:1"),))
+    assert simulation.machine.report("e-0", "e-0-1", report, simulation.now) is Unaccepted.MISPLACED
 
 
 def test_a_commit_is_acknowledged_once_it_is_recorded() -> None:
