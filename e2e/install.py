@@ -13,7 +13,9 @@ from pathlib import Path
 
 from e2e.cluster import Cluster
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.kwok import TAINT as FAKE_NODES_TAINT
 from e2e.kubernetes import Kubernetes, eventually
+from podtune.api.template_policy import DEFAULT_TOLERATIONS
 
 ROOT = Path(__file__).parent.parent
 OPERATOR_NAMESPACE = "podtune-system"
@@ -23,6 +25,8 @@ OPERATOR_PODS = "app.kubernetes.io/name=podtune"
 CAPPED_NAMESPACE = "e2e-capped"
 CAP = 2
 """So many pods of trials may that namespace have."""
+DENIED_SECRET = "e2e-denied"
+"""No trial's container may see a Secret of this name."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
         "podAnnotations.podtune\\.dev/build": f"{versions['operator']}-{versions['agent']}",
         "nodeSelector.podtune\\.dev/role": "system",
         f"podLimits.namespaces.{CAPPED_NAMESPACE}": CAP,
+        "deniedSecrets[0]": DENIED_SECRET,
+        **{f"allowedTolerations[{i}]": taint for i, taint in enumerate([*DEFAULT_TOLERATIONS, FAKE_NODES_TAINT])},
     }
     helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)
     # A new pod is ready before it leads: what is measured or tested now must not meet the operator before it.

@@ -17,6 +17,7 @@ import aiohttp
 from e2e.chaos.child import start_module
 from e2e.chaos.injector import Armed
 from e2e.chaos.polling import until
+from e2e.cluster.kwok import TAINT as FAKE_NODES_TAINT
 
 STEAL_SECONDS = 1.5
 """How long two operators believe that they lead, at least."""
@@ -282,6 +283,7 @@ def environment(kubeconfig: Path, namespace: str, results_url: str) -> dict[str,
         "PODTUNE_LEASE_NAME": "chaos",
         "PODTUNE_AGENT_IMAGE": "localhost/podtune-agent:chaos",
         "PODTUNE_RESULTS_URL": results_url,
+        "PODTUNE_ALLOWED_TOLERATIONS": FAKE_NODES_TAINT,
         "PODTUNE_LOG_LEVEL": "info",
     }
 

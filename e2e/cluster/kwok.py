@@ -12,8 +12,8 @@ from e2e.cluster.processes import Component, wait_until
 
 _STAGES = Path(__file__).parent / "manifests" / "kwok-stages.yaml"
 _NAME = "kwok"
-_KEY = "kwok.x-k8s.io/node"
-_SELECTOR = f"{_KEY}=fake"
+TAINT = "kwok.x-k8s.io/node"
+_SELECTOR = f"{TAINT}=fake"
 PLAYED = "e2e/played"
 """Label of the fake nodes: kwok leaves the pods that select it alone, and somebody else plays their kubelet."""
 _CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", gpus.RESOURCE: "8"}
@@ -75,9 +75,9 @@ def _node(index: int) -> dict[str, object]:
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {_KEY: "fake", "kubernetes.io/hostname": name, "podtune.dev/role": "fake", PLAYED: "true"},
-            "annotations": {_KEY: "fake"},
+            "labels": {TAINT: "fake", "kubernetes.io/hostname": name, "podtune.dev/role": "fake", PLAYED: "true"},
+            "annotations": {TAINT: "fake"},
         },
-        "spec": {"taints": [{"key": _KEY, "value": "fake", "effect": "NoSchedule"}]},
+        "spec": {"taints": [{"key": TAINT, "value": "fake", "effect": "NoSchedule"}]},
         "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY},
     }

@@ -19,7 +19,13 @@ from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel,
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
 from podtune.api.objective import Objective
-from podtune.api.pod_template import check_metadata, check_pod_spec, check_reusable, check_secret_references
+from podtune.api.pod_template import (
+    check_annotations,
+    check_labels,
+    check_pod_spec,
+    check_reusable,
+    check_secret_references,
+)
 from podtune.api.population import check_population
 from podtune.api.resume import Resume, Resumption
 from podtune.api.scheduler import FifoSettings, Scheduler
@@ -28,6 +34,7 @@ from podtune.api.search_checks import check_search
 from podtune.api.search_space import MAX_TEXT, Parameter
 from podtune.api.stop import Stop
 from podtune.api.storage_jobs import StorageStatus
+from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 
 LabelValue = Annotated[
     str,
@@ -43,8 +50,8 @@ MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
 
 
-SERVICE_ACCOUNTS = "service_accounts"
-"""Key in the validation's context: names of the service accounts that an admin lets trials use."""
+TEMPLATE_POLICY = "template_policy"
+"""Key in the validation's context: what the operator's administrator decides about trial templates."""
 
 
 class StdoutResults(ApiModel):
@@ -84,14 +91,21 @@ class TemplateMetadata(ApiModel):
 
     labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32, description="Labels of the pods.")
     annotations: dict[str, AnnotationValue] = Field(
-        default_factory=dict, max_length=32, description="Annotations of the pods."
+        default_factory=dict,
+        max_length=32,
+        description="Annotations of the pods, of plain words or of domains that the operator's administrator allows.",
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_metadata("labels", self.labels)
-        check_metadata("annotations", self.annotations)
+    def _check(self, info: ValidationInfo) -> Self:
+        check_labels(self.labels)
+        check_annotations(self.annotations, _policy(info))
         return self
+
+
+def _policy(info: ValidationInfo) -> TemplatePolicy:
+    policy: TemplatePolicy = (info.context or {}).get(TEMPLATE_POLICY, DEFAULT_POLICY)
+    return policy
 
 
 class TrialTemplate(ApiModel):
@@ -131,7 +145,7 @@ class TrialTemplate(ApiModel):
     @field_validator("spec")
     @classmethod
     def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        check_pod_spec(spec, (info.context or {}).get(SERVICE_ACCOUNTS, ()))
+        check_pod_spec(spec, _policy(info))
         return spec
 
     @model_validator(mode="after")

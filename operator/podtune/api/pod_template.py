@@ -10,23 +10,30 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podtune.api.model import FieldError
 from podtune.api.names import GROUP, LABEL_MANAGED_BY
+from podtune.api.pod_checks import Check, anything, each, fields, never, one_of, only, shown
+from podtune.api.template_policy import (
+    DEFAULT_POLICY,
+    TemplatePolicy,
+    check_annotation_domains,
+    is_listed,
+    policy_fields,
+)
 from podtune.trial.layout import DIRECTORY
 
 AGENT_CONTAINER = "podtune-agent"
+AGENT_UID = 60532
+"""The agent's user and group. Of its own: 65532, which many images use, would let a program touch the agent's files."""
 RESTORE_CONTAINER = "podtune-restore"
 RESERVED_PREFIX = "podtune-"
 RESERVED_VARIABLES = "PODTUNE_"
 TRIAL_CONTAINER = "trial"
 VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED)")
 """A reference that Kubernetes expands when the container starts."""
-
-Check = Callable[[Any, str], None]
-"""Looks at a value and its path below the pod's spec; raises FieldError when it is not allowed."""
 
 _QUALIFIED_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
@@ -37,23 +44,21 @@ def trial_container(spec: Mapping[str, Any]) -> str:
     return TRIAL_CONTAINER if TRIAL_CONTAINER in names else names[0]
 
 
-def check_pod_spec(spec: Mapping[str, Any], service_accounts: Collection[str] = ()) -> None:
+def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> None:
     """Checks a trial template's pod spec against the allow-list.
 
     Args:
         spec: The pod's spec, as in the manifest.
-        service_accounts: Names of the service accounts that trials may run as, from the operator's settings.
+        policy: What the operator's administrator allows beyond it, and denies.
 
     Raises:
         FieldError: A field is missing or not allowed; the error names it, its value and the remedy.
     """
     if not spec.get("containers"):
         raise FieldError("containers", "is missing or empty; name at least the container that trains")
-    account = _one_of(
-        service_accounts, "the operator's administrator allows accounts by its setting allowedServiceAccounts"
-    )
-    _fields(_POD | {"serviceAccountName": account})(spec, "")
+    fields(_POD | policy_fields(policy))(spec, "")
     _check_unique_names(spec)
+    _check_denied_secrets(spec, policy)
 
 
 def check_reusable(spec: Mapping[str, Any]) -> None:
@@ -88,16 +93,26 @@ def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
             )
 
 
-def check_metadata(kind: str, entries: Mapping[str, str]) -> None:
-    """Checks the keys of a trial template's labels or annotations.
-
-    Args:
-        kind: `labels` or `annotations`.
-        entries: Values by key.
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Checks the keys of a trial template's labels.
 
     Raises:
         FieldError: A key is not one, or is the operator's own.
     """
+    _check_keys("labels", labels)
+
+
+def check_annotations(annotations: Mapping[str, str], policy: TemplatePolicy = DEFAULT_POLICY) -> None:
+    """Checks the keys of a trial template's annotations.
+
+    Raises:
+        FieldError: A key is not one, is the operator's own, or is of a domain that the administrator does not allow.
+    """
+    _check_keys("annotations", annotations)
+    check_annotation_domains(annotations, policy)
+
+
+def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
     for key in entries:
         if not _QUALIFIED_NAME.fullmatch(key):
             raise FieldError(kind, f"{key!r} is not a key; write it like team or example.com/team")
@@ -106,62 +121,22 @@ def check_metadata(kind: str, entries: Mapping[str, str]) -> None:
             raise FieldError(kind, f"{key!r} is the operator's own; choose another key")
 
 
+def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
+    """The kubelet alone sees a Secret that images are pulled with, so that one is no container's to read."""
+    for path, name in _secret_references(spec):
+        if is_listed(name, policy.denied_secrets) and not path.startswith("imagePullSecrets"):
+            raise FieldError(
+                path,
+                f"{name!r} is kept from trials by the operator's administrator (setting deniedSecrets); remove it",
+            )
+
+
 # --- the checks that the tables below are made of
-
-
-def _anything(value: Any, path: str) -> None:
-    """A field that is harmless whatever it says; the API server checks its form when the pod is made."""
-
-
-def _fields(allowed: Mapping[str, Check]) -> Check:
-    """An object of these fields and no others."""
-
-    def check(value: Any, path: str) -> None:
-        if not isinstance(value, Mapping):
-            raise FieldError(path, f"{_shown(value)} is not a map; write fields below it")
-        for name, entry in value.items():
-            below = f"{path}.{name}" if path else str(name)
-            if name not in allowed:
-                raise FieldError(below, f"{_shown(entry)} is not allowed in a trial's pod; remove the field")
-            if entry is not None:
-                allowed[name](entry, below)
-
-    return check
-
-
-def _each(item: Check) -> Check:
-    """A list of such items."""
-
-    def check(value: Any, path: str) -> None:
-        if not isinstance(value, list):
-            raise FieldError(path, f"{_shown(value)} is not a list; write its entries with a dash each")
-        for position, entry in enumerate(value):
-            item(entry, f"{path}[{position}]")
-
-    return check
-
-
-def _only(value: Any) -> Check:
-    """A field that may be left out or say one thing."""
-
-    def check(found: Any, path: str) -> None:
-        if found != value or type(found) is not type(value):
-            raise FieldError(path, f"{_shown(found)} is not allowed; leave it out or write {_shown(value)}")
-
-    return check
-
-
-def _one_of(allowed: Collection[str], remedy: str) -> Check:
-    def check(value: Any, path: str) -> None:
-        if value not in allowed:
-            raise FieldError(path, f"{_shown(value)} is not allowed; leave it out ({remedy})")
-
-    return check
 
 
 def _name(value: Any, path: str) -> None:
     if not isinstance(value, str) or not value:
-        raise FieldError(path, f"{_shown(value)} is not a name; write a text")
+        raise FieldError(path, f"{shown(value)} is not a name; write a text")
     if value.startswith(RESERVED_PREFIX):
         raise FieldError(path, f"{value!r} begins with {RESERVED_PREFIX}, as the operator's own do; rename it")
 
@@ -174,13 +149,11 @@ def _variable(value: Any, path: str) -> None:
 def _mount_path(value: Any, path: str) -> None:
     mounted, ours = posixpath.normpath(f"/{str(value).lstrip('/')}"), f"{DIRECTORY}/"
     if f"{mounted}/".startswith(ours) or ours.startswith(f"{mounted.rstrip('/')}/"):
-        raise FieldError(
-            path, f"{_shown(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere"
-        )
+        raise FieldError(path, f"{shown(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere")
 
 
 def _profile(value: Any, path: str) -> None:
-    _fields({"type": _one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": _anything})(
+    fields({"type": one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": anything})(
         value, path
     )
 
@@ -191,27 +164,35 @@ def _gate(value: Any, path: str) -> None:
         raise FieldError(path, f"{value!r} is the operator's own; choose another name")
 
 
-def _list_of_none(value: Any, path: str) -> None:
-    if value:
-        raise FieldError(path, f"{_shown(value)} is not allowed; remove it, trials get no capabilities")
+def _user_or_group(value: Any, path: str) -> None:
+    if value == AGENT_UID:
+        raise FieldError(path, f"{shown(value)} is the agent's own; choose another number")
+
+
+def _of_form(form: str) -> Check:
+    def check(value: Any, path: str) -> None:
+        if not re.fullmatch(form, str(value)):
+            raise FieldError(path, f"{shown(value)} is not of the form {form}; correct it")
+
+    return check
 
 
 # --- the allow-list
 
 _ENVIRONMENT = {
     "name": _variable,
-    "value": _anything,
-    "valueFrom": _fields(dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), _anything)),
+    "value": anything,
+    "valueFrom": fields(dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), anything)),
 }
 _HANDLER = {
-    "exec": _anything,
-    "grpc": _anything,
-    "sleep": _anything,
+    "exec": anything,
+    "grpc": anything,
+    "sleep": anything,
     # No host: the kubelet would send the request, from the node's network.
-    "httpGet": _fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), _anything)),
-    "tcpSocket": _fields({"port": _anything}),
+    "httpGet": fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), anything)),
+    "tcpSocket": fields({"port": anything}),
 }
-_PROBE = _fields(
+_PROBE = fields(
     _HANDLER
     | dict.fromkeys(
         (
@@ -222,117 +203,124 @@ _PROBE = _fields(
             "terminationGracePeriodSeconds",
             "timeoutSeconds",
         ),
-        _anything,
+        anything,
     )
 )
 _CONTAINER_SECURITY = {
-    "allowPrivilegeEscalation": _only(False),
+    "allowPrivilegeEscalation": only(False),
     "appArmorProfile": _profile,
-    "capabilities": _fields({"drop": _anything, "add": _list_of_none}),
-    "privileged": _only(False),
-    "readOnlyRootFilesystem": _anything,
-    "runAsGroup": _anything,
-    "runAsNonRoot": _anything,
-    "runAsUser": _anything,
+    "capabilities": fields({"drop": each(anything), "add": never("trials get no capabilities")}),
+    "privileged": only(False),
+    "readOnlyRootFilesystem": anything,
+    "runAsGroup": _user_or_group,
+    "runAsNonRoot": anything,
+    "runAsUser": _user_or_group,
     "seccompProfile": _profile,
 }
 _POD_SECURITY = {
     "appArmorProfile": _profile,
-    "fsGroup": _anything,
-    "fsGroupChangePolicy": _anything,
-    "runAsGroup": _anything,
-    "runAsNonRoot": _anything,
-    "runAsUser": _anything,
+    "fsGroup": _user_or_group,
+    "fsGroupChangePolicy": anything,
+    "runAsGroup": _user_or_group,
+    "runAsNonRoot": anything,
+    "runAsUser": _user_or_group,
     "seccompProfile": _profile,
-    "supplementalGroups": _anything,
-    "supplementalGroupsPolicy": _anything,
+    "supplementalGroups": each(_user_or_group),
+    "supplementalGroupsPolicy": anything,
 }
 _CONTAINER: dict[str, Check] = {
     "name": _name,
-    "image": _anything,
-    "imagePullPolicy": _anything,
-    "command": _anything,
-    "args": _anything,
-    "workingDir": _anything,
-    "env": _each(_fields(_ENVIRONMENT)),
-    "envFrom": _each(_fields({"prefix": _variable, "configMapRef": _anything, "secretRef": _anything})),
-    "ports": _each(_fields(dict.fromkeys(("name", "containerPort", "protocol"), _anything))),
-    "resources": _anything,
-    "resizePolicy": _anything,
-    "volumeMounts": _each(
-        _fields(
+    "image": anything,
+    "imagePullPolicy": anything,
+    "command": anything,
+    "args": anything,
+    "workingDir": anything,
+    "env": each(fields(_ENVIRONMENT)),
+    "envFrom": each(fields({"prefix": _variable, "configMapRef": anything, "secretRef": anything})),
+    "ports": each(fields(dict.fromkeys(("name", "containerPort", "protocol"), anything))),
+    "resources": anything,
+    "resizePolicy": anything,
+    "volumeMounts": each(
+        fields(
             {
                 # The operator's volumes hold the agent's credentials.
                 "name": _name,
                 "mountPath": _mount_path,
-                "readOnly": _anything,
-                "recursiveReadOnly": _anything,
-                "subPath": _anything,
-                "subPathExpr": _anything,
+                "readOnly": anything,
+                "recursiveReadOnly": anything,
+                "subPath": anything,
+                "subPathExpr": anything,
             }
         )
     ),
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
     "startupProbe": _PROBE,
-    "lifecycle": _fields({"postStart": _fields(_HANDLER), "preStop": _fields(_HANDLER), "stopSignal": _anything}),
-    "terminationMessagePath": _anything,
-    "terminationMessagePolicy": _anything,
-    "securityContext": _fields(_CONTAINER_SECURITY),
+    "lifecycle": fields({"postStart": fields(_HANDLER), "preStop": fields(_HANDLER), "stopSignal": anything}),
+    "terminationMessagePath": anything,
+    "terminationMessagePolicy": anything,
+    "securityContext": fields(_CONTAINER_SECURITY),
 }
-_VOLUME = _fields(
+_VOLUME = fields(
     {
         "name": _name,
-        "configMap": _anything,
-        "downwardAPI": _anything,
-        "emptyDir": _anything,
-        "ephemeral": _anything,
-        "persistentVolumeClaim": _anything,
-        "projected": _fields(
+        "configMap": anything,
+        "downwardAPI": anything,
+        "emptyDir": anything,
+        "ephemeral": anything,
+        "persistentVolumeClaim": anything,
+        "projected": fields(
             {
-                "defaultMode": _anything,
+                "defaultMode": anything,
                 # No serviceAccountToken: a trial gets no Kubernetes credentials, whatever their audience.
-                "sources": _each(_fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), _anything))),
+                "sources": each(fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), anything))),
             }
         ),
-        "secret": _anything,
+        "secret": anything,
     }
 )
 _POD: dict[str, Check] = {
-    "containers": _each(_fields(_CONTAINER)),
+    "containers": each(fields(_CONTAINER)),
     # A native sidecar of the user's own is fine.
-    "initContainers": _each(_fields(_CONTAINER | {"restartPolicy": _only("Always")})),
-    "volumes": _each(_VOLUME),
-    "restartPolicy": _only("Never"),
-    "automountServiceAccountToken": _only(False),
-    "hostIPC": _only(False),
-    "hostNetwork": _only(False),
-    "hostPID": _only(False),
-    "hostUsers": _only(False),
-    "shareProcessNamespace": _only(False),
-    "schedulingGates": _each(_fields({"name": _gate})),
-    "imagePullSecrets": _each(_fields({"name": _anything})),
-    "securityContext": _fields(_POD_SECURITY),
+    "initContainers": each(fields(_CONTAINER | {"restartPolicy": only("Always")})),
+    "volumes": each(_VOLUME),
+    "restartPolicy": only("Never"),
+    "automountServiceAccountToken": only(False),
+    "hostIPC": only(False),
+    "hostNetwork": only(False),
+    "hostPID": only(False),
+    "hostUsers": only(False),
+    "shareProcessNamespace": only(False),
+    "schedulingGates": each(fields({"name": _gate})),
+    "imagePullSecrets": each(fields({"name": anything})),
+    "securityContext": fields(_POD_SECURITY),
+    # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
+    "dnsPolicy": one_of(
+        ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator by the cluster's DNS"
+    ),
+    "dnsConfig": fields(
+        {
+            "nameservers": never("the agent finds the operator by the cluster's DNS"),
+            "searches": never("the agent finds the operator by the cluster's DNS; write names in full"),
+            # They are written into a file of lines, where another line would name another server.
+            "options": each(fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
+        }
+    ),
 } | dict.fromkeys(
     (
         "affinity",
-        "dnsConfig",
-        "dnsPolicy",
         "enableServiceLinks",
-        "hostAliases",
         "nodeSelector",
         "os",
         "preemptionPolicy",
-        "priorityClassName",
         "resourceClaims",
         "resources",
         "runtimeClassName",
         "schedulerName",
         "terminationGracePeriodSeconds",
-        "tolerations",
         "topologySpreadConstraints",
     ),
-    _anything,
+    anything,
 )
 
 
@@ -372,16 +360,3 @@ def _named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:
         value = value.get(field) if isinstance(value, Mapping) else None
     if isinstance(value, str):
         yield ".".join((path, *fields)), value
-
-
-def _shown(value: Any) -> str:
-    """A value as in the manifest, shortened."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case None:
-            return "null"
-        case Mapping() | list():
-            return json.dumps(value, default=str)[:64]
-        case _:
-            return repr(value)[:64]

@@ -7,15 +7,16 @@ definitions in a cluster are older than the operator, is found here and becomes 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
 
-from podtune.api.experiment import MAX_NAME, SERVICE_ACCOUNTS, ExperimentSpec
+from podtune.api.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
 from podtune.api.model import FieldError
 from podtune.api.schema import Schema, structural_schema
+from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 
 MAX_SHOWN = 64
 """Longest piece of a user's value that a message repeats."""
@@ -51,12 +52,12 @@ class InvalidSpec(ValueError):
     """A resource that can never work as it is; the text names the field, the value and the remedy."""
 
 
-def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[str] = ()) -> ExperimentSpec:
+def parse_experiment(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> ExperimentSpec:
     """Reads the spec of an Experiment.
 
     Args:
         resource: The whole resource, as the API server gives it.
-        service_accounts: Names of the service accounts that trials may run as, from the operator's settings.
+        policy: What the operator's administrator decides about trial templates.
 
     Raises:
         InvalidSpec: The spec can't be worked with.
@@ -65,7 +66,7 @@ def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[s
     if problem:
         raise InvalidSpec(problem)
     try:
-        spec = ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+        spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:
         raise InvalidSpec(explain(error)) from error
     problem = _source_problem(resource, spec)
@@ -74,7 +75,7 @@ def parse_experiment(resource: Mapping[str, Any], service_accounts: Collection[s
     return spec
 
 
-def find_problems(resource: Mapping[str, Any], service_accounts: Collection[str] = ()) -> list[str]:
+def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> list[str]:
     """Says what is wrong with an Experiment: all mistakes, a sentence each; none where it can be worked with.
 
     A rule about several fields is looked at when each of them is right by itself, so correcting mistakes may bring
@@ -82,12 +83,12 @@ def find_problems(resource: Mapping[str, Any], service_accounts: Collection[str]
 
     Args:
         resource: The whole resource.
-        service_accounts: As for `parse_experiment`.
+        policy: As for `parse_experiment`.
     """
     named = _name_problem(resource)
     problems = [named] if named else []
     try:
-        spec = ExperimentSpec.model_validate(resource.get("spec"), context={SERVICE_ACCOUNTS: service_accounts})
+        spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:
         return problems + [_sentence(mistake) for mistake in error.errors(include_url=False)]
     source = _source_problem(resource, spec)

@@ -71,7 +71,7 @@ class Operator:
         client = client.guarded(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
         limits = RunnerSettings(proposal_deadline=settings.proposal_deadline)
-        self._store = Store(limits, queue.add, settings.service_accounts, settings.pod_limits)
+        self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits)
         self._health = WatchHealth(time.monotonic)
         observer = EchoingObserver(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._reporter())

@@ -6,7 +6,9 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from podtune.api.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods import AgentSettings
 from podtune.controllers.namespace_caps import PodLimits
 
@@ -25,7 +27,7 @@ class Settings:
     Attributes:
         agent: The agent's container.
         namespaces: Namespaces that are served; none for all.
-        service_accounts: Service accounts that trials may run as, besides the default one.
+        template_policy: What trial templates may say beyond what always goes, and may not.
         pod_limits: How many pods of trials each namespace may have at a time.
         pod_name: Name of the operator's own pod; empty outside of a cluster.
         pod_namespace: Its namespace, where the Lease is too.
@@ -39,7 +41,7 @@ class Settings:
 
     agent: AgentSettings
     namespaces: tuple[str, ...]
-    service_accounts: tuple[str, ...]
+    template_policy: TemplatePolicy
     pod_limits: PodLimits
     pod_name: str
     pod_namespace: str
@@ -59,7 +61,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """
     pod_name = environment.get("PODTUNE_POD_NAME", "")
     namespace = environment.get("PODTUNE_POD_NAMESPACE", "default")
-    default_url = f"http://podtune-results.{namespace}.svc:8080"
+    results_url = environment.get("PODTUNE_RESULTS_URL", f"http://podtune-results.{namespace}.svc:8080")
     level = environment.get("PODTUNE_LOG_LEVEL", "info").lower()
     if level not in ("debug", "info", "warning", "error"):
         raise SettingsError(f"PODTUNE_LOG_LEVEL is {level!r}; use debug, info, warning or error")
@@ -67,10 +69,11 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         agent=AgentSettings(
             image=_required(environment, "PODTUNE_AGENT_IMAGE"),
             pull_policy=environment.get("PODTUNE_AGENT_PULL_POLICY", "IfNotPresent"),
-            results_url=environment.get("PODTUNE_RESULTS_URL", default_url),
+            results_url=results_url,
+            non_root=_boolean(environment, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
         ),
         namespaces=_list(environment, "PODTUNE_NAMESPACES"),
-        service_accounts=_list(environment, "PODTUNE_ALLOWED_SERVICE_ACCOUNTS"),
+        template_policy=_template_policy(environment, results_url),
         pod_limits=_pod_limits(environment),
         pod_name=pod_name,
         pod_namespace=namespace,
@@ -90,8 +93,28 @@ def _required(environment: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _list(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in environment.get(name, "").split(",") if part.strip())
+def _list(environment: Mapping[str, str], name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """An empty list is one, too: the default is for a variable that is not there."""
+    return tuple(part.strip() for part in environment.get(name, ",".join(default)).split(",") if part.strip())
+
+
+def _template_policy(environment: Mapping[str, str], results_url: str) -> TemplatePolicy:
+    return TemplatePolicy(
+        service_accounts=_list(environment, "PODTUNE_ALLOWED_SERVICE_ACCOUNTS"),
+        priority_classes=_list(environment, "PODTUNE_ALLOWED_PRIORITY_CLASSES"),
+        tolerations=_list(environment, "PODTUNE_ALLOWED_TOLERATIONS", DEFAULT_TOLERATIONS),
+        annotation_domains=_list(environment, "PODTUNE_ALLOWED_ANNOTATION_DOMAINS", DEFAULT_ANNOTATION_DOMAINS),
+        host_aliases=_list(environment, "PODTUNE_ALLOWED_HOST_ALIASES"),
+        denied_secrets=_list(environment, "PODTUNE_DENIED_SECRETS"),
+        results_host=urlsplit(results_url).hostname or "",
+    )
+
+
+def _boolean(environment: Mapping[str, str], name: str) -> bool:
+    written = environment.get(name, "false")
+    if written not in ("true", "false"):
+        raise SettingsError(f"{name} is {written!r}; use true or false")
+    return written == "true"
 
 
 def _pod_limits(environment: Mapping[str, str]) -> PodLimits:

@@ -18,11 +18,12 @@ import yaml
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
+from podtune.api.template_policy import UNKNOWN_POLICY
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.api_client import Object
 from podtune.cli.errors import CliError
-from podtune.cli.manifest import read_documents, service_accounts
+from podtune.cli.manifest import read_documents
 
 KIND = "ExperimentArchive"
 VERSION = 1
@@ -141,7 +142,7 @@ def _check_digest(body: Mapping[str, Any]) -> None:
 def _read(body: Mapping[str, Any]) -> Archive:
     experiment, source = body["experiment"], body["source"]
     resource = {"metadata": {"name": source["name"]}, "spec": experiment["spec"]}
-    parse_experiment(resource, service_accounts(resource))
+    parse_experiment(resource, UNKNOWN_POLICY)
     ExperimentStatus.model_validate(experiment["status"])
     for trial in body["trials"]:
         spec = TrialSpec.model_validate(trial["spec"])

@@ -13,6 +13,7 @@ import yaml
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
+from podtune.api.template_policy import UNKNOWN_POLICY
 from podtune.api.validation import find_problems, parse_experiment
 from podtune.cli.errors import CliError
 
@@ -53,10 +54,8 @@ def read_manifest(path: Path) -> Manifest:
     if not isinstance(resource.get("metadata", {}), Mapping):
         raise CliError(f"{path}: metadata is no map; write name: … below it")
     name = str(resource.get("metadata", {}).get("name", "")) or path.stem
-    # Which accounts the operator's administrator allows is not known here, so any is.
-    accounts = service_accounts(resource)
-    problems = find_problems(resource, accounts)
-    return Manifest(name, None if problems else parse_experiment(resource, accounts), tuple(problems))
+    problems = find_problems(resource, UNKNOWN_POLICY)
+    return Manifest(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
 
 
 def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
@@ -113,11 +112,3 @@ def read_documents(path: Path) -> list[Any]:
 def _is_experiment(document: Any) -> bool:
     named = isinstance(document, Mapping) and document.get("kind") == EXPERIMENT_KIND
     return named and document.get("apiVersion") == API_VERSION
-
-
-def service_accounts(resource: Mapping[str, Any]) -> list[str]:
-    """The service account that a template names: which ones are allowed is not known here, so it is."""
-    found: Any = resource
-    for key in ("spec", "trialTemplate", "spec", "serviceAccountName"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return [found] if isinstance(found, str) else []

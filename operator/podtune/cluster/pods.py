@@ -27,9 +27,10 @@ from podtune.api.names import (
     LABEL_MADE_FOR,
     TOKEN_AUDIENCE,
 )
-from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
+from podtune.api.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, trial_container
 from podtune.api.search_space import parse_value
 from podtune.cluster import ownership
+from podtune.cluster.confinement import agents_profile, confine
 from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
 from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.protocol import agent_environment as agent_env
@@ -37,8 +38,6 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
 from podtune.trial import layout
 
-AGENT_UID = 60532
-"""Of its own: 65532, which many images use, would let a program touch the agent's files."""
 SHARED_VOLUME = "podtune-shared"
 INPUTS_VOLUME = "podtune-inputs"
 """Holds the parameters and the agent's token. The agent mounts all of it, the program the parameters alone."""
@@ -76,17 +75,19 @@ AGENT_CONFINES: Manifest = {
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The agent's container, the same for all pods.
+    """The agent's container, the same for all pods, and what holds for the containers beside it.
 
     Attributes:
         image: Image with the program `podtune-agent`.
         pull_policy: Its pull policy.
         results_url: Where it posts results.
+        non_root: Whether a trial whose template does not say otherwise must not run as root.
     """
 
     image: str
     pull_policy: str
     results_url: str
+    non_root: bool = False
 
 
 def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
@@ -101,6 +102,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
     spec["automountServiceAccountToken"] = False
+    confine(spec, non_root=agent.non_root)
     drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
     store = _spec(experiment).checkpoints.store
     spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *store_volumes(store)]
@@ -114,7 +116,10 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
     if action.limits:
         _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
-    spec["initContainers"] = [*_agent_containers(experiment, action, agent, drain), *own_containers]
+    agents = _agent_containers(experiment, action, agent, drain)
+    for container in agents:
+        container["securityContext"] = {**container["securityContext"], **agents_profile(spec["securityContext"])}
+    spec["initContainers"] = [*agents, *own_containers]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -27,6 +27,7 @@ from podtune.api.names import (
     TRIAL_KIND,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
+from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
@@ -104,13 +105,13 @@ def owner_of_pod(body: Object) -> str:
 
 @_reader
 def read_experiment(
-    body: Object, service_accounts: Collection[str] = (), *, known: Experiment | None = None
+    body: Object, policy: TemplatePolicy = DEFAULT_POLICY, *, known: Experiment | None = None
 ) -> Experiment:
     """Reads an Experiment; a spec that can't be used becomes its `problem`.
 
     Args:
         body: The Experiment.
-        service_accounts: Service accounts that trials may run as.
+        policy: What the operator's administrator decides about trial templates.
         known: The same Experiment as it was before: a spec of the same generation is not read again.
 
     Raises:
@@ -122,7 +123,7 @@ def read_experiment(
     if known is not None and known.generation == generation:
         spec, problem = known.spec, known.problem
     else:
-        spec, problem = _experiment_spec(body, service_accounts)
+        spec, problem = _experiment_spec(body, policy)
     return Experiment(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -258,9 +259,9 @@ def _owner(body: Object, kind: str) -> Object:
     return {}
 
 
-def _experiment_spec(body: Object, service_accounts: Collection[str]) -> tuple[ExperimentSpec | None, str]:
+def _experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSpec | None, str]:
     try:
-        spec = parse_experiment(body, service_accounts)
+        spec = parse_experiment(body, policy)
         problem = find_problem(spec)
         return (None if problem else spec), problem
     except InvalidSpec as error:

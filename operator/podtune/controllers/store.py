@@ -7,13 +7,14 @@ them a thing is seen first. What belongs to what is told by owners' UIDs alone; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import structlog
 
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import LABEL_EXPERIMENT
+from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.trial import TrialStatus
 from podtune.cluster import readers
 from podtune.cluster.client import Manifest
@@ -44,7 +45,7 @@ class Store:
         self,
         settings: RunnerSettings,
         changed: Callable[[str], None],
-        service_accounts: Collection[str] = (),
+        policy: TemplatePolicy = DEFAULT_POLICY,
         pod_limits: PodLimits = NO_LIMITS,
     ) -> None:
         """Makes an empty store.
@@ -52,12 +53,12 @@ class Store:
         Args:
             settings: For the machines.
             changed: Called with the UID of an Experiment that something happened to.
-            service_accounts: Service accounts that trials may run as.
+            policy: What the administrator decides about trial templates.
             pod_limits: How many pods of trials each namespace may have.
         """
         self._settings = settings
         self._changed = changed
-        self._service_accounts = service_accounts
+        self._policy = policy
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[tuple[str, str], str] = {}
         self._trials: dict[str, tuple[str, str]] = {}
@@ -85,7 +86,7 @@ class Store:
             return
         known = entry.experiment if entry is not None else None
         try:
-            experiment = readers.read_experiment(body, self._service_accounts, known=known)
+            experiment = readers.read_experiment(body, self._policy, known=known)
         except Unreadable as error:
             self._complain(uid, error)
             return

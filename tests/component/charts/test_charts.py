@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from podtune.api.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
 from podtune.controllers.namespace_caps import PodLimits
 
@@ -137,6 +138,33 @@ def test_limits_are_written_as_the_operator_reads_them() -> None:
     assert limits == PodLimits(1_000_000, {"a": 8, "b": None, "c": 0})
 
 
+def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
+    # Without the chart the operator has the same lists.
+    assert read_settings(_settings(_render())).template_policy == TemplatePolicy(
+        results_host=f"podtune-results.{NAMESPACE}.svc"
+    )
+    documents = _render(
+        allowedServiceAccounts=["trainer"],
+        allowedPriorityClasses=["low", "team-*"],
+        allowedTolerations=["dedicated=training", "*"],
+        allowedAnnotationDomains=["*.example.com"],
+        allowedHostAliases=["data.example.com"],
+        deniedSecrets=["admin-*"],
+        trialsRunAsNonRoot=True,
+    )
+    settings = read_settings(_settings(documents))
+    assert settings.agent.non_root is True
+    assert settings.template_policy == TemplatePolicy(
+        service_accounts=("trainer",),
+        priority_classes=("low", "team-*"),
+        tolerations=("dedicated=training", "*"),
+        annotation_domains=("*.example.com",),
+        host_aliases=("data.example.com",),
+        denied_secrets=("admin-*",),
+        results_host=f"podtune-results.{NAMESPACE}.svc",
+    )
+
+
 def test_the_pod_satisfies_pod_security_restricted() -> None:
     spec = _one(_render(), "Deployment", "podtune")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -206,6 +234,11 @@ def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None
         ({"podLimits.perNamespace": "many"}, "perNamespace"),
         ({"apiPriority.shares": 0}, "shares"),
         ({"podLimits.namespaces": {"team-a": -1}}, "team-a"),
+        ({"allowedTolerations": [{"key": "nvidia.com/gpu"}]}, "allowedTolerations"),
+        ({"allowedPriorityClasses": ["a,b"]}, "allowedPriorityClasses"),
+        ({"allowedAnnotationDomains": ["example.com/team"]}, "allowedAnnotationDomains"),
+        ({"deniedSecrets": "bucket"}, "deniedSecrets"),
+        ({"trialsRunAsNonRoot": "yes"}, "trialsRunAsNonRoot"),
     ],
 )
 def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from podtune.api.model import FieldError
-from podtune.api.pod_template import check_metadata, check_pod_spec, check_secret_references, trial_container
+from podtune.api.pod_template import (
+    check_annotations,
+    check_labels,
+    check_pod_spec,
+    check_secret_references,
+    trial_container,
+)
 
 
 def _pod(container: dict[str, Any] | None = None, **pod: Any) -> dict[str, Any]:
@@ -54,11 +61,12 @@ def test_a_full_training_pod_is_allowed() -> None:
             automountServiceAccountToken=False,
             hostUsers=False,
             nodeSelector={"gpu": "a100"},
-            tolerations=[{"operator": "Exists"}],
+            tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
             imagePullSecrets=[{"name": "registry"}],
             securityContext={"fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
             terminationGracePeriodSeconds=60,
-            priorityClassName="low",
+            dnsPolicy="ClusterFirst",
+            dnsConfig={"options": [{"name": "ndots", "value": "2"}, {"name": "use-vc"}]},
         )
     )
 
@@ -88,6 +96,29 @@ def test_a_full_training_pod_is_allowed() -> None:
         (_pod(securityContext={"sysctls": [{"name": "kernel.msgmax"}]}), "securityContext.sysctls"),
         (_pod(securityContext={"seccompProfile": {"type": "Unconfined"}}), "securityContext.seccompProfile.type"),
         (_pod({"name": "podtune-agent"}), "containers[0].name"),
+        (_pod(dnsPolicy="None"), "dnsPolicy"),
+        (_pod(dnsPolicy="Default"), "dnsPolicy"),
+        (_pod(dnsConfig={"nameservers": ["10.0.0.9"]}), "dnsConfig.nameservers"),
+        (_pod(dnsConfig={"searches": ["evil.example"]}), "dnsConfig.searches"),
+        (_pod(dnsConfig={"options": [{"name": "ndots:1\nnameserver 10.0.0.9"}]}), "dnsConfig.options[0].name"),
+        (
+            _pod(dnsConfig={"options": [{"name": "ndots", "value": "1\nnameserver 10.0.0.9"}]}),
+            "dnsConfig.options[0].value",
+        ),
+        (_pod(securityContext={"runAsUser": 60532}), "securityContext.runAsUser"),
+        (_pod(securityContext={"runAsGroup": 60532}), "securityContext.runAsGroup"),
+        (_pod(securityContext={"fsGroup": 60532}), "securityContext.fsGroup"),
+        (_pod(securityContext={"supplementalGroups": [1, 60532]}), "securityContext.supplementalGroups[1]"),
+        (_pod({"securityContext": {"runAsUser": 60532}}), "containers[0].securityContext.runAsUser"),
+        (_pod({"securityContext": {"runAsGroup": 60532.0}}), "containers[0].securityContext.runAsGroup"),
+        (
+            _pod(initContainers=[{"name": "i", "image": "i", "securityContext": {"runAsUser": 60532}}]),
+            "initContainers[0].securityContext.runAsUser",
+        ),
+        (
+            _pod({"securityContext": {"capabilities": {"drop": "ALL"}}}),
+            "containers[0].securityContext.capabilities.drop",
+        ),
         (_pod({"restartPolicy": "Always"}), "containers[0].restartPolicy"),
         (_pod({"ports": [{"containerPort": 80, "hostPort": 80}]}), "containers[0].ports[0].hostPort"),
         (_pod({"env": [{"name": "PODTUNE_STORE", "value": "{}"}]}), "containers[0].env[0].name"),
@@ -176,13 +207,16 @@ def test_a_trial_cant_see_the_stores_credentials(spec: dict[str, Any], path: str
 @pytest.mark.parametrize(
     "key", ["podtune.dev/trial", "x.podtune.dev/y", "app.kubernetes.io/managed-by", "a b", "/a", ""]
 )
-def test_the_operators_own_labels_and_broken_ones_are_refused(key: str) -> None:
-    with pytest.raises(FieldError, match="labels"):
-        check_metadata("labels", {key: "x"})
+@pytest.mark.parametrize(("check", "field"), [(check_labels, "labels"), (check_annotations, "annotations")])
+def test_the_operators_own_keys_and_broken_ones_are_refused(
+    check: Callable[[dict[str, str]], None], field: str, key: str
+) -> None:
+    with pytest.raises(FieldError, match=field):
+        check({key: "x"})
 
 
 def test_ordinary_labels_are_taken() -> None:
-    check_metadata("labels", {"team": "vision", "kueue.x-k8s.io/queue-name": "gpus", "notpodtune.dev/x": ""})
+    check_labels({"team": "vision", "kueue.x-k8s.io/queue-name": "gpus", "notpodtune.dev/x": ""})
 
 
 def test_the_training_container_is_the_one_named_trial_or_the_first() -> None:

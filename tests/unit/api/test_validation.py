@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtune.api.template_policy import TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
 
 MANIFESTS = Path(__file__).parents[2] / "component" / "api"
@@ -97,7 +98,7 @@ def test_a_long_value_is_shortened() -> None:
 def test_an_allowed_service_account_is_taken() -> None:
     manifest = _changed("trialTemplate", "spec", "serviceAccountName", to="trainer")
     assert "'trainer' is not allowed" in _said(manifest)
-    assert parse_experiment(manifest, service_accounts={"trainer"})
+    assert parse_experiment(manifest, TemplatePolicy(service_accounts={"trainer"}))
 
 
 JSON = st.recursive(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from podtune.api.template_policy import TemplatePolicy
 from podtune.app.settings import SettingsError, read_settings
 from podtune.controllers.namespace_caps import PodLimits
 
@@ -12,7 +13,9 @@ MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
 
 def test_defaults_serve_all_namespaces() -> None:
     settings = read_settings(MINIMAL)
-    assert (settings.namespaces, settings.service_accounts) == ((), ())
+    assert settings.namespaces == ()
+    assert settings.template_policy == TemplatePolicy(results_host="podtune-results.default.svc")
+    assert settings.agent.non_root is False
     assert (settings.results_port, settings.probe_port) == (8080, 8081)
     assert (settings.agent.image, settings.agent.pull_policy) == ("agent:1", "IfNotPresent")
 
@@ -33,7 +36,31 @@ def test_a_searchers_deadline_is_in_seconds() -> None:
 def test_lists_are_taken_apart() -> None:
     settings = read_settings(MINIMAL | {"PODTUNE_NAMESPACES": "a, b,,", "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": "trainer"})
     assert settings.namespaces == ("a", "b")
-    assert settings.service_accounts == ("trainer",)
+    assert settings.template_policy.service_accounts == ("trainer",)
+
+
+def test_what_templates_may_say_is_the_administrators_to_set() -> None:
+    settings = read_settings(
+        MINIMAL
+        | {
+            "PODTUNE_ALLOWED_PRIORITY_CLASSES": "low,team-*",
+            "PODTUNE_ALLOWED_TOLERATIONS": "",
+            "PODTUNE_ALLOWED_ANNOTATION_DOMAINS": "example.com",
+            "PODTUNE_ALLOWED_HOST_ALIASES": "data.example.com",
+            "PODTUNE_DENIED_SECRETS": "registry, s3-*",
+            "PODTUNE_RESULTS_URL": "http://results.example.com:8080",
+            "PODTUNE_TRIALS_RUN_AS_NON_ROOT": "true",
+        }
+    )
+    assert settings.template_policy == TemplatePolicy(
+        priority_classes=("low", "team-*"),
+        tolerations=(),
+        annotation_domains=("example.com",),
+        host_aliases=("data.example.com",),
+        denied_secrets=("registry", "s3-*"),
+        results_host="results.example.com",
+    )
+    assert settings.agent.non_root is True
 
 
 def test_limits_are_of_all_namespaces_or_of_single_ones() -> None:
@@ -47,6 +74,7 @@ def test_limits_are_of_all_namespaces_or_of_single_ones() -> None:
     [
         ({}, "PODTUNE_AGENT_IMAGE"),
         (MINIMAL | {"PODTUNE_LOG_LEVEL": "loud"}, "PODTUNE_LOG_LEVEL"),
+        (MINIMAL | {"PODTUNE_TRIALS_RUN_AS_NON_ROOT": "yes"}, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
         (MINIMAL | {"PODTUNE_PROPOSAL_DEADLINE": "2m"}, "PODTUNE_PROPOSAL_DEADLINE"),
         (MINIMAL | {"PODTUNE_PODS_PER_NAMESPACE": "many"}, "PODTUNE_PODS_PER_NAMESPACE"),
         (MINIMAL | {"PODTUNE_NAMESPACE_PODS": "a=8,b"}, "PODTUNE_NAMESPACE_PODS, of namespace 'b'"),

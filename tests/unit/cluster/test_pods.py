@@ -318,6 +318,29 @@ def test_fields_that_are_null_are_as_good_as_absent() -> None:
     assert env(container(pod, "main"))["PODTUNE_PARAM_lr"] == "0.01"
 
 
+def test_a_pod_whose_template_says_nothing_satisfies_all_of_restricted_but_the_user() -> None:
+    pod = manifest(
+        {"initContainers": [{"name": "fetch", "image": "i"}]}, action(CHECKPOINTS), checkpoints={"store": STORE}
+    )
+    assert pod["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    for each in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]:
+        assert each["securityContext"]["allowPrivilegeEscalation"] is False
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert each["securityContext"].get("runAsNonRoot", False) is each["name"].startswith("podtune-")
+    experiment = experiment_record(trialTemplate={"spec": {"containers": [{"name": "main", "image": "i"}]}})
+    strict = pod_manifest(experiment, action(), replace(AGENT, non_root=True))
+    assert strict["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_no_profile_of_the_pod_is_the_agents() -> None:
+    assert "appArmorProfile" not in container(manifest(), "podtune-agent")["securityContext"]
+    lax = {"type": "Localhost", "localhostProfile": "lax"}
+    pod = manifest({"securityContext": {"appArmorProfile": lax, "seccompProfile": lax}})
+    context = container(pod, "podtune-agent")["securityContext"]
+    assert context["appArmorProfile"] == context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert "appArmorProfile" not in container(manifest(), "podtune-agent")["securityContext"], "one pod's is no other's"
+
+
 def test_the_experiment_is_left_as_it_was() -> None:
     experiment = experiment_record()
     before = experiment.spec.model_dump_json() if experiment.spec else ""

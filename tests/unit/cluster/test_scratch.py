@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from podtune.api.names import TrialState
+from podtune.api.pod_template import AGENT_UID
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
-from podtune.cluster.pods import AGENT_UID, AgentSettings, pod_manifest
+from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import DONE, CreatePod, Outcome, Verdict, WriteTrialStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, TRIALS, experiment_record, trial_body
@@ -142,4 +143,4 @@ def test_the_agent_may_write_to_it_and_no_other_volume_changes_hands() -> None:
     assert pod()["spec"]["securityContext"]["fsGroup"] == AGENT_UID
     assert pod({"securityContext": {"fsGroup": 7}})["spec"]["securityContext"]["fsGroup"] == 7
     own = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
-    assert "securityContext" not in pod({"volumes": [own]})["spec"]
+    assert "fsGroup" not in pod({"volumes": [own]})["spec"]["securityContext"]

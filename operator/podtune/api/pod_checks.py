@@ -1,0 +1,87 @@
+"""The checks that an allow-list of pod fields is made of: each looks at a value and its path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from podtune.api.model import FieldError
+
+Check = Callable[[Any, str], None]
+"""Looks at a value and its path below the pod's spec; raises FieldError when it is not allowed."""
+
+
+def anything(value: Any, path: str) -> None:
+    """A field that is harmless whatever it says; the API server checks its form when the pod is made."""
+
+
+def fields(allowed: Mapping[str, Check]) -> Check:
+    """An object of these fields and no others."""
+
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, Mapping):
+            raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
+        for name, entry in value.items():
+            below = f"{path}.{name}" if path else str(name)
+            if name not in allowed:
+                raise FieldError(below, f"{shown(entry)} is not allowed in a trial's pod; remove the field")
+            if entry is not None:
+                allowed[name](entry, below)
+
+    return check
+
+
+def each(item: Check) -> Check:
+    """A list of such items."""
+
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, list):
+            raise FieldError(path, f"{shown(value)} is not a list; write its entries with a dash each")
+        for position, entry in enumerate(value):
+            item(entry, f"{path}[{position}]")
+
+    return check
+
+
+def only(value: Any) -> Check:
+    """A field that may be left out or say one thing."""
+
+    def check(found: Any, path: str) -> None:
+        if found != value or type(found) is not type(value):
+            raise FieldError(path, f"{shown(found)} is not allowed; leave it out or write {shown(value)}")
+
+    return check
+
+
+def one_of(allowed: Collection[str], remedy: str) -> Check:
+    """A field that may be left out or say one of these."""
+
+    def check(value: Any, path: str) -> None:
+        if value not in allowed:
+            raise FieldError(path, f"{shown(value)} is not allowed; leave it out ({remedy})")
+
+    return check
+
+
+def never(why: str) -> Check:
+    """A field that may be left out or be empty."""
+
+    def check(value: Any, path: str) -> None:
+        if value:
+            raise FieldError(path, f"{shown(value)} is not allowed; remove it, {why}")
+
+    return check
+
+
+def shown(value: Any) -> str:
+    """A value as in the manifest, shortened."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case None:
+            return "null"
+        case Mapping() | list():
+            return json.dumps(value, default=str)[:64]
+        case _:
+            return repr(value)[:64]

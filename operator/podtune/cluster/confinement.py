@@ -1,0 +1,56 @@
+"""What a trial's own containers may do where the template does not say: as little as most programs need.
+
+A program as root is still allowed, since most public images have one; but without a capability, and without a way to
+get one. It can't become the agent's user either, with whose eyes the agent would look at its own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Manifest = dict[str, Any]
+
+RUNTIME_DEFAULT: Mapping[str, str] = {"type": "RuntimeDefault"}
+BECOMING_ANOTHER = ("SETGID", "SETUID")
+"""Capabilities that no container of a trial keeps, whatever its template says."""
+
+
+def confine(spec: Manifest, *, non_root: bool) -> None:
+    """Gives a template's pod and containers the security context that they do not have.
+
+    Args:
+        spec: The pod's spec as in the template, which is changed.
+        non_root: Whether a pod that does not say otherwise must not run as root.
+    """
+    pod = _said(spec.get("securityContext"))
+    pod.setdefault("seccompProfile", dict(RUNTIME_DEFAULT))
+    if non_root:
+        pod.setdefault("runAsNonRoot", True)
+    spec["securityContext"] = pod
+    for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        own = _said(container.get("securityContext"))
+        own.setdefault("allowPrivilegeEscalation", False)
+        own["capabilities"] = _capabilities(own.get("capabilities"))
+        container["securityContext"] = own
+
+
+def agents_profile(pod_context: Mapping[str, Any]) -> Manifest:
+    """What the agent's security context has to say so that the pod's AppArmor profile is not the agent's.
+
+    Where the pod has none, the agent has the runtime's by default, and says nothing: a kubelet without AppArmor refuses
+    every pod that names a profile.
+    """
+    return {"appArmorProfile": dict(RUNTIME_DEFAULT)} if pod_context.get("appArmorProfile") else {}
+
+
+def _capabilities(own: Mapping[str, Any] | None) -> Manifest:
+    dropped = (own or {}).get("drop")
+    if dropped is None or "ALL" in dropped:
+        return {"drop": ["ALL"]}
+    return {"drop": [*dropped, *(name for name in BECOMING_ANOTHER if name not in dropped)]}
+
+
+def _said(context: Mapping[str, Any] | None) -> Manifest:
+    """A security context without the fields that are null, which say nothing."""
+    return {field: value for field, value in (context or {}).items() if value is not None}
