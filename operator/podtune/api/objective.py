@@ -21,12 +21,21 @@ class Criterion(ApiModel):
     mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
 
     def is_better(self, value: float, than: float | None) -> bool:
-        """Whether `value` beats `than`; anything beats nothing, and NaN beats nothing else."""
-        if math.isnan(value):
+        """Whether `value` beats `than`: any finite number beats nothing; what is not finite beats nothing at all."""
+        if not math.isfinite(value):
             return False
-        if than is None or math.isnan(than):
+        if than is None or not math.isfinite(than):
             return True
         return value > than if self.mode == "max" else value < than
+
+    def comparable(self, value: float) -> float:
+        """The value as those are told of it that compare trials: NaN where no finite number could ever beat it.
+
+        A program that divides by 0 or overflows reports an infinity. The bad one is what it looks like, the worst
+        value; the good one would make the trial the best of all, and is no merit.
+        """
+        unbeatable = math.inf if self.mode == "max" else -math.inf
+        return math.nan if value == unbeatable else value
 
 
 class Objective(Criterion):
@@ -43,8 +52,9 @@ class Objective(Criterion):
     missing: Literal["strict", "lenient"] = Field(
         default="strict",
         description=(
-            "What becomes of a result that lacks a metric which the scheduler needs: strict ends the trial in ERROR, "
-            "naming the metrics that were seen; lenient passes the result over and counts it."
+            "What becomes of a result that lacks a metric which the scheduler needs, and of a trial that ends without "
+            "ever having reported a finite number of the objective: strict ends the trial in ERROR, naming what was "
+            "seen; lenient passes the result over and counts it, and takes such an end for a good one."
         ),
     )
 

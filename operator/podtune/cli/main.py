@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -23,6 +22,7 @@ from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.archive import read_archive
 from podtune.cli.errors import CliError
 from podtune.cli.facts import description_facts, experiment_facts
+from podtune.cli.json_output import to_json
 from podtune.cli.kubeconfig import connect
 from podtune.cli.manifest import STANDARD_INPUT
 from podtune.cli.plan import plan
@@ -304,7 +304,7 @@ def _program_name() -> str:
 
 def _print_facts(facts: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        typer.echo(to_json(facts))
     else:
         typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from podtune.cli.durations import parse_duration, show_duration
+from podtune.cli.json_output import to_json
 from podtune.cli.manifest import read_manifest
 from podtune.cli.simulate import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, explained
 
@@ -50,14 +50,14 @@ def plan(
     with explained():
         planned = make_plan(read.spec, model, seconds=seconds, iterations=iterations)
     if output is Format.JSON:
-        typer.echo(json.dumps({"problems": [], **facts(planned, price)}, indent=2))
+        typer.echo(to_json({"problems": [], **facts(planned, price)}))
     else:
         print_picture(picture(read.name, planned, price))
 
 
 def _print_problems(name: str, problems: tuple[str, ...], output: Format) -> None:
     if output is Format.JSON:
-        typer.echo(json.dumps({"problems": problems}, indent=2))
+        typer.echo(to_json({"problems": problems}))
         return
     typer.echo(f"{name}: {len(problems)} {'problem' if len(problems) == 1 else 'problems'}", err=True)
     for problem in problems:

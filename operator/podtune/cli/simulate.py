@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import typer
 
 from podtune.cli.durations import parse_duration
 from podtune.cli.errors import CliError
+from podtune.cli.json_output import to_json
 from podtune.cli.manifest import read_spec
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def simulate(
             return
         outcome = Simulation(spec, trained, model, name=name, seed=spec.search.seed).run()
     if output is Format.JSON:
-        typer.echo(json.dumps(simulation_text.facts(outcome), indent=2))
+        typer.echo(to_json(simulation_text.facts(outcome)))
     else:
         simulation_text.print_picture(simulation_text.picture(name, spec, outcome, gpus))
 

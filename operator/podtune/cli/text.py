@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from podtune.api.names import ExperimentState
+from podtune.api.search_space import plain_value
 from podtune.cli.errors import CliError
 from podtune.cli.layout import INDENT, columns, columns_and_message, labelled
 from podtune.cli.parameter_text import parameter_lines
@@ -150,7 +152,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         CliError: There is no result yet.
     """
     if view.best is None:
-        raise CliError(f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits")
+        raise CliError(_no_result(view))
     found = view.best.parameters
     kinds: dict[str, Mapping[str, Any]] = {
         parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
@@ -186,6 +188,16 @@ def numbers(values: Mapping[str, str]) -> dict[str, float | str]:
     return {name: _number(value) for name, value in values.items()}
 
 
+def _no_result(view: ExperimentView) -> str:
+    """Why there is no best trial, and what to do."""
+    if view.state not in (ExperimentState.COMPLETE, ExperimentState.FAILED):
+        return f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits"
+    return (
+        f"{view.name} has ended, and no trial has reported a finite number of {view.metric}: {view.message}; "
+        f"`podtune describe {view.name}` shows what became of each"
+    )
+
+
 def best_lines(facts: Mapping[str, Any]) -> list[str]:
     """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
     lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
@@ -210,13 +222,19 @@ def _front_lines(front: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _typed(parameter: Mapping[str, Any], text: str) -> Any:
     """A value of a configuration in the type that its domain has."""
-    for value in parameter.get("choice", {}).get("values", ()):
+    fixed = parameter.get("fixed", {})
+    for value in (*parameter.get("choice", {}).get("values", ()), *([fixed["value"]] if "value" in fixed else [])):
         written = json.dumps(value) if isinstance(value, bool) else str(value)
         if written == text:
             return value
-    if "int" in parameter:
-        return int(text)
-    return float(text) if "float" in parameter else text
+    try:
+        if "int" in parameter:
+            return int(text)
+        if any(kind in parameter for kind in ("float", "normal", "logNormal")):
+            return float(text)
+    except ValueError:
+        return text
+    return plain_value(text)
 
 
 def _number(text: str) -> float | str:

@@ -11,14 +11,17 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
-from podtune.runner import budgets, clones, gangs, nodes, reported, usage
+from podtune.runner import budgets, clones, gangs, nodes, reported, usable_results, usage
 from podtune.runner.actions import FetchLogs
-from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify
+from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify, without_result
 from podtune.runner.ledger import Entry
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
+
+WHOLE = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
+"""Reasons of stopped trials that have trained for as long as they were meant to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,34 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
         log_tail=trial.logs.program_tail if trial.logs else "",
         swept=gangs.swept(decision, trial.attempt_pods),
     )
+    lack = _lack(trial, outcome)
+    if lack:
+        tail = trial.logs.program_tail if trial.logs else ""
+        outcome = without_result(outcome, lack, trial.context.spec.failures, tail)
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
     trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
     known = trial.status.pod
     since = known.since if known is not None and known.uid == pod.uid else ""
     return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since), outcome, now)
+
+
+def _lack(trial: TrialMachine, outcome: AttemptOutcome) -> str:
+    """What a trial that has run as long as it should has not reported, where that is an error; else empty.
+
+    One that was stopped earlier, by whomever, keeps the reason for that.
+    """
+    objective = trial.context.spec.objective
+    whole = outcome.failure_class is FailureClass.COMPLETE or (
+        outcome.failure_class is FailureClass.OURS and outcome.reason in WHOLE
+    )
+    if objective.missing == "lenient" or not whole:
+        return ""
+    lack = usable_results.lack(trial.status, objective)
+    if not lack:
+        return ""
+    lost = "; results of it were lost" if trial.results_lost else ""
+    return f"{lack}{lost}; {usable_results.advice(objective)}"
 
 
 def reject(trial: TrialMachine, message: str, now: float) -> Ending:
@@ -125,7 +150,7 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
             trial.set(decision=None)
             trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
             return Ending(outcome, completed=True)
-        case FailureClass.FINAL:
+        case FailureClass.FINAL | FailureClass.UNUSABLE:
             if trial.status.decision is None:  # else that stands in the ledger
                 trial.note(Entry.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
             trial.finish(TrialState.ERROR, outcome.reason, outcome.message, now)

@@ -12,6 +12,7 @@ from podtune.runner.failures import FailureClass
 _COUNTERS = {
     FailureClass.USER: "failures",
     FailureClass.FINAL: "failures",
+    FailureClass.UNUSABLE: "failures",
     FailureClass.DISRUPTION: "disruptions",
     FailureClass.INFRASTRUCTURE: "infrastructure_failures",
     FailureClass.IGNORED: "ignored",

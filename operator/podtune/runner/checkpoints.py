@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from podtune.api.checkpoints import Keep
@@ -39,8 +40,8 @@ def best(checkpoints: Sequence[Checkpoint], objective: Objective) -> Checkpoint 
 
 
 def _score(checkpoint: Checkpoint, objective: Objective) -> float:
-    """Higher is better; a checkpoint without a value, or with NaN, is the worst."""
-    value = float(checkpoint.metric) if checkpoint.metric else float("nan")
-    if value != value:  # noqa: PLR0124 - NaN
-        return float("-inf")
+    """Higher is better; a checkpoint without a finite value is the worst."""
+    value = float(checkpoint.metric) if checkpoint.metric else math.nan
+    if not math.isfinite(value):
+        return -math.inf
     return value if objective.mode == "max" else -value

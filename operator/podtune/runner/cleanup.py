@@ -8,7 +8,7 @@ from typing import Literal
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.failures import FailureClass
+from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial_machine import TrialMachine
@@ -80,5 +80,5 @@ class Cleanup:
         if self.retention == "None" or not pod.is_over:
             return False
         last = trial.status.last_attempt
-        failed = last is not None and last.failure_class in (FailureClass.USER, FailureClass.FINAL)
+        failed = last is not None and last.failure_class in OWN
         return self.retention == "All" or (failed and last is not None and pod.attempt == last.attempt)

@@ -29,6 +29,7 @@ class ExperimentEnd:
         """
         self._is_stopped = bool(spec.stop.now)
         self._stopper = make_experiment_stopper(spec)
+        self._metric = spec.objective.metric
         self._overview = overview
         self._search = search
         self._heard = 0
@@ -47,7 +48,7 @@ class ExperimentEnd:
             progress = self._progress(now)
             ending = self._stopper.check(progress)
             if ending is not None:
-                return Ended(ending.reason, ending.message, ending.good), None
+                return self._checked(Ended(ending.reason, ending.message, ending.good)), None
             deadline = self._deadline(progress, now)
         if self._search.is_over and self._overview.is_settled:
             return self._natural_end(), None
@@ -102,8 +103,21 @@ class ExperimentEnd:
 
     def _natural_end(self) -> Ended:
         total = sum(self._overview.by_state.values())
-        if total and self._overview.by_state[TrialState.ERROR] == total:
+        if total and self._overview.by_state[TrialState.ERROR] == total != self._overview.without_result:
             return Ended(ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False)
         if self._search.is_exhausted:
-            return Ended(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
-        return Ended(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
+            ended = Ended(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
+        else:
+            ended = Ended(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
+        return self._checked(ended) if total else ended
+
+    def _checked(self, ended: Ended) -> Ended:
+        """The end, unless it would be a good one and there is nothing to show for it: then the experiment has failed.
+
+        Whoever waits for `Complete` goes on with the best result. Where none is there, a metric is misspelt, say.
+        """
+        if self._overview.has_result or not ended.good:
+            return ended
+        message = f"{ended.message}, but no trial has reported a finite number of {self._metric}"
+        hint = "; the message of each trial says what it reported" if self._overview.without_result else ""
+        return Ended(ExperimentReason.NO_USABLE_RESULT, message + hint, good=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from podtune.api.failures import FailureAction, Failures
-from podtune.api.names import DecisionAction
+from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
@@ -35,6 +35,8 @@ class FailureClass(StrEnum):
     """The program failed; spends a failure."""
     FINAL = "final"
     """It failed in a way that a retry can't mend."""
+    UNUSABLE = "unusable"
+    """The program came to its own end, and the trial has nothing to show for it: no finite value of the objective."""
     IGNORED = "ignored"
     """A rule of the user's says that it counts as nothing; capped."""
 
@@ -46,7 +48,11 @@ class FailureClass(StrEnum):
     @property
     def is_own(self) -> bool:
         """Whether the program is to blame."""
-        return self in (FailureClass.USER, FailureClass.FINAL)
+        return self in OWN
+
+
+OWN = frozenset({FailureClass.USER, FailureClass.FINAL, FailureClass.UNUSABLE})
+"""The classes of failures that the program is to blame for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,20 @@ def classify(
     return _by_rules(first, failures, log_tail)
 
 
+def without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+    """What a good end comes to of a trial that has no usable result: it failed, and a retry would do the same.
+
+    Args:
+        outcome: The good end.
+        lack: What the trial has not reported.
+        failures: What the user says of failures; a rule may have it tried again.
+        log_tail: The last lines of the program.
+    """
+    message = f"{outcome.message}, but {lack}"
+    failed = replace(outcome, failure_class=FailureClass.UNUSABLE, reason=TrialReason.NO_USABLE_RESULT, message=message)
+    return _by_rules(failed, failures, log_tail)
+
+
 def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
     """A pod that says why it failed, such as for want of memory, comes before those whose programs then missed it."""
     return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
@@ -159,7 +179,7 @@ def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None 
 def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
     """What became of one pod, rules of the user's aside."""
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
-        return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0)
+        return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0, node=pod.node)
     outcome = _disruption(pod) if _taken_away(pod) else _failure(pod, failures.non_retriable_exit_codes)
     return replace(outcome, node=pod.node)
 

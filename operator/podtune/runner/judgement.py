@@ -11,7 +11,7 @@ from podtune.runner import resources
 from podtune.runner.alarms import SOON
 from podtune.runner.exploits import Exploits
 from podtune.runner.ledger import Entry
-from podtune.runner.results import metrics_of, number, show
+from podtune.runner.results import comparable, metrics_of, number, show
 from podtune.runner.tickets import Tickets
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
@@ -78,7 +78,8 @@ class Judge:
         if record != trial.status.stopper:
             trial.set(stopper=record)
         try:
-            verdict = self.scheduler.on_result(trial.index, result.metrics, waiting=self._waiting())
+            metrics = comparable(result.metrics, trial.context.spec.objective)
+            verdict = self.scheduler.on_result(trial.index, metrics, waiting=self._waiting())
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
                 trial.set(missing_metrics=trial.status.missing_metrics + 1)
@@ -128,7 +129,7 @@ class Judge:
 
     def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler of a trial's good end."""
-        if self.scheduler.on_trial_complete(trial.index, metrics):
+        if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
             self.tickets.record(trial, now)
 
     def start(self, trial: TrialMachine, start: Start, now: float) -> bool:

@@ -55,8 +55,12 @@ class Overview:
         self._experiment = experiment
         self._objective = spec.objective
         self._dispatch = dispatch
-        self._counted: dict[str, tuple[TrialState, bool]] = {}
+        self._counted: dict[str, tuple[TrialState, bool, bool]] = {}
         self._stopped_early = 0
+        self.without_result = 0
+        """How many trials are in ERROR since they have no usable result."""
+        self.has_result = False
+        """Whether any trial has a finite value of the objective."""
         self._best = Best(spec.objective, spec.search.repeats)
         self._next_look = -NEVER
         self._undurable: set[str] = set()
@@ -119,6 +123,7 @@ class Overview:
         """Takes in what became of a trial."""
         self._count(trial)
         self._count_missing(trial)
+        self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
         self.usage.settle(trial.name, trial.status, trial.attempt_pods.members, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
@@ -251,15 +256,18 @@ class Overview:
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING
         early = state is TrialState.TERMINATED and trial.status.reason in STOPPED_EARLY
+        without = state is TrialState.ERROR and trial.status.reason == TrialReason.NO_USABLE_RESULT
         before = self._counted.get(trial.name)
-        if before == (state, early):
+        if before == (state, early, without):
             return
         if before is not None:
             self.by_state[before[0]] -= 1
             self._stopped_early -= before[1]
-        self._counted[trial.name] = (state, early)
+            self.without_result -= before[2]
+        self._counted[trial.name] = (state, early, without)
         self.by_state[state] += 1
         self._stopped_early += early
+        self.without_result += without
 
     def _count_missing(self, trial: TrialMachine) -> None:
         missing = trial.status.missing_metrics

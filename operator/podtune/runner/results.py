@@ -34,9 +34,18 @@ def number(metrics: Mapping[str, Value], name: str) -> float | None:
 
 
 def best_value(status: TrialStatus, metric: str) -> float | None:
-    """The best value of a trial so far, None where it has none."""
+    """The best value of a trial so far, a finite number; None where it has none."""
     written = status.best.get(metric)
-    return None if written is None else float(written)
+    value = math.nan if written is None else float(written)
+    return value if math.isfinite(value) else None
+
+
+def comparable(metrics: Mapping[str, Value], objective: Objective) -> Mapping[str, Value]:
+    """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
+    value = number(metrics, objective.metric)
+    if value is None or not math.isinf(value):
+        return metrics
+    return {**metrics, objective.metric: objective.comparable(value)}
 
 
 def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:

@@ -332,7 +332,8 @@ class Search:
         """What a place tells; None where other repeats of the configuration are under way."""
         if rung != END:
             recorded = trial.saved.rung_tells[rung]
-            return replace(self._tell(trial), value=float(recorded.value), step=recorded.step, final=False)
+            value = self.spec.objective.comparable(float(recorded.value))
+            return replace(self._tell(trial), value=value, step=recorded.step, final=False)
         configuration = trial.index // self._repeats
         repeats = self._ended[configuration]
         repeats[trial.index] = self._tell(trial)
@@ -349,9 +350,9 @@ class Search:
 
     def _tell(self, trial: TrialMachine) -> Tell:
         metrics = metrics_of(trial.saved.last_result)
-        values = [number(metrics, criterion.metric) for criterion in self.spec.objective.criteria]
-        known = [] if trial.saved.state is TrialState.ERROR else [value for value in values if value is not None]
-        has_all = len(known) == len(values)
+        values = [(criterion, number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
+        known = [criterion.comparable(value) for criterion, value in values if value is not None]
+        has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
         return Tell(
             number=trial.index // self._repeats,
             configuration=trial.configuration,

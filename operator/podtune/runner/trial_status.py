@@ -6,7 +6,7 @@ from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition,
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
-from podtune.runner import ledger, resources
+from podtune.runner import ledger, resources, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
@@ -114,10 +114,10 @@ def _last_result(trial: TrialMachine) -> str:
 
 
 def _completion_message(trial: TrialMachine) -> str:
-    metric = trial.context.spec.objective.metric
+    objective = trial.context.spec.objective
+    lack, metric = usable_results.lack(trial.status, objective), objective.metric
     if metric not in trial.status.best:
-        seen = ", ".join(sorted(trial.status.last_result)) or "none"
-        return clip(f"ended by itself without ever reporting {metric}; metrics seen: {seen}")
+        return clip(f"ended by itself, but {lack}")
     return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")
 
 

@@ -23,7 +23,7 @@ from podtune.runner import clones, parameters
 from podtune.runner.actions import Action, CreatePod, DeletePod, Outcome, Verdict
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
-from podtune.runner.failures import FailureClass
+from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.replies import Unaccepted
 from podtune.runner.settings import RunnerSettings
@@ -293,7 +293,7 @@ class WarmPods:
     def _note_failure(self, trial: TrialMachine) -> None:
         """Takes in in which pod a trial's last attempt has failed: another one need not be retained for it any more."""
         last = trial.status.last_attempt
-        failed = last is not None and last.failure_class in (FailureClass.USER, FailureClass.FINAL)
+        failed = last is not None and last.failure_class in OWN
         uid = pod_of(last.uid) if last is not None and failed else ""
         before = self._failed_in.get(trial.name, "")
         if last is None or uid == before:

@@ -42,9 +42,9 @@ class ParetoFront:
         """Takes in a trial.
 
         Returns:
-            Whether the front is another one now. One with a value that is NaN is never on it.
+            Whether the front is another one now. One with a value that is not finite is never on it.
         """
-        if any(map(math.isnan, point.values)) or any(self._keeps_out(known, point) for known in self._points):
+        if not all(map(math.isfinite, point.values)) or any(self._keeps_out(known, point) for known in self._points):
             return False
         self._points = [known for known in self._points if not self._keeps_out(point, known)]
         self._points.append(point)

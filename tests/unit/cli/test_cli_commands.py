@@ -284,6 +284,51 @@ def test_best_of_several_objectives_before_a_trial_has_finished(api: FakeApi, po
     assert podtune("best digits")[0].startswith("no trial has finished yet, so there is no Pareto front")
 
 
+TYPES = [
+    ({"normal": {"mean": 1, "stddev": 1}}, "0.5", 0.5),
+    ({"logNormal": {"mean": 1, "stddev": 1}}, "2.0", 2.0),
+    ({"fixed": {"value": 3}}, "3", 3),
+    ({"fixed": {"value": True}}, "true", True),
+    ({"fixed": {"value": "adam"}}, "adam", "adam"),
+    ({"fixed": {"value": "1"}}, "1", "1"),
+    ({"expression": "x * 2"}, "0.25", 0.25),
+    ({"expression": "x * 2"}, "8", 8),
+    ({"expression": "'deep' if x > 1 else 'flat'"}, "deep", "deep"),
+    ({"float": {"min": 0, "max": 1}}, "1e-05", 0.00001),
+]
+
+
+@pytest.mark.parametrize(("domain", "written", "value"), TYPES)
+def test_best_for_programs_gives_each_kind_of_parameter_its_type(
+    api: FakeApi, podtune: Command, domain: dict[str, Any], written: str, value: object
+) -> None:
+    made = experiment("digits", **RUNNING | {"best": {"trial": "digits-4", "value": "1", "parameters": {"y": written}}})
+    made["spec"]["parameters"] = [{"name": "y", **domain}]
+    api.add_experiment(made)
+    found = json.loads("\n".join(podtune("best digits -o json")))["parameters"]["y"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("written", ["nan", "inf", "-inf"])
+def test_json_has_no_word_for_what_is_not_finite(api: FakeApi, podtune: Command, written: str) -> None:
+    def refuse(word: str) -> object:
+        raise AssertionError(f"{word} is no JSON")
+
+    best = {"trial": "digits-4", "value": written, "spread": "nan", "repeats": 3, "parameters": {}}
+    api.add_experiment(experiment("digits", **RUNNING | {"best": best}))
+    facts = json.loads("\n".join(podtune("best digits -o json")), parse_constant=refuse)
+    assert (facts["value"], facts["spread"]) == (None, None)
+
+
+def test_best_of_an_ended_experiment_without_a_result_does_not_send_one_waiting(api: FakeApi, podtune: Command) -> None:
+    message = "all 2 trials are done; none has reported a finite number of accuracy"
+    api.add_experiment(experiment("digits", state="Failed", message=message))
+    podtune("best digits", expect=1)
+    assert message in podtune.error
+    assert "watch" not in podtune.error
+    assert "`podtune describe digits`" in podtune.error
+
+
 def test_best_before_any_result_is_an_error(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits"))
     assert podtune("best digits", expect=1) == []

@@ -80,7 +80,8 @@ def test_the_program_seeds_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_limit_time_ends_it() -> None:
     part = next(spec for spec in SPECS if spec["search"]["maxTrials"] == "unlimited")
-    simulation = Simulation(with_spec(part, maxConcurrentTrials=1), Program(steps=1, seconds=3600.0)).run()
+    program = Program(steps=1, seconds=3600.0, further=lambda trial, step: {"loss": 0.5})
+    simulation = Simulation(with_spec(part, maxConcurrentTrials=1), program).run()
     end = next(c for c in simulation.api.experiment.status.conditions if c.type == ConditionType.COMPLETE)
     assert (end.status, end.reason) == ("True", ExperimentReason.TIME_LIMIT)
     assert len(simulation.api.trials) > 1

@@ -242,8 +242,5 @@ def test_a_metric_that_the_scheduler_needs_and_that_is_missing_fails_the_trial_w
 
 def test_a_program_that_never_reports_the_objective_is_told_so() -> None:
     simulation = Simulation(spec(**ONE), Program(metric=lambda trial, step: None)).run()
-    assert simulation.status().state is TrialState.TERMINATED
-    assert (
-        simulation.status().message
-        == "ended by itself without ever reporting accuracy; metrics seen: training_iteration"
-    )
+    assert (simulation.status().state, simulation.status().reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
+    assert "accuracy was never reported; metrics seen: training_iteration" in simulation.status().message

@@ -217,8 +217,12 @@ class TestTrialTime:
             "stopped: 20 s of training are at least 20 s, as stop.trial[0].time asks"
         )
         simulation.run()
-        assert simulation.status().reason == TrialReason.STOPPED_BY_CRITERION
-        assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
+        status = simulation.status()
+        assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
+        assert status.message.startswith(
+            "stopped: 20 s of training are at least 20 s, as stop.trial[0].time asks, but "
+        )
+        assert simulation.api.experiment.status.state is ExperimentState.FAILED
 
     def test_attempts_add_up_and_waiting_does_not_count(self) -> None:
         mishaps = {0: (Mishap(Fate.CRASH, 5), Mishap(Fate.EVICTED, 11))}
@@ -306,7 +310,7 @@ class TestBudgets:
     def test_gpu_hours_end_it_when_they_are_used_up(self) -> None:
         """Two pods of two GPUs use 0.01 GPU-hours, 36 seconds, in nine seconds."""
         stop = {"experiment": [{"gpuHours": 0.01}]}
-        simulation = Simulation(spec(stop=stop, trialTemplate=GPUS), Program(steps=FOREVER, silent=True, gpus=2.0))
+        simulation = Simulation(spec(stop=stop, trialTemplate=GPUS), Program(steps=FOREVER, gpus=2.0))
         simulation.run(until=lambda: simulation.api.experiment.status.message.startswith("ending"))
         began = [pod.started for pod in simulation.api.pods.values()]
         assert simulation.now - max(began) == pytest.approx(9.0, abs=0.1)

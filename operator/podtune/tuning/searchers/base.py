@@ -38,7 +38,8 @@ class Tell:
         number: The number of the proposal that the trial came from; below 0, and without attributes, where the searcher
             has not proposed it: the manifest did, or it was tried before the experiment began.
         configuration: What was proposed.
-        value: The objective's value, None where the trial failed.
+        value: The objective's value, None where the trial failed. NaN also stands for an infinity that no finite
+            number could beat; the other infinity is the worst value.
         step: Iterations after which the value was reached; a trial stopped early has fewer than a whole one.
         others: Values of the objective's further metrics, in the manifest's order, where it has some.
         attributes: What came with the proposal.
