@@ -23,6 +23,7 @@ from podtune.protocol.messages import (
     RestoreFailure,
     Result,
     StoreProblem,
+    Unstored,
     Value,
 )
 from podtune.trial.layout import ITERATION
@@ -75,6 +76,7 @@ class Attempt:
         self._awaits_reply = False
         self._asks = False
         self._matters = False
+        self._said_unstored: Unstored | None = None
         self._asked_at = float("-inf")
         self._replied_at = float("-inf")
         self.outbox = Outbox()
@@ -152,7 +154,7 @@ class Attempt:
 
     def next_report_at(self) -> float:
         """When the next report is due, by the clock that `report` and `take_reply` are given."""
-        if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq:
+        if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq or self._has_other_unstored:
             return float("-inf")
         if self.hands_over:
             return self._asked_at + self._patience
@@ -164,8 +166,9 @@ class Attempt:
         self._asked_at = now
         results = self.outbox.next_batch()
         self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
-        self._matters = self._unsaid or bool(results)
+        self._matters = self._unsaid or bool(results) or self._has_other_unstored
         self._unsaid = False
+        self._said_unstored = self.checkpoints.unstored
         self._asks = False
         self._awaits_reply = True
         return Report(
@@ -178,6 +181,7 @@ class Attempt:
             ledger=self.last_decision,
             final=self.final_commit() if self.hands_over else None,
             restore_failure=self.restore_failure,
+            unstored=self._said_unstored,
         )
 
     def take_reply(self, reply: Reply, now: float) -> None:
@@ -239,7 +243,13 @@ class Attempt:
             done=self.done,
             complete=self.complete,
             ledger=self.ledger_stored,
+            unstored=self.checkpoints.unstored,
         )
+
+    @property
+    def _has_other_unstored(self) -> bool:
+        """Whether the operator was told of other checkpoints that are not stored: it may wait for them."""
+        return self._said_unstored != self.checkpoints.unstored
 
     def _with_iteration(self, metrics: Mapping[str, Value], seq: int) -> tuple[dict[str, Value], int]:
         given = metrics.get(ITERATION)

@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from podtune.protocol.messages import MAX_COMMITS_A_REPORT, CheckpointCommit
+from podtune.protocol.messages import MAX_COMMITS_A_REPORT, CheckpointCommit, Unstored
 
 MAX_WAITING = 4
+MAX_REMEMBERED = 64
+"""Checkpoints newer than the newest stored one that are remembered; of more, the oldest and the newest are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,16 @@ class CheckpointQueue:
         self._waiting: deque[PendingCheckpoint] = deque()
         self._in_flight: PendingCheckpoint | None = None
         self._commits: dict[str, CheckpointCommit] = {}
+        self._unstored: list[tuple[int, int]] = []
+        """`seq` and `step` of those that the program has reported since the newest stored one."""
+
+    @property
+    def unstored(self) -> Unstored | None:
+        """What the program has reported since the newest stored one, stored later or not; None for nothing."""
+        if not self._unstored:
+            return None
+        seq, step = self._unstored[-1]
+        return Unstored(since=self._unstored[0][0], seq=seq, step=step, waits=not self.is_stored)
 
     @property
     def is_stored(self) -> bool:
@@ -63,6 +75,9 @@ class CheckpointQueue:
     def add(self, checkpoint: PendingCheckpoint) -> PendingCheckpoint | None:
         """Takes a new one; returns the one that is given up for it, if any."""
         self._waiting.append(checkpoint)
+        self._unstored.append((checkpoint.seq, checkpoint.step))
+        if len(self._unstored) > MAX_REMEMBERED:
+            del self._unstored[1]
         return self._waiting.popleft() if len(self._waiting) > self._max_waiting else None
 
     def give_up_all_but_newest(self) -> tuple[PendingCheckpoint, ...]:
@@ -85,6 +100,7 @@ class CheckpointQueue:
         """The one in flight is in the bucket."""
         self._in_flight = None
         self._commits[commit.uri] = commit
+        self._unstored = [(seq, step) for seq, step in self._unstored if seq > commit.seq]
 
     def retry(self) -> None:
         """The one in flight could not be stored now: it waits again, before all others."""

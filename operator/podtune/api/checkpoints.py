@@ -92,7 +92,11 @@ class Sync(ApiModel):
     """How long, and how often, storing something is tried."""
 
     timeout: Duration = Field(
-        default="30m", description="A checkpoint, or a restore, that takes longer is broken off and tried again."
+        default="30m",
+        description=(
+            "A checkpoint, or a restore, that takes longer is broken off and tried again. A pause or a stop waits so "
+            "long for the newest checkpoint that was reported before."
+        ),
     )
     retries: int = Field(
         default=100,
@@ -209,6 +213,13 @@ class Checkpoints(ApiModel):
         description="Patterns of files and directories that are left out of checkpoints, such as *.tmp.",
     )
     sync: Sync = Field(default_factory=Sync, description="How long, and how often, storing is tried.")
+    request_timeout: Duration = Field(
+        default="1m",
+        description=(
+            "How long a pause waits for the program to report the checkpoint that it is asked for. Once it is "
+            "reported it is stored, within sync.timeout."
+        ),
+    )
     drain: Duration = Field(
         default="10m",
         description=(

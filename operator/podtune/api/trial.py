@@ -152,6 +152,10 @@ class Decision(StatusModel):
     message: str = Field(default="", max_length=MAX_DECISION_MESSAGE, description="Why, with its numbers.")
     attempt: int = Field(ge=0, description="The attempt that it was taken on.")
     step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
+    seq: int = Field(
+        default=0, ge=0, description="How many results of the attempt had come: their checkpoints are waited for."
+    )
+    time: str = Field(default="", max_length=32, description="When it was taken (RFC 3339): waits are counted from it.")
     ranks: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list,
         max_length=64,

@@ -30,6 +30,7 @@ from podtune.cluster.executor import Executor
 from podtune.cluster.lease import Lease, LeaseSettings
 from podtune.controllers import metrics
 from podtune.controllers.handlers import make_registry, watch
+from podtune.controllers.overdue_pods import OverduePods
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store import Store
@@ -71,7 +72,8 @@ class Operator:
         client = client.guarded(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
         limits = RunnerSettings(proposal_deadline=settings.proposal_deadline)
-        self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits)
+        self._overdue_pods = OverduePods(client, time.time)
+        self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits, self._overdue_pods)
         self._health = WatchHealth(time.monotonic)
         observer = EchoingObserver(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._reporter())
@@ -137,7 +139,8 @@ class Operator:
 
     async def _work(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            parts = [group.create_task(self._sweep.run()), group.create_task(self._reconciler.run())]
+            loops = (self._sweep.run(), self._reconciler.run(), self._overdue_pods.run())
+            parts = [group.create_task(loop) for loop in loops]
             await self._label.take()
             await stop.wait()
             for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from podtune.api.gpus import requested_gpus
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
+    ANNOTATION_GRACE,
     ANNOTATION_IMPORTED,
     ANNOTATION_IMPORTING,
     ANNOTATION_MADE_FOR,
@@ -24,6 +26,7 @@ from podtune.api.names import (
     LABEL_MADE_FOR,
     LABEL_RANK,
     LABEL_STORAGE,
+    LABEL_TRIAL,
     TRIAL_KIND,
 )
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
@@ -244,6 +247,69 @@ def read_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
         message=next((end["message"] for end in ends if end.get("message")), ""),
         reason=reason or next((end.get("reason") or "" for end in ends), ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GracePeriod:
+    """What is left of a pod whose grace period is not its program's alone.
+
+    Attributes:
+        own: Seconds of the grace period that are the program's.
+        given: Seconds that it was given when its deletion was asked for; 0 where it was not.
+        deleted: When that was; 0 where it was not.
+        program_runs: Whether a container runs that is no sidecar.
+        agent_runs: Whether the agent does.
+        attempt: Namespace, trial and number of the attempt.
+        rank: Its place in a gang.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    own: float
+    given: float
+    deleted: float
+    program_runs: bool
+    agent_runs: bool
+    attempt: tuple[str, str, str]
+    rank: int
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether its deletion was asked for."""
+        return bool(self.deleted)
+
+
+def read_grace_period(body: Object) -> GracePeriod | None:
+    """Reads what tells how long a trial's pod may still take; None where its grace period is its program's alone.
+
+    It may be anybody's pod: one that can't be read is nobody's.
+    """
+    metadata = body.get("metadata") or {}
+    own = _count((metadata.get("annotations") or {}).get(ANNOTATION_GRACE, "-"))
+    labels = metadata.get("labels") or {}
+    if ANNOTATION_GRACE not in (metadata.get("annotations") or {}):
+        return None
+    try:
+        spec, status = body["spec"], body.get("status") or {}
+        sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+        containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        given = float(metadata.get("deletionGracePeriodSeconds") or 0)
+        deadline = _moment(metadata.get("deletionTimestamp"))
+        return GracePeriod(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            own=float(own),
+            given=given,
+            deleted=deadline - given if deadline else 0.0,
+            program_runs=any(_is_running(c) for c in containers if c["name"] not in sidecars),
+            agent_runs=any(_is_running(c) for c in containers if c["name"] == AGENT_CONTAINER),
+            attempt=(metadata["namespace"], labels.get(LABEL_TRIAL, ""), labels.get(LABEL_ATTEMPT, "")),
+            rank=_count(labels.get(LABEL_RANK, "")),
+        )
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
 
 
 def _count(text: str) -> int:

@@ -16,6 +16,7 @@ from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import MANY, Store
 from podtune.controllers.threads import in_thread
 from podtune.controllers.waiting_pods import WaitingPods
+from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import Action, Outcome, Propose, Verdict, WriteTrialStatus
 from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
@@ -87,6 +88,7 @@ class Reconciler:
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """Takes in what an agent has posted; see `ExperimentMachine.report`."""
+        self._store.agent_heard(pod_of(report.attempt), report.unstored)
         entry = self._store.entry_of_trial(namespace, trial)
         if entry is None or entry.machine is None:
             return Unaccepted.TOO_EARLY

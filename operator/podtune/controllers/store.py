@@ -21,10 +21,12 @@ from podtune.cluster.client import Manifest
 from podtune.cluster.readers import Unreadable
 from podtune.controllers.entry import Entry, Fact
 from podtune.controllers.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
+from podtune.controllers.overdue_pods import OverduePods
 from podtune.controllers.proposing import Proposer
 from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.controllers.turns import Turns
+from podtune.protocol.messages import Unstored
 from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
@@ -47,6 +49,7 @@ class Store:
         changed: Callable[[str], None],
         policy: TemplatePolicy = DEFAULT_POLICY,
         pod_limits: PodLimits = NO_LIMITS,
+        overdue_pods: OverduePods | None = None,
     ) -> None:
         """Makes an empty store.
 
@@ -55,6 +58,7 @@ class Store:
             changed: Called with the UID of an Experiment that something happened to.
             policy: What the administrator decides about trial templates.
             pod_limits: How many pods of trials each namespace may have.
+            overdue_pods: Ends pods that take longer to end than they may.
         """
         self._settings = settings
         self._changed = changed
@@ -74,6 +78,7 @@ class Store:
         self._crowd = Crowd()
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
+        self._overdue_pods = overdue_pods
         self._synced = False
 
     # What was seen
@@ -157,12 +162,19 @@ class Store:
             return
         self._pods.setdefault(owner, {})[uid] = pod
         self._owners[uid] = owner
+        if self._overdue_pods is not None:
+            self._overdue_pods.seen(body)
         if pod.is_over:
             self._caps.pod_ended(uid)
         else:
             metadata = body["metadata"]
             self._caps.pod_exists(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
         self._tell_of_pod(owner, pod)
+
+    def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
+        """The agent of a pod has reported, be the pod's Experiment known or not."""
+        if self._overdue_pods is not None:
+            self._overdue_pods.heard(pod, unstored)
 
     # What is gone
 
@@ -315,6 +327,8 @@ class Store:
 
     def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
         self._gone.add(uid)
+        if self._overdue_pods is not None:
+            self._overdue_pods.gone(uid)
         self._caps.pod_ended(uid)
         self._owners.pop(uid, None)
         siblings = self._pods.get(owner, {})

@@ -90,6 +90,23 @@ class CheckpointCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class Unstored:
+    """Checkpoints that the program has reported since the newest one that is stored.
+
+    Attributes:
+        since: The `seq` of the result that the first of them was taken with.
+        seq: That of the newest.
+        step: The `step` of that result.
+        waits: Whether the agent still has some to store; if not, they were given up.
+    """
+
+    since: int
+    seq: int
+    step: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StoreProblem:
     """Why checkpoints can't be stored at present.
 
@@ -163,6 +180,7 @@ class Report:
         ledger: Number of the last decision that the agent has heard of.
         final: The final commit of an attempt that is over, whose pod is to be given another one.
         restore_failure: Why an attempt that is over has not begun; None where it has.
+        unstored: What is reported and not stored; None where the newest checkpoint is.
     """
 
     attempt: str
@@ -174,6 +192,7 @@ class Report:
     ledger: int = 0
     final: FinalCommit | None = None
     restore_failure: RestoreFailure | None = None
+    unstored: Unstored | None = None
 
     def to_json(self) -> bytes:
         """Encodes the report."""
@@ -225,6 +244,7 @@ class FinalCommit:
         done: Whether the program said that it was done: it returned normally, or asked to stop.
         complete: False where results may be missing altogether (a lost log stream).
         ledger: Number of the last decision that is in the bucket; all that the agent has heard of before it are, too.
+        unstored: What is reported and not stored; None where the newest checkpoint is.
     """
 
     attempt: str
@@ -237,6 +257,7 @@ class FinalCommit:
     done: bool = False
     complete: bool = True
     ledger: int = 0
+    unstored: Unstored | None = None
     version: int = field(default=1)
 
     def to_json(self) -> str:
@@ -279,6 +300,7 @@ def parse_report(data: bytes) -> Report:
         ledger=read_count(body, "ledger") if "ledger" in body else 0,
         final=None if body.get("final") is None else _parse_final(body["final"]),
         restore_failure=_parse_restore_failure(body.get("restore_failure")),
+        unstored=_parse_unstored(body.get("unstored")),
     )
 
 
@@ -327,6 +349,7 @@ def _parse_final(item: object) -> FinalCommit:
         done=bool(body.get("done", False)),
         complete=bool(body.get("complete", True)),
         ledger=read_count(body, "ledger") if "ledger" in body else 0,
+        unstored=_parse_unstored(body.get("unstored")),
         version=read_count(body, "version"),
     )
 
@@ -477,6 +500,18 @@ def _parse_restore_failure(item: object) -> RestoreFailure | None:
         return None
     body = read_object(item, "restore_failure")
     return RestoreFailure(read_count(body, "exit_code"), read_clipped(body, "message", MAX_MESSAGE))
+
+
+def _parse_unstored(item: object) -> Unstored | None:
+    if item is None:
+        return None
+    body = read_object(item, "unstored")
+    return Unstored(
+        since=read_count(body, "since"),
+        seq=read_count(body, "seq"),
+        step=read_count(body, "step"),
+        waits=bool(body.get("waits", False)),
+    )
 
 
 def _parse_problem(item: object) -> StoreProblem | None:

@@ -233,13 +233,4 @@ class Judge:
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
         trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
         action, ticket = DecisionAction(verdict.action), self.tickets.latest
-        wait = self._wait(trial, verdict, result)
-        trial.decide(action, reason, verdict.message, step=result.step, ticket=ticket, wait=wait, now=now)
-
-    def _wait(self, trial: TrialMachine, verdict: Verdict, result: Result) -> float:
-        """How long a checkpoint is waited for: the one that the result carries, and before a pause any new one."""
-        if not trial.context.store_prefix:
-            return 0.0
-        if verdict.action is Action.PAUSE:
-            return trial.context.settings.pause_wait
-        return trial.context.settings.checkpoint_wait if result.checkpoint else 0.0
+        trial.decide(action, reason, verdict.message, step=result.step, ticket=ticket, now=now)

@@ -6,7 +6,7 @@ from enum import Enum
 
 from podtune.api.names import DecisionAction
 from podtune.protocol.messages import Reply, Report
-from podtune.runner import clones, ledger
+from podtune.runner import checkpoint_waits, clones, ledger
 from podtune.runner.reported import is_ahead
 from podtune.runner.trial_machine import TrialMachine
 
@@ -69,4 +69,6 @@ def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
     pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_given_up(trial.status)
+    if pauses and checkpoint_waits.stores_answer(trial):
+        return False
     return pauses or (decision is None and trial.wanted_step is not None)

@@ -14,7 +14,7 @@ from podtune.trial.layout import ITERATION
 
 def take_report(trial: TrialMachine, report: Report, now: float) -> None:
     """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
-    trial.unseen.heard(report.attempt)
+    trial.unseen.heard(report.attempt, report.unstored)
     if report.restored is not None:
         _restored_seen(trial, report.restored, now)
     for result in report.results:
@@ -132,8 +132,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     spec = trial.context.spec
     trial.status = checkpoints.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective)
     trial.set(clone=None)  # what it has cloned is its own now
-    waited_for = decision is not None and commit.step >= decision.step
-    trial.touch(now if waited_for else now + trial.context.settings.checkpoint_debounce)
+    trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)
 
 
 def _restored_seen(trial: TrialMachine, restored: Restored, now: float) -> None:

@@ -23,8 +23,6 @@ class RunnerSettings:
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most; its end, at once.
         few_experiments: Where more experiments than this go on, so many times rarer, down to every 30 seconds.
-        checkpoint_wait: A decision on a result with a checkpoint waits this long for its commit.
-        pause_wait: A pause waits this long for a new checkpoint.
         handover_wait: A program in a warm pod leaves a trial that is to stop or pause within this, or its pod goes.
         idle_pod_time: A warm pod that no trial needs is deleted after this.
         finished_pod_time: A finished pod that nobody asked to be retained is deleted after this.
@@ -55,8 +53,6 @@ class RunnerSettings:
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
     few_experiments: int = 10
-    checkpoint_wait: float = 60.0
-    pause_wait: float = 60.0
     handover_wait: float = 10.0
     idle_pod_time: float = 10.0
     finished_pod_time: float = 600.0

@@ -85,7 +85,6 @@ class TrialMachine:
         self.logs: Logs | None = None
         self.write_due = NEVER
         self.decision_ticket = 0
-        self.act_by = NEVER
         self.restored: Restored | None = None
         self.store_problem: StoreProblem | None = None
         self.store_problem_since = 0.0
@@ -354,7 +353,6 @@ class TrialMachine:
         step: int | None = None,
         ranks: Sequence[int] = (),
         ticket: int = 0,
-        wait: float = 0.0,
     ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
@@ -366,7 +364,6 @@ class TrialMachine:
             step: The iteration of the result that it was taken on; the last one unless it is said.
             ranks: Of an END: the ranks whose pods had ended, or were being taken away.
             ticket: The decision must not be acted on before all records up to this one are durable.
-            wait: How long to wait for a checkpoint of the decision's iteration or a later one, in seconds.
         """
         decision = Decision(
             action=action,
@@ -374,11 +371,12 @@ class TrialMachine:
             message=clip(message, MAX_DECISION_MESSAGE),
             attempt=self.attempt,
             step=self.status.iteration if step is None else step,
+            seq=self.acked_seq,
+            time=rfc3339(now),
             ranks=list(ranks),
         )
         self.set(decision=decision)
         self.decision_ticket = ticket
-        self.act_by = now + wait
         self.touch(now)
 
     def claim(self, pod: PodRef, now: float) -> None:
@@ -405,21 +403,6 @@ class TrialMachine:
         at = self.status.iteration if step is None else step
         attempt = self.status.attempt if self.pod is None else self.attempt
         self.status = ledger.enter(self.status, action, message, because, now=now, attempt=attempt, step=at)
-
-    def waits_for_checkpoint(self, now: float) -> bool:
-        """Whether the recorded decision still waits for a checkpoint."""
-        decision = self.saved.decision
-        if decision is None or self.store_problem is not None or self.pod is None:
-            return False
-        if not (self.pod.training or self.has_reported):
-            return False
-        if clones.is_given_up(self.saved):
-            return False
-        if self.act_by == NEVER:  # decided before a restart: a pause can wait, a stopped trial's agent will store it
-            self.act_by = now + (self.context.settings.pause_wait if decision.action == DecisionAction.PAUSE else 0.0)
-        if now >= self.act_by or not self.home:
-            return False
-        return not any(c.uri.startswith(self.home) and c.step >= decision.step for c in self.saved.checkpoints)
 
     # The end of an attempt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
-from podtune.runner import attempt_end, deadlines, gangs, trial_status, usage
+from podtune.runner import attempt_end, checkpoint_waits, deadlines, gangs, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -178,9 +178,8 @@ class TrialPlanner:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
         assert trial.attempt_pods  # the caller has looked
         if trial.status.decision is None and not trial.attempt_pods.is_over:
-            wait = trial.context.settings.pause_wait if trial.context.store_prefix else 0.0
             trial.note(Entry.PAUSE, message, {}, now=now)
-            trial.decide(DecisionAction.PAUSE, reason, message, wait=wait, now=now)
+            trial.decide(DecisionAction.PAUSE, reason, message, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.is_paused_by_wish:
@@ -258,8 +257,8 @@ class TrialPlanner:
         doomed = trial.to_delete
         if trial.status.decision is None or not trial.is_durable or not doomed:
             return
-        if trial.waits_for_checkpoint(now):
-            self._dispatch.alarms.set(trial.name, trial.act_by)
+        if now < (stored_by := checkpoint_waits.stored_by(trial, now)):
+            self._dispatch.alarms.set(trial.name, stored_by)
         elif not self._judge.may_act(trial):
             self._judge.tickets.waiting[trial.name] = None
         elif now < (leave_by := _leaves_by(trial)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podtune.protocol.assignment import Assignment, attempt_folder
-from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result, Unstored
 from podtune.simulation.site import Site
 from podtune.simulation.training import Training
 
@@ -131,7 +131,15 @@ class Agent:
             restored=self._restored,
             done=done,
             ledger=self._decisions,
+            unstored=self._unstored(),
         )
+
+    def _unstored(self) -> Unstored | None:
+        """What the program has reported since the newest stored checkpoint: one is stored after the other."""
+        if not self._uploading:
+            return None
+        seq, (commit, _) = list(self._uploading.items())[-1]
+        return Unstored(next(iter(self._uploading)), seq, commit.step, waits=True)
 
     def _report(self) -> Report:
         sent = [result for result in self._results if result.seq > self._acked]
@@ -142,6 +150,7 @@ class Agent:
             restored=self._restored,
             ledger=self._decisions,
             final=self._final,
+            unstored=self._unstored(),
         )
 
     def _learn(self, reply: Reply) -> None:

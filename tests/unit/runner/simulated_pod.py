@@ -23,6 +23,7 @@ from podtune.protocol.messages import (
     RestoreFailure,
     Result,
     StoreProblem,
+    Unstored,
     result_json,
 )
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
@@ -168,6 +169,7 @@ class SimulatedPod:
         self._durable = 0
         self._commits: list[CheckpointCommit] = []
         self._uploading: list[CheckpointCommit] = []
+        self._stored: list[CheckpointCommit] = []
         self._wants_checkpoint = False
         self._is_asked_to_leave = False
         self._final: FinalCommit | None = None
@@ -403,7 +405,14 @@ class SimulatedPod:
             store_problem=self._program.store_problem.get(self.index),
             done=done,
             ledger=self.decisions[-1] if self.decisions else 0,
+            unstored=self._unstored(),
         )
+
+    def _unstored(self) -> Unstored | None:
+        """What the program has reported since the newest stored checkpoint."""
+        newest = max((commit.seq for commit in self._stored), default=0)
+        unstored = [commit for commit in self._uploading if commit.seq > newest]
+        return Unstored(unstored[0].seq, unstored[-1].seq, unstored[-1].step, waits=True) if unstored else None
 
     # The agent
 
@@ -417,6 +426,7 @@ class SimulatedPod:
         if commit not in self._uploading or self.name not in self._sim.api.pods:
             return
         self._uploading.remove(commit)
+        self._stored.append(commit)
         self._commits.append(commit)
         self._sim.bucket.append(commit.uri)
         self._sim.trained_with[commit.uri] = self._parameters
@@ -446,6 +456,7 @@ class SimulatedPod:
             ledger=self.decisions[-1] if self.decisions else 0,
             final=self._final_commit(self._final.done) if self._final is not None else None,
             restore_failure=None if self._can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing"),
+            unstored=self._unstored(),
         )
         answer = self._sim.post(self.trial, self.name, report)
         if answer is Unaccepted.FENCED:

@@ -167,12 +167,67 @@ def test_a_decision_waits_for_the_checkpoint_of_its_result() -> None:
 
 
 def test_a_decision_does_not_wait_for_ever() -> None:
-    program = Program(steps=1000, checkpoint_every=1, upload=math.inf)
+    program = Program(steps=10**6, checkpoint_every=1, upload=math.inf)
     simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 3}}), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
     decided = simulation.now
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
-    assert simulation.now - decided == pytest.approx(simulation.settings.checkpoint_wait, abs=1.0)
+    assert simulation.now - decided == pytest.approx(1800.0, abs=1.5), "checkpoints.sync.timeout"
+
+
+def waiting_for_an_upload(seconds: float, **checkpoints: object) -> Simulation:
+    """A trial that was stopped at its third iteration; the checkpoint of the second takes so long."""
+    fields = {**ONE, "checkpoints": {"store": STORE, **checkpoints}}
+    program = Program(steps=1000, checkpoint_every=2, upload=seconds)
+    simulation = Simulation(spec(**fields, stop={"metrics": {"training_iteration": 3}}), program)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
+    return simulation
+
+
+def test_the_newest_checkpoint_that_was_reported_before_a_decision_is_stored_first() -> None:
+    simulation = waiting_for_an_upload(200.0)
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert simulation.now - START == pytest.approx(202.0, abs=2.0), "what is reported afterwards is not waited for"
+    assert steps(simulation.run().status().checkpoints)[0] == 2
+
+
+def test_a_restarted_operator_waits_no_longer_and_no_shorter() -> None:
+    simulation = waiting_for_an_upload(math.inf, sync={"timeout": "5m"})
+    decided = simulation.now
+    for _ in range(3):
+        simulation.run(90.0)
+        simulation.restart()
+    assert simulation.actions(DeletePod) == []
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert simulation.now - decided == pytest.approx(300.0, abs=1.5)
+
+
+def test_an_agent_that_is_not_heard_after_a_restart_is_waited_for_a_minute() -> None:
+    simulation = waiting_for_an_upload(math.inf)
+    simulation.unreachable = True
+    simulation.restart()
+    restarted = simulation.now
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert simulation.now - restarted == pytest.approx(60.0, abs=3.0)
+
+
+def test_a_pause_waits_for_the_checkpoint_that_its_program_reports() -> None:
+    """The program answers at once; its upload takes longer than the answer may."""
+    simulation = Simulation(spec(**ONE), Program(steps=1000, upload=200.0))
+    simulation.run(5.5)
+    simulation.api.edit_trial("e-0", desired_state="Paused")
+    simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
+    assert simulation.now - START == pytest.approx(208.0, abs=4.0)
+    assert steps(simulation.status().checkpoints) == [6]
+
+
+def test_a_pause_waits_for_one_answer_alone() -> None:
+    """A program that goes on to report a checkpoint with each result would else never be paused."""
+    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=20.0))
+    simulation.run(5.5)
+    simulation.api.edit_trial("e-0", desired_state="Paused")
+    simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
+    assert simulation.now - START < 35.0
 
 
 def test_a_decision_without_a_checkpoint_waits_for_nothing() -> None:
@@ -266,7 +321,7 @@ def test_a_stopped_trials_decision_is_told_to_its_agent_once_it_is_durable() -> 
 
 
 def test_a_decision_stands_although_the_operator_dies() -> None:
-    program = Program(steps=20, checkpoint_every=1, upload=30.0)
+    program = Program(steps=200, checkpoint_every=1, upload=30.0)
     simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 3}}), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
     decision = simulation.status().decision

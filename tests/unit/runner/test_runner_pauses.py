@@ -18,7 +18,7 @@ from tests.unit.runner.weather import any_weather, seeds
 
 TRIALS = 6
 STEPS = 9
-PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
+PATIENT = RunnerSettings(log_tries=100)
 
 weathers = any_weather(lives=20.0)
 likely = st.sampled_from([0.0, 0.3, 0.6, 1.0])

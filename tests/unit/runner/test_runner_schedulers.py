@@ -31,7 +31,7 @@ EVERY_SCHEDULER = {
     "fifo": {},
 }
 """Those that pause nothing, too."""
-PATIENT = RunnerSettings(log_tries=100, pause_wait=20.0)
+PATIENT = RunnerSettings(log_tries=100)
 
 weathers = any_weather(lives=20.0)
 fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]

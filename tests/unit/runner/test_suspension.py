@@ -75,7 +75,7 @@ def test_the_condition_holds_only_once_no_pod_is_left() -> None:
     simulation.run(10.0)
     assert condition(simulation) == ("False", ExperimentReason.SUSPENDING)
     assert "2 trials still have a pod" in simulation.api.experiment.status.message
-    simulation.run(simulation.settings.pause_wait)
+    simulation.run(60.0)
     assert condition(simulation) == ("True", ExperimentReason.SUSPENDED), "a checkpoint is not waited for for ever"
 
 

@@ -62,12 +62,26 @@ def test_a_pause_is_not_waited_for_longer_than_its_time() -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
     simulation.run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
-    simulation.run(simulation.settings.pause_wait - 5.0)
+    simulation.run(30.0)
     simulation.restart()
-    simulation.run(10.0)
-    assert simulation.status().state is TrialState.RUNNING, "after a restart the wait begins anew"
-    simulation.run(simulation.settings.pause_wait + 10.0)
+    simulation.run(25.0)
+    assert simulation.status().state is TrialState.RUNNING
+    simulation.run(40.0)
     assert simulation.status().state is TrialState.PAUSED
+
+
+def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
+    fields = {**ONE, "checkpoints": {"store": STORE, "requestTimeout": "10m"}}
+    simulation = Simulation(spec(**fields), Program(steps=100, seconds=300.0))
+    simulation.run(310.0)
+    simulation.api.edit_trial("e-0", desired_state=PAUSED)
+    simulation.run(280.0)
+    assert simulation.status().state is TrialState.RUNNING
+    simulation.run(30.0)
+    status = simulation.status()
+    assert status.state is TrialState.PAUSED
+    assert status.checkpoint is not None
+    assert status.checkpoint.step == 2
 
 
 def test_a_pause_without_a_store_is_refused_with_the_remedy() -> None:

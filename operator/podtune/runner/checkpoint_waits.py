@@ -1,0 +1,72 @@
+"""How long the pod of a trial that is to stop or pause stays, so that its checkpoints are stored.
+
+What its program had reported when that was decided is stored first, within `checkpoints.sync.timeout`; what it reports
+afterwards is not waited for. A pause asks the program for one more, and it has `checkpoints.requestTimeout` to report
+that. Both are counted from the decision's own time, so that they go on across restarts of the operator.
+"""
+
+from __future__ import annotations
+
+from podtune.api.model import seconds
+from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.trial import Decision
+from podtune.runner import clones
+from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial_machine import TrialMachine
+
+WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
+"""Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
+
+
+def stored_by(trial: TrialMachine, now: float) -> float:
+    """Until when what was decided of a trial waits for a checkpoint; a time that has passed where it does not."""
+    decision, pod = trial.saved.decision, trial.pod
+    if decision is None or decision.action not in WAITING or pod is None or not trial.home:
+        return 0.0
+    if decision.reason == TrialReason.STORE_UNUSABLE or clones.is_given_up(trial.saved):
+        return 0.0
+    if not (pod.training or trial.has_reported):
+        return 0.0
+    limit = _moment(decision) + seconds(trial.context.spec.checkpoints.sync.timeout)
+    if trial.saved.checkpoints != trial.status.checkpoints:
+        return limit  # stored, and being written down
+    heard_by = trial.unseen.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
+    if now < heard_by:
+        return min(limit, heard_by)
+    wanted = decision.seq
+    if decision.action == DecisionAction.PAUSE and not _is_answered(trial, decision):
+        answer = trial.unseen.answer_of(trial.attempt_uid, decision.seq)
+        if not answer and _may_answer(trial):
+            asked_until = _moment(decision) + seconds(trial.context.spec.checkpoints.request_timeout)
+            return max(asked_until, limit if _is_storing(trial, wanted) else 0.0)
+        wanted = max(wanted, answer)
+    return limit if _is_storing(trial, wanted) else 0.0
+
+
+def stores_answer(trial: TrialMachine) -> bool:
+    """Whether the program of a trial that is to pause has reported a checkpoint since, which the agent stores."""
+    decision = trial.status.decision
+    if decision is None:
+        return False
+    answer = trial.unseen.answer_of(trial.attempt_uid, decision.seq)
+    return bool(answer) and _is_storing(trial, answer)
+
+
+def _moment(decision: Decision) -> float:
+    return parse_rfc3339(decision.time) or 0.0
+
+
+def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether a checkpoint of the decision's iteration, or of a later one, is on record."""
+    return any(c.uri.startswith(trial.home) and c.step >= decision.step for c in trial.saved.checkpoints)
+
+
+def _may_answer(trial: TrialMachine) -> bool:
+    """Whether the program may still report a checkpoint that can be stored."""
+    return trial.store_problem is None and trial.pod is not None and not trial.pod.training_until
+
+
+def _is_storing(trial: TrialMachine, seq: int) -> bool:
+    """Whether the agent still stores a checkpoint that was reported by then, or one in the place of it."""
+    unstored = trial.unseen.unstored_of(trial.attempt_uid)
+    return unstored is not None and unstored.waits and unstored.since <= seq
