@@ -136,8 +136,14 @@ class TestManifest:
             monkeypatch.setattr(sys, "stdin", file)
             assert run("plan -") == expected
 
-    def test_any_service_account_is_taken_for_allowed(self, run: Command) -> None:
-        pod = {"serviceAccountName": "trainer", "containers": [{"name": "trial", "image": "x"}]}
+    def test_what_an_administrator_may_allow_is_taken_for_allowed(self, run: Command) -> None:
+        pod = {
+            "serviceAccountName": "trainer",
+            "priorityClassName": "batch",
+            "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["data.example.com"]}],
+            "containers": [{"name": "trial", "image": "x"}],
+        }
         write("x.yaml", trialTemplate={"spec": pod})
         run("plan x.yaml")
 
