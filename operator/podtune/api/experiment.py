@@ -390,6 +390,11 @@ class ExperimentStatus(StatusModel):
     missing_metrics: int = Field(
         default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."
     )
+    lost_checkpoints: int = Field(
+        default=0,
+        ge=0,
+        description="Attempts that have ended before the newest checkpoint that they had reported was stored.",
+    )
     asked: Asked | None = Field(
         default=None,
         description="The proposals that were last asked for: a restarted operator asks the same again.",

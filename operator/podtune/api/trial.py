@@ -221,6 +221,15 @@ class AttemptEnd(StatusModel):
     log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
 
 
+class LostCheckpoint(StatusModel):
+    """The newest checkpoint of an attempt, where it had been reported and was not stored when the attempt ended."""
+
+    attempt: int = Field(ge=1, description="The last attempt that has lost one.")
+    step: int = Field(ge=0, description="Training iteration after which it was taken.")
+    attempts: int = Field(default=1, ge=1, description="How many attempts have lost theirs.")
+    message: str = Field(default="", max_length=256, description="What is lost and why, in a sentence.")
+
+
 class Consumption(StatusModel):
     """Time that budgets count, in whole seconds."""
 
@@ -290,6 +299,9 @@ class TrialStatus(StatusModel):
     checkpoint: Checkpoint | None = Field(default=None, description="The latest committed checkpoint.")
     checkpoints: list[Checkpoint] = Field(
         default_factory=list, max_length=34, description="All kept checkpoints, oldest first."
+    )
+    lost_checkpoint: LostCheckpoint | None = Field(
+        default=None, description="A checkpoint that was reported and could not be stored, if there is one."
     )
     scheduler: dict[str, Annotated[dict[str, ShortText], Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=16, description="What the scheduler remembers of the trial, such as rungs."

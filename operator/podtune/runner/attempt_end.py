@@ -11,7 +11,7 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
-from podtune.runner import budgets, clones, gangs, nodes, reported, usable_results, usage
+from podtune.runner import budgets, clones, gangs, lost_work, nodes, reported, usable_results, usage
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify, without_result
 from podtune.runner.ledger import Entry
@@ -68,6 +68,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     final = trial.final_commit()
     if final is not None:
         reported.take_final(trial, final, _unacked_results(trial), now)
+    lost_work.note_loss(trial, final)
     decision = trial.status.decision
     outcome = classify(
         trial.attempt_pods.members,
@@ -153,7 +154,7 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
         case FailureClass.FINAL | FailureClass.UNUSABLE:
             if trial.status.decision is None:  # else that stands in the ledger
                 trial.note(Entry.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
-            trial.finish(TrialState.ERROR, outcome.reason, outcome.message, now)
+            trial.finish(TrialState.ERROR, outcome.reason, lost_work.with_loss(trial.status, outcome.message), now)
         case _:
             _retry(trial, outcome, now)
     return Ending(outcome)
@@ -176,11 +177,12 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
             return Ending(outcome)
         case DecisionAction.PAUSE:
-            trial.explain(TrialState.PAUSED, decision.reason, clip(outcome.message))
+            trial.explain(TrialState.PAUSED, decision.reason, lost_work.with_loss(trial.status, outcome.message))
             trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue
             return Ending(outcome)
         case _:
-            trial.finish(TrialState.TERMINATED, decision.reason, decision.message, now)
+            message = lost_work.with_loss(trial.status, decision.message)
+            trial.finish(TrialState.TERMINATED, decision.reason, message, now)
             return Ending(outcome)
 
 
@@ -191,14 +193,14 @@ def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
     if budget.is_exceeded:
         message = f"{outcome.message}; that was {budget.words}"
         trial.note(Entry.FAIL, message, {str(outcome.failure_class): budget.spent}, now=now)
-        trial.finish(TrialState.ERROR, budget.reason, message, now)
+        trial.finish(TrialState.ERROR, budget.reason, lost_work.with_loss(trial.status, message), now)
         return
     backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
     message = f"{outcome.message}; will be retried {_place_to_go_on(trial)}"
     trial.set(decision=None)
     trial.note(Entry.RETRY, message, {str(outcome.failure_class): budget.spent}, now=now)
-    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, clip(message))
+    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, lost_work.with_loss(trial.status, message))
     trial.set(retry_time=rfc3339(now + wait))
 
 

@@ -80,6 +80,7 @@ def project(
     suspended: Suspended | None = None,
     capped: str = "",
     hold: Hold | None = None,
+    losses: str = "",
 ) -> ExperimentStatus:
     """The status that follows from what is known.
 
@@ -96,6 +97,7 @@ def project(
         suspended: How its suspension goes; None where it is not suspended.
         capped: Why its namespace may have no more pods at present; empty where it may.
         hold: Why nothing can come of it at present; None where it can.
+        losses: Which checkpoints were reported and are lost; empty where none is, or the condition says it already.
     """
     stall = _stall(trials, ended, problem=problem, hindrance=hindrance, hold=hold)
     obstacle = hindrance.message if hindrance is not None else capped
@@ -108,6 +110,8 @@ def project(
         truths.append(_suspension(suspended))
     if capped or find_condition(conditions, ConditionType.CAPPED) is not None:
         truths.append(_capped(capped))
+    if losses:
+        truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
     truths += _decided(conditions, ended)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)

@@ -67,6 +67,10 @@ class Overview:
         self._start = parse_rfc3339(experiment.status.start_time)
         self._missing: dict[str, int] = {}
         self._missing_metrics = 0
+        self._lost: dict[str, int] = {}
+        self._lost_checkpoints = 0
+        self._loser: TrialMachine | None = None
+        """The first trial that has lost a checkpoint."""
         self._recorded_end = _recorded_end(experiment.status)
         self._end_to_act_on = _decided_end(experiment)
         self._ended_by = resumption.ended_by(spec)
@@ -124,6 +128,7 @@ class Overview:
         self._count(trial)
         self._count_missing(trial)
         self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
+        self._count_lost(trial)
         self.usage.settle(trial.name, trial.status, trial.attempt_pods.members, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
@@ -222,6 +227,7 @@ class Overview:
             capped=capped,
             hold=refusals.hold,
             suspended=self.suspension.view,
+            losses="" if recorded else self._losses,
             generation=self._experiment.generation,
             now=rfc3339(now),
         ).model_copy(
@@ -235,6 +241,7 @@ class Overview:
                 "pareto_front": before.pareto_front if recorded else list(front),
                 "avoided_nodes": before.avoided_nodes if recorded else list(avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
+                "lost_checkpoints": before.lost_checkpoints if recorded else self._lost_checkpoints,
             }
         )
         status = with_storage(status, storage, now=rfc3339(now))
@@ -274,6 +281,24 @@ class Overview:
         if missing:
             self._missing_metrics += missing - self._missing.get(trial.name, 0)
             self._missing[trial.name] = missing
+
+    def _count_lost(self, trial: TrialMachine) -> None:
+        lost = trial.status.lost_checkpoint
+        if lost is not None:
+            self._lost_checkpoints += lost.attempts - self._lost.get(trial.name, 0)
+            self._lost[trial.name] = lost.attempts
+            if self._loser is None or trial.index < self._loser.index:
+                self._loser = trial
+
+    @property
+    def _losses(self) -> str:
+        """How many checkpoints were lost, with an example; empty where none was."""
+        example = self._loser.status.lost_checkpoint if self._loser is not None else None
+        if self._loser is None or example is None:
+            return ""
+        count = self._lost_checkpoints
+        attempts = "1 attempt has" if count == 1 else f"{count} attempts have"
+        return f"{attempts} ended before the newest checkpoint was stored; {self._loser.name}: {example.message}"
 
     def _used(self, now: float) -> ExperimentUsage | None:
         used = self.usage.at(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
-from podtune.runner import attempt_end, checkpoint_waits, deadlines, gangs, trial_status, usage
+from podtune.runner import attempt_end, checkpoint_waits, deadlines, gangs, lost_work, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -208,6 +208,8 @@ class TrialPlanner:
             self._judge.scheduler.on_trial_error(trial.index)
             event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
             self._dispatch.ask(event, now)
+        if loss := lost_work.loss_of_last_attempt(trial.status):
+            self._dispatch.ask(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
         if trial.status.state is TrialState.ERROR:
             self._judge.scheduler.on_trial_remove(trial.index)
         if trial.is_finished:

@@ -6,7 +6,7 @@ from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition,
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.trial import AttemptEnd
 from podtune.protocol.messages import Restored
-from podtune.runner import ledger, resources, usable_results
+from podtune.runner import ledger, lost_work, resources, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
@@ -62,7 +62,8 @@ def finish_wording(trial: TrialMachine, now: float) -> None:
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
         trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
-        trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, _completion_message(trial))
+        message = lost_work.with_loss(trial.status, _completion_message(trial))
+        trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
     elif trial.is_paused_by_scheduler:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
     trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
@@ -169,6 +170,8 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
                 put(type_, False, status.reason, "")
     if trial.store_problem is not None:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
+    elif trial.pod is None and (loss := lost_work.loss_of_last_attempt(status)):
+        put(ConditionType.CHECKPOINTS_STORED, False, TrialReason.CHECKPOINT_LOST, loss)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
         put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
     if trial.refused_since is not None:
