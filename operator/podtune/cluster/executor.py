@@ -6,6 +6,7 @@ version that it was made from. What was made or seen on the way goes to the obse
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -77,6 +78,10 @@ ClusterAction = (
     | EmitEvent
 )
 
+FIND_SECONDS = 30.0
+"""Until a look-up of one checkpoint is given up."""
+LEARN_SECONDS = 300.0
+"""Until one of all trials of an experiment is."""
 LOG_LINES = 200
 LOG_TAIL = 16384
 """Characters of the program's last lines that are looked at: by `failures.rules`, and by people, the last of them."""
@@ -159,10 +164,15 @@ class Executor:
                 return await self._emit(experiment, action)
 
     async def _look_up(self, experiment: Experiment, action: LearnFrom | FindCheckpoint) -> Outcome:
-        """Looks at what other experiments have come to."""
-        if isinstance(action, LearnFrom):
-            return await learn_from(self._client, experiment, action.experiment)
-        return await find_checkpoint(self._client, experiment.namespace, action)
+        """Looks at what other experiments have come to; what takes too long is given up, and asked for again."""
+        limit = LEARN_SECONDS if isinstance(action, LearnFrom) else FIND_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                if isinstance(action, LearnFrom):
+                    return await learn_from(self._client, experiment, action.experiment)
+                return await find_checkpoint(self._client, experiment.namespace, action)
+        except TimeoutError:
+            return Outcome(Verdict.FAILED, f"the API server has not answered in {limit:g} s; it is asked again")
 
     async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> Outcome:
         body: Manifest = {

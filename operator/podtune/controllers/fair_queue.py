@@ -88,6 +88,12 @@ class FairQueue(Generic[T]):
             self._turns.append(key)
         return key, item
 
+    def forget(self, key: str) -> None:
+        """Drops the items of a key that nobody has taken yet."""
+        if key in self._waiting:
+            del self._waiting[key]
+            self._turns = deque(turn for turn in self._turns if turn != key)
+
     def done(self, key: str) -> None:
         """The work on an item of this key has ended."""
         if self._working[key] == self._most_of_one and key in self._waiting:

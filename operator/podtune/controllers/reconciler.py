@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import structlog
 
@@ -12,13 +13,14 @@ from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
 from podtune.controllers.entry import Entry
 from podtune.controllers.fair_queue import FairQueue
+from podtune.controllers.look_ups import LookUps
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import MANY, Store
 from podtune.controllers.threads import in_thread
 from podtune.controllers.waiting_pods import WaitingPods
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.actions import Action, Outcome, Propose, Verdict, WriteTrialStatus
+from podtune.runner.actions import Action, FindCheckpoint, LearnFrom, Outcome, Propose, Verdict, WriteTrialStatus
 from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
 from podtune.runner.retry import Backoff
 
@@ -59,6 +61,7 @@ class Reconciler:
         self._now = now
         self._may_decide = may_decide
         self._actions: FairQueue[tuple[Entry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
+        self._look_ups = LookUps()
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
         self._latest = 0.0
@@ -81,6 +84,7 @@ class Reconciler:
                 await asyncio.sleep(0)  # let results and watches in between two experiments
         finally:
             self._is_running = False
+            await self._look_ups.close()
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
@@ -132,6 +136,7 @@ class Reconciler:
         entry = self._store.entry(uid)
         if entry is None:
             self._queue.forget(uid)
+            self._look_ups.cancel(uid)
             return
         if entry.thought is not None:
             return  # it is asked once more afterwards
@@ -183,6 +188,8 @@ class Reconciler:
         for action in plan.actions:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
+            elif isinstance(action, FindCheckpoint | LearnFrom):
+                self._look_ups.add(uid, partial(self._carry_out, uid, entry, action))
             else:
                 routine = isinstance(action, WriteTrialStatus) and action.routine
                 self._actions.add(uid, (entry, action), routine=routine)

@@ -478,6 +478,55 @@ def _running(world: World) -> Counter[str]:
 
 
 @in_virtual_time
+async def test_look_ups_that_get_no_answer_are_few_and_end_with_their_experiment() -> None:
+    world = World()
+    request: Callable[..., Awaitable[Any]] = world.cluster.request
+    asked: list[str] = []
+    under_way: list[str] = []
+
+    async def hang(method: str, path: str, **kwargs: Any) -> Any:
+        if "/trials/other-" not in path:
+            return await request(method, path, **kwargs)
+        asked.append(path)
+        under_way.append(path)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            under_way.remove(path)
+
+    world.cluster.request = hang  # type: ignore[method-assign]
+    initial = [
+        {
+            "parameters": {"lr": 0.001 * (n + 1), "units": 16},
+            "restoreFrom": {"experiment": "other", "trial": f"other-{n}"},
+        }
+        for n in range(20)
+    ]
+    greedy = experiment_body(
+        "greedy",
+        uid="e-2",
+        search={"algorithm": "random", "maxTrials": 20, "seed": 7, "initial": initial},
+        maxConcurrentTrials=20,
+        checkpoints={"store": {"bucket": "models"}},
+    )
+    async with world.operating():
+        world.cluster.put(EXPERIMENTS, greedy)
+        await asyncio.sleep(20)
+        assert len(under_way) == 2
+        await asyncio.sleep(20)
+        assert len(asked) == 4, "each is given up after a while"
+        world.experiment()
+        await world.until("Complete")
+        assert len(under_way) == 2
+        world.cluster.remove(f"{EXPERIMENTS}/greedy")
+        await asyncio.sleep(5)
+        assert under_way == []
+        before = len(asked)
+        await asyncio.sleep(100)
+        assert len(asked) == before
+
+
+@in_virtual_time
 async def test_experiments_share_the_pods_that_their_namespace_may_have() -> None:
     world = World()
     world.pod_limits = PodLimits(default=100, namespaces={"team": 4})
