@@ -37,6 +37,7 @@ from podtune.controllers.store import Store
 from podtune.controllers.sweep import Sweep
 from podtune.controllers.watch_health import WatchHealth
 from podtune.results.authentication import Authenticator
+from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.server import ResultsServer
 from podtune.runner.settings import RunnerSettings
 
@@ -179,14 +180,27 @@ def _counted(store: Store) -> Any:
 @contextlib.asynccontextmanager
 async def _serving(server: Probes | ResultsServer, port: int) -> AsyncIterator[None]:
     """Serves on all interfaces; a request whose client has gone away is given up."""
-    runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    connections = Connections()
+    application = server.application()
+    application.middlewares.append(connections.middleware)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=1.0,
+        keepalive_timeout=IDLE_SECONDS,
+    )
     await runner.setup()
+    assert runner.server is not None  # it is set up
     try:
         try:
-            await web.TCPSite(runner, port=port).start()
+            listening = await connections.listen(runner.server, port)
         except OSError as error:
             raise CannotListen(f"port {port} can't be listened on: {error}") from error
-        yield
+        try:
+            yield
+        finally:
+            listening.close()
     finally:
         await runner.cleanup()
 

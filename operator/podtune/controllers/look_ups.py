@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from podtune.controllers.fair_queue import FairQueue
 
@@ -51,7 +52,7 @@ class LookUps:
             uid, work = turn
             task = asyncio.create_task(work())
             self._tasks[uid].add(task)
-            task.add_done_callback(lambda done, uid=uid: self._ended(uid, done))
+            task.add_done_callback(partial(self._ended, uid))
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
         self._tasks[uid].discard(task)

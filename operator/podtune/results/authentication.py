@@ -7,15 +7,21 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from podtune.api.names import TOKEN_AUDIENCE
 from podtune.cluster.client import ClusterClient
 from podtune.kube.paths import TOKEN_REVIEWS
 
+T = TypeVar("T")
+
 CACHE_SECONDS = 300.0
 """How long a token is believed without asking again; whose attempt is over is refused by the runner at once."""
+REFUSED_SECONDS = 5.0
+"""How long a token that was refused is refused without asking again: long enough that trying it over and over costs the
+API server nothing, and short enough for one that was looked at before its pod was known there."""
 CACHE_SIZE = 20_000
+MAX_REFUSED = 2_000
 MAX_REVIEWS = 16
 """Reviews under way at a time: thousands of agents may come at once, and a stranger with as many wrong tokens."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
@@ -43,6 +49,8 @@ class Authenticator:
         self._client = client
         self._monotonic = monotonic
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        """Apart, so that wrong tokens, however many, don't take the places of right ones."""
         self._reviews = asyncio.Semaphore(MAX_REVIEWS)
 
     async def authenticate(self, header: str) -> Caller:
@@ -59,12 +67,16 @@ class Authenticator:
         known = self._known.get(key)
         if known is not None and known[0] > self._monotonic():
             return known[1]
+        refused = self._refused.get(key)
+        if refused is not None and refused[0] > self._monotonic():
+            raise Unauthenticated(refused[1])
         async with self._reviews:
-            caller = await self._review(token)
-        self._known[key] = (self._monotonic() + CACHE_SECONDS, caller)
-        self._known.move_to_end(key)
-        while len(self._known) > CACHE_SIZE:
-            self._known.popitem(last=False)
+            try:
+                caller = await self._review(token)
+            except Unauthenticated as error:
+                _remember(self._refused, key, (self._monotonic() + REFUSED_SECONDS, str(error)), MAX_REFUSED)
+                raise
+        _remember(self._known, key, (self._monotonic() + CACHE_SECONDS, caller), CACHE_SIZE)
         return caller
 
     async def _review(self, token: str) -> Caller:
@@ -78,6 +90,14 @@ class Authenticator:
             return _caller(answer.get("status") or {})
         except (AttributeError, LookupError, TypeError) as error:
             raise Unauthenticated("the review of the token can't be read") from error
+
+
+def _remember(cache: OrderedDict[bytes, T], key: bytes, value: T, size: int) -> None:
+    """Puts a value in, and what has been in longest out."""
+    cache[key] = value
+    cache.move_to_end(key)
+    while len(cache) > size:
+        cache.popitem(last=False)
 
 
 def _caller(status: Mapping[str, Any]) -> Caller:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -30,6 +31,8 @@ LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
 AT_A_TIME = 32
 """Reports taken in without letting anything else in between: ten milliseconds."""
+BODY_SECONDS = 30.0
+"""How long a report's body may take: it has a megabyte at most, and agents wait no longer for an answer."""
 HOLD = 1.0
 """Seconds that a pod's question for another trial may be held: agents wait longer for an answer."""
 MAX_RELAYS = 2000
@@ -74,7 +77,7 @@ class ResultsServer:
         await self._pace.wait()
         caller = await self._caller(request)
         try:
-            report = parse_report(await request.read())
+            report = parse_report(await _body(request))
         except ProtocolError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         if pod_of(report.attempt) != caller.uid:
@@ -150,6 +153,15 @@ class ResultsServer:
         if caller.namespace != request.match_info["namespace"]:
             raise web.HTTPForbidden(text="the token is of another namespace")
         return caller
+
+
+async def _body(request: web.Request) -> bytes:
+    """The whole of a request's body, which may not take for ever."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text=f"the report has not come within {BODY_SECONDS:g} s") from error
 
 
 async def _relay(

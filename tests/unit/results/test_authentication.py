@@ -9,7 +9,14 @@ import pytest
 
 from podtune.cluster.errors import ApiError
 from podtune.results import authentication
-from podtune.results.authentication import CACHE_SECONDS, MAX_REVIEWS, Authenticator, Caller, Unauthenticated
+from podtune.results.authentication import (
+    CACHE_SECONDS,
+    MAX_REVIEWS,
+    REFUSED_SECONDS,
+    Authenticator,
+    Caller,
+    Unauthenticated,
+)
 from tests.unit.cluster.fake_client import no_answer
 
 AUDIENCE = "podtune.dev/results"
@@ -136,3 +143,28 @@ async def test_tokens_are_not_kept_as_they_are() -> None:
     subject = authenticator(Reviews())
     await subject.authenticate("Bearer secret-token")
     assert "secret-token" not in repr(subject._known)
+
+
+async def test_a_token_that_was_refused_is_not_reviewed_again_at_once() -> None:
+    reviews, clock = Reviews({"authenticated": False, "error": "token has expired"}), Clock()
+    gate = authenticator(reviews, clock)
+    for _ in range(50):
+        with pytest.raises(Unauthenticated, match="token has expired"):
+            await gate.authenticate("Bearer abc")
+    assert len(reviews.asked) == 1
+    clock.time += REFUSED_SECONDS
+    reviews.status = review()
+    assert await gate.authenticate("Bearer abc") == Caller("team", "digits-0-1", "p-1")
+
+
+async def test_wrong_tokens_do_not_drive_right_ones_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "CACHE_SIZE", 3)
+    reviews = Reviews()
+    gate = authenticator(reviews)
+    await gate.authenticate("Bearer right")
+    reviews.status = {}
+    for number in range(10):
+        with pytest.raises(Unauthenticated):
+            await gate.authenticate(f"Bearer wrong-{number}")
+    await gate.authenticate("Bearer right")
+    assert reviews.asked.count("right") == 1

@@ -1,0 +1,166 @@
+"""What a server puts up with from its clients: how many connections an address has, and how slowly requests come.
+
+Whoever can reach the port may open connections. One that sends nothing, or its headers byte by byte, costs a file and
+memory for as long as it is let; aiohttp itself ends only those that are idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from typing import Protocol
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+HEADER_SECONDS = 10.0
+"""From a connection's begin, or the first byte of its next request, until the headers have to be there."""
+IDLE_SECONDS = 75.0
+"""Until a connection without a request is closed; agents that find theirs closed open another."""
+MAX_OF_ONE_ADDRESS = 1000
+"""Connections of one address: the pods of a node may share one, and an agent has up to three."""
+
+
+class Connections:
+    """Guards the connections of one server."""
+
+    def __init__(self, header_seconds: float = HEADER_SECONDS, most_of_one: int = MAX_OF_ONE_ADDRESS) -> None:
+        """Makes a guard.
+
+        Args:
+            header_seconds: How long a request's headers may take.
+            most_of_one: How many connections an address may have; our own pod's may have any number.
+        """
+        self._header_seconds = header_seconds
+        self._most_of_one = most_of_one
+        self._of_address: Counter[str] = Counter()
+        self._guarded: dict[object, _Guarded] = {}
+
+    @property
+    def middleware(self) -> Middleware:
+        """The part of the application by which the guard learns that a request's headers have come."""
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            connection = self._guarded.get(request.protocol)
+            if connection is None:
+                return await handler(request)
+            connection.begins()
+            try:
+                return await handler(request)
+            finally:
+                connection.ends()
+
+        return guard
+
+    async def listen(self, server: web.Server, port: int) -> asyncio.Server:
+        """Listens on all interfaces.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        return await asyncio.get_running_loop().create_server(lambda: _Guarded(self, server()), port=port, backlog=128)
+
+    def admit(self, connection: _Guarded, address: str) -> bool:
+        """Counts a connection in, unless its address has as many as it may have."""
+        if self._of_address[address] >= self._most_of_one and not _is_own(address):
+            return False
+        self._of_address[address] += 1
+        self._guarded[connection.inner] = connection
+        return True
+
+    def leave(self, connection: _Guarded, address: str) -> None:
+        """Counts a connection out."""
+        del self._guarded[connection.inner]
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+
+    @property
+    def header_seconds(self) -> float:
+        """How long a request's headers may take."""
+        return self._header_seconds
+
+
+class _Inner(Protocol):
+    """What is guarded: aiohttp's own protocol."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: BaseException | None) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool | None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+
+
+class _Guarded(asyncio.Protocol):
+    """One connection: passes everything on, and looks at the clock."""
+
+    def __init__(self, connections: Connections, inner: _Inner) -> None:
+        self.inner = inner
+        self._connections = connections
+        self._address = ""
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._is_working = False
+
+    def begins(self) -> None:
+        """The headers of a request have come, and it is worked on."""
+        self._is_working = True
+        self._disarm()
+
+    def ends(self) -> None:
+        """It is answered."""
+        self._is_working = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # it is a stream
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        if not self._connections.admit(self, self._address):
+            transport.abort()
+            return
+        self._transport = transport
+        self._arm()
+        self.inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        if not self._is_working and self._deadline is None:
+            self._arm()
+        self.inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self.inner.eof_received() if self._transport is not None else None
+
+    def pause_writing(self) -> None:
+        self.inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return
+        self._disarm()
+        self._transport = None
+        self._connections.leave(self, self._address)
+        self.inner.connection_lost(exc)
+
+    def _arm(self) -> None:
+        assert self._transport is not None  # it is open
+        self._deadline = asyncio.get_running_loop().call_later(self._connections.header_seconds, self._transport.abort)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _is_own(address: str) -> bool:
+    """Whether a client is in our own pod."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

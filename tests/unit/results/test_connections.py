@@ -1,0 +1,129 @@
+"""Clients that send slowly, or open many connections, against a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from podtune.results import connections as connections_module
+from podtune.results.connections import Connections
+
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[], Awaitable[Client]]
+REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@asynccontextmanager
+async def serving(header_seconds: float = 0.3, most_of_one: int = 100, takes: float = 0.0) -> AsyncIterator[Connect]:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(takes)
+        return web.Response(text="ok")
+
+    guard = Connections(header_seconds, most_of_one)
+    application = web.Application(middlewares=[guard.middleware])
+    application.router.add_get("/", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    assert runner.server is not None
+    listening = await guard.listen(runner.server, 0)
+    port = next(s.getsockname()[1] for s in listening.sockets if s.family == socket.AF_INET)
+    try:
+        yield lambda: asyncio.open_connection("127.0.0.1", port)
+    finally:
+        listening.close()
+        await runner.cleanup()
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Waits until the server has closed a connection, for a few seconds."""
+    try:
+        async with asyncio.timeout(5):
+            return await reader.read(1) == b""
+    except ConnectionError:
+        return True
+
+
+async def answered(client: Client) -> bool:
+    reader, writer = client
+    writer.write(REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(2)
+    return head.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\n"])
+async def test_headers_that_do_not_come_are_not_waited_for(sent: bytes) -> None:
+    async with serving() as connect:
+        reader, writer = await connect()
+        writer.write(sent)
+        assert await ended(reader)
+        writer.close()
+
+
+async def test_nor_are_those_of_a_later_request() -> None:
+    async with serving() as connect:
+        reader, writer = await connect()
+        assert await answered((reader, writer))
+        writer.write(REQUEST[:10])
+        assert await ended(reader)
+        writer.close()
+
+
+async def test_headers_that_drip_have_no_more_time() -> None:
+    async with serving() as connect:
+        reader, writer = await connect()
+        gone = asyncio.create_task(ended(reader))
+        for byte in REQUEST[:-1]:
+            if gone.done():
+                break
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.05)
+        assert await gone
+        writer.close()
+
+
+async def test_an_answer_may_take_longer_and_a_connection_may_rest() -> None:
+    async with serving(header_seconds=0.2, takes=0.5) as connect:
+        client = await connect()
+        assert await answered(client)
+        await asyncio.sleep(0.5)
+        assert await answered(client)
+        client[1].close()
+
+
+async def test_an_address_has_so_many_connections_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "_is_own", lambda _: False)
+    async with serving(header_seconds=30, most_of_one=3) as connect:
+        clients = [await connect() for _ in range(3)]
+        for client in clients:
+            assert await answered(client)
+        reader, writer = await connect()
+        assert await ended(reader)
+        writer.close()
+        clients.pop()[1].close()
+        async with asyncio.timeout(5):
+            while True:  # the server sees the end of the third a moment later
+                reader, writer = await connect()
+                try:
+                    assert await answered((reader, writer))
+                except (ConnectionError, asyncio.IncompleteReadError):
+                    continue
+                finally:
+                    writer.close()
+                break
+        for client in clients:
+            assert await answered(client)
+            client[1].close()
+
+
+async def test_our_own_pod_has_as_many_as_it_likes() -> None:
+    async with serving(header_seconds=30, most_of_one=1) as connect:
+        clients = [await connect() for _ in range(5)]
+        for client in clients:
+            assert await answered(client)
+            client[1].close()
