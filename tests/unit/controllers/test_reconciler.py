@@ -516,7 +516,7 @@ async def test_look_ups_that_get_no_answer_are_few_and_end_with_their_experiment
         await asyncio.sleep(20)
         assert len(asked) == 4, "each is given up after a while"
         world.experiment()
-        await world.until("Complete")
+        await world.until_it(lambda: len(world.runs) == 3)
         assert len(under_way) == 2
         world.cluster.remove(f"{EXPERIMENTS}/greedy")
         await asyncio.sleep(5)
