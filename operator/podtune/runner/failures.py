@@ -7,6 +7,7 @@ Of several pods, one that was taken away says what happened to all of them; else
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -86,6 +87,12 @@ NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", 
 """Reasons of a whole pod that say that the node took it away."""
 OUT_OF_MEMORY = "OOMKilled"
 """Reason of a container: no deletion brings that about."""
+NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+"""Reasons of a container whose program the runtime could not start; its words say why."""
+HOPELESS_START = re.compile(
+    r"no such file or directory|not found|permission denied|exec format error|(is|not) a directory", re.IGNORECASE
+)
+"""Such words blame the command or the image: the next attempt would end the same."""
 NEVER_RAN_REASONS = frozenset(
     {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
 )
@@ -205,6 +212,11 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
             f"container {end.name} used more memory than its limit; raise resources.limits.memory in a new Experiment",
             end.exit_code,
         )
+    if end.reason in NOT_STARTED:
+        words = " ".join(end.message.split()) or end.reason
+        own = FailureClass.FINAL if HOPELESS_START.search(words) else FailureClass.USER
+        message = f"container {end.name} could not be started: {words}"
+        return AttemptOutcome(own, end.reason, message, end.exit_code)
     message = f"container {end.name} ended with exit code {end.exit_code}"
     if end.exit_code in non_retriable:
         return AttemptOutcome(

@@ -55,6 +55,18 @@ class Overrides:
             self._judge.configured(trial, now)
             self._search.configured(trial)
 
+    def check(self, trial: TrialMachine, now: float) -> None:
+        """Says of a trial with a pod whether it can be given the values that its user asks for, before it is."""
+        problem = ""
+        if trial.spec.overrides != trial.status.overrides:
+            try:
+                self._changed(trial)
+            except FieldError as error:
+                problem = clip(f"spec.{error}", MAX_REFUSAL)
+        if problem != trial.refusal:
+            trial.refusal = problem
+            trial.touch(now)
+
     def _changed(self, trial: TrialMachine) -> dict[str, str]:
         """The configuration with the changed values; what is changed no longer is what was proposed."""
         spec = trial.context.spec

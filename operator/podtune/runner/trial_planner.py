@@ -55,6 +55,7 @@ class TrialPlanner:
             gangs.keep_together(trial, self._dispatch, now)
             self._make_anew(trial, pod, now)
             self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
+            self._overrides.check(trial, now)
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:

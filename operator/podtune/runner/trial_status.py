@@ -145,9 +145,14 @@ def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     """Whether the trial runs with what its user has changed, or will."""
     if trial.refusal:
         return False, TrialReason.INVALID_OVERRIDES, trial.refusal
-    if trial.spec.overrides != trial.status.overrides and not trial.is_finished:
+    if trial.spec.overrides == trial.status.overrides:
+        return True, "Accepted", ""
+    if not trial.is_finished:
         return False, "WaitForPod", "they are taken in when its next pod starts; pause and resume it to have that now"
-    return True, "Accepted", ""
+    said = find_condition(trial.status.conditions, ConditionType.OVERRIDES_ACCEPTED)
+    if said is not None and said.reason == TrialReason.INVALID_OVERRIDES:
+        return False, said.reason, said.message
+    return False, "TrialEnded", "the trial has ended, and no pod of it has started with them"
 
 
 def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:

@@ -340,3 +340,26 @@ def test_a_trial_whose_node_is_lost_says_what_it_waits_for() -> None:
     simulation.api.remove_pod("e-0-1")
     simulation.run(until=lambda: simulation.status().attempt == 2)
     assert simulation.status().disruptions == 1
+
+
+NO_SUCH_FILE = (
+    'failed to create containerd task: OCI runtime create failed: exec: "/no/such/program": stat /no/such/program: '
+    "no such file or directory: unknown"
+)
+
+
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+def test_a_command_that_is_not_there_is_told_in_the_runtimes_words_and_not_tried_again(reason: str) -> None:
+    ends = (ContainerEnd("trial", 128, reason, NO_SUCH_FILE),)
+    outcome = classify([pod(ends=ends)], None, said_done=False, failures=failures())
+    assert (outcome.failure_class, outcome.reason, outcome.exit_code) == (FailureClass.FINAL, reason, 128)
+    assert outcome.message == f"container trial could not be started: {NO_SUCH_FILE}"
+
+
+def test_a_runtime_that_fails_by_itself_is_asked_once_more() -> None:
+    ends = (ContainerEnd("trial", 128, "StartError", "failed to create shim task: context deadline exceeded"),)
+    outcome = classify([pod(ends=ends)], None, said_done=False, failures=failures())
+    assert outcome.failure_class is USER
+    assert outcome.message == (
+        "container trial could not be started: failed to create shim task: context deadline exceeded"
+    )

@@ -116,6 +116,39 @@ def test_a_running_trial_says_that_its_pause_is_waited_for() -> None:
     assert simulation.status().parameters == {}
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"zzz": "7"}, "spec.overrides.zzz: is no parameter"),
+        ({"units": "65"}, "spec.overrides.units: '65' is not a value"),
+    ],
+)
+def test_a_running_trial_says_at_once_that_they_are_wrong(overrides: dict[str, str], words: str) -> None:
+    simulation = Simulation(spec(**ONE), LONG)
+    simulation.run(10.0)
+    simulation.api.edit_trial("e-0", overrides=overrides)
+    simulation.run(2.0)
+    status, reason, message = condition(simulation)
+    assert (simulation.status().state, status, reason) == (TrialState.RUNNING, "False", TrialReason.INVALID_OVERRIDES)
+    assert words in message
+    simulation.restart()
+    simulation.run()
+    assert simulation.status().state is TrialState.TERMINATED
+    assert condition(simulation) == (status, reason, message)
+
+
+def test_a_correction_while_it_runs_is_seen_and_the_end_does_not_claim_that_they_were_taken_in() -> None:
+    simulation = Simulation(spec(**ONE), LONG)
+    simulation.run(10.0)
+    simulation.api.edit_trial("e-0", overrides={"units": "65"})
+    simulation.run(2.0)
+    simulation.api.edit_trial("e-0", overrides={"units": "64"})
+    simulation.run(2.0)
+    assert condition(simulation)[:2] == ("False", "WaitForPod")
+    simulation.run()
+    assert condition(simulation)[:2] == ("False", "TrialEnded")
+
+
 def test_a_failed_restore_falls_back_and_keeps_the_new_values() -> None:
     simulation = paused()
     simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})

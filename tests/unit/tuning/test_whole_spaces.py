@@ -121,3 +121,15 @@ def test_another_seed_proposes_something_else(name: str) -> None:
     )
     first, second = (run(searcher(space, (SEARCHES | BRUTE_FORCE)[name], seed), 6) for seed in (1, 2))
     assert first != second
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("name", ["random", "tpe", "brute force"])
+def test_an_interval_of_one_value_leaves_a_space_finite(name: str, scale: str) -> None:
+    only = {"name": "only", "float": {"min": 1, "max": 1, "scale": scale}}
+    some = {"name": "some", "choice": {"values": ["a", "b", "c"]}}
+    search = {**SEARCHES, **BRUTE_FORCE}[name]
+    asked = make_searcher(experiment(parameters=[only, some], search={**search, "maxTrials": 100, "seed": 7}))
+    proposed = run(asked, 10)
+    assert sorted(str(configuration["some"]) for configuration in proposed) == ["a", "b", "c"]
+    assert {configuration["only"] for configuration in proposed} == {1.0}

@@ -60,6 +60,8 @@ def finite_points(domain: Domain) -> Points | None:
     match domain:
         case IntDomain():
             return _integers(domain)
+        case FloatDomain(min=only, max=high) if only == high:
+            return Points(1, lambda _: only)
         case NormalDomain(min=float(low), max=float(high), step=float(step)):
             return _stepped_floats(low, high, step)
         case _:
@@ -91,11 +93,8 @@ def grid_points(domain: Domain, points: int) -> Points:
 
 def fixed_value(parameter: Parameter) -> Scalar | None:
     """The one value of a domain that has only one; else None."""
-    domain = parameter.domain
-    finite = finite_points(domain)
-    if finite is not None:
-        return finite.value(0) if finite.count == 1 else None
-    return domain.min if isinstance(domain, FloatDomain) and domain.min == domain.max else None
+    finite = finite_points(parameter.domain)
+    return finite.value(0) if finite is not None and finite.count == 1 else None
 
 
 def _integers(domain: IntDomain) -> Points:
