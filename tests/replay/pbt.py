@@ -8,8 +8,9 @@ A history is a list of events in the order in which a controller of Ray's makes 
     ["remove", trial]                           it failed for good
 
 All trials are there from the beginning, with the configurations that the history gives. The answer to a result is the
-decision, the trial whose checkpoint is cloned and with which configuration, and whether a checkpoint was asked for; to
-the choice of a trial, which one it is, and what it goes on from if it was to clone another one at a barrier.
+decision, the trial whose checkpoint is cloned, of which time that is, and with which configuration, and whether a
+checkpoint was asked for; to the choice of a trial, which one it is, and what it goes on from if it was to clone another
+one at a barrier. In Ray a checkpoint is made the moment it is asked for.
 
 The scheduler runs without a cluster: what it asks of trials and of the controller is stood in for here. Its draws come
 from Python's `random` and from NumPy's generator. Both are the same Mersenne Twister; before each perturbation of a
@@ -199,7 +200,7 @@ class _Trial:
 
     def save(self) -> Any:
         """Its latest checkpoint is its own from now on."""
-        checkpoint = SimpleNamespace(origin=self.trial_id) if self.can_save else None
+        checkpoint = SimpleNamespace(origin=self.trial_id, time=self.time) if self.can_save else None
         self.run_metadata.checkpoint_manager._latest_checkpoint_result = SimpleNamespace(checkpoint=checkpoint)
         return checkpoint
 
@@ -352,7 +353,8 @@ class _Run:
     def _taken_over(self, trial: _Trial) -> dict[str, Any]:
         """What a trial goes on from: the weights of the trial that its checkpoint is of, from the donor's time on."""
         trial.time = self._scheduler._trial_state[trial].last_train_time
-        return {"donor": trial.checkpoint.origin, "configuration": trial.config}
+        cloned = trial.checkpoint
+        return {"donor": cloned.origin, "checkpoint": cloned.time, "configuration": trial.config}
 
     def _happened(self, event: Event, answer: Any) -> None:
         self.events.append(event)

@@ -30,6 +30,9 @@ MAX_NUMBER = 64
 MAX_LOG_TAIL = 1024
 MAX_RUNG_TELLS = 32
 """So many of its values at rungs the searcher is told of."""
+MAX_PINNED = 6
+"""So many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
+MAX_CHECKPOINTS = 34 + MAX_PINNED
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
 
@@ -176,6 +179,20 @@ class Clone(StatusModel):
     )
 
 
+class AwaitedExploit(StatusModel):
+    """An exploit that waits for a checkpoint of its donor."""
+
+    donor: str = Field(max_length=63, description="The trial that is to be cloned.")
+    step: int = Field(
+        ge=0, description="Iteration of the result that it was ranked with: the checkpoint is of that, or from before."
+    )
+    parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=64, description="What the trial is to go on with."
+    )
+    since: str = Field(max_length=32, description="When it was decided (RFC 3339); checkpoints.sync.timeout counts.")
+    message: str = Field(default="", max_length=MAX_LEDGER_MESSAGE, description="Why, with its numbers.")
+
+
 class Origin(StatusModel):
     """What spec.restoreFrom came to."""
 
@@ -298,7 +315,9 @@ class TrialStatus(StatusModel):
     )
     checkpoint: Checkpoint | None = Field(default=None, description="The latest committed checkpoint.")
     checkpoints: list[Checkpoint] = Field(
-        default_factory=list, max_length=34, description="All kept checkpoints, oldest first."
+        default_factory=list,
+        max_length=MAX_CHECKPOINTS,
+        description="All kept checkpoints, oldest first; a few more than checkpoints.keep says while others may clone.",
     )
     lost_checkpoint: LostCheckpoint | None = Field(
         default=None, description="A checkpoint that was reported and could not be stored, if there is one."
@@ -326,6 +345,9 @@ class TrialStatus(StatusModel):
         default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."
     )
     clone: Clone | None = Field(default=None, description="Another trial's checkpoint that it goes on from.")
+    exploit: AwaitedExploit | None = Field(
+        default=None, description="Another trial's checkpoint that it waits for, to go on from that."
+    )
     origin: Origin | None = Field(
         default=None,
         description="What spec.restoreFrom came to; looked up again only where that can't be restored.",

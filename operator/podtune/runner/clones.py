@@ -2,7 +2,8 @@
 
 What it clones stands in its status, whole, from the decision on: donor, checkpoint, and what to go back to. That stays
 there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
-one starts from the same weights. For as long the donor's checkpoint is protected from deletion.
+one starts from the same weights. For as long the donor's checkpoint is protected from deletion. Where the checkpoint is
+not stored yet, the exploit stands in the status as one that waits (see `exploits`).
 
 Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then
 the exploit is undone; of its own checkpoints a trial restores only those that were taken with the parameters it has.
@@ -55,7 +56,7 @@ def give_up_for(
     """
     before = status.parameters if status.clone is None else status.clone.before
     clone = Clone(donor=donor, checkpoint=checkpoint, before=before)
-    return status.model_copy(update={"clone": clone, "parameters": changed(spec, parameters)})
+    return status.model_copy(update={"clone": clone, "exploit": None, "parameters": changed(spec, parameters)})
 
 
 def is_given_up(status: TrialStatus) -> bool:

@@ -165,7 +165,7 @@ class ExperimentMachine:
         self._judge = Judge(
             scheduler,
             make_trial_stopper(self.spec),
-            Exploits(scheduler, self._trial_with_index, self._protected),
+            Exploits(scheduler, self._trial_with_index, self._trial_named, self._protected),
             waiting=lambda: len(self._places.queue) + self._search.to_come,
             rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
             is_decisive=self._is_decisive,
@@ -431,6 +431,7 @@ class ExperimentMachine:
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._reopening.open(trial, now)
+        self._dispatch.alarms.set(trial.name, self._judge.settle_exploit(trial, now))
         self._planner.plan(trial, self._overview.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
             self._dispatch.alarms.cancel(trial.name)  # set while it ran
@@ -439,7 +440,7 @@ class ExperimentMachine:
         self._nodes.settle(trial)
         self._places.settle(trial, now)
         self._cleanup.settle(trial, now)
-        for name in self._origins.waiting_for(trial):
+        for name in (*self._origins.waiting_for(trial), *self._judge.waiting_for(trial)):
             self._mark(name)
 
     def _go_on_if_asked(self, now: float) -> None:
@@ -570,6 +571,7 @@ class ExperimentMachine:
             store_prefix=prefix,
             judge=self._judge.judge,
             limits=self._judge.limits,
+            pinned_steps=self._judge.scheduler.pinned_steps,
             undo_clone=self._judge.undo_clone,
             result_debounce=self._result_debounce,
             replicas=self.spec.trial_template.replicas,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 
-from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_RUNG_TELLS, RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import resources
 from podtune.runner.alarms import SOON
-from podtune.runner.exploits import Exploits
+from podtune.runner.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.ledger import Entry
 from podtune.runner.results import comparable, metrics_of, number, show
 from podtune.runner.tickets import Tickets
@@ -17,6 +18,17 @@ from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
 from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
 from podtune.tuning.stoppers import TrialStopper
+
+
+class Begin(Enum):
+    """When a trial that was picked to run next begins."""
+
+    AT_ONCE = auto()
+    """It was next in the queue: its pod is made."""
+    ONCE_WRITTEN = auto()
+    """What was decided has to be durable before its pod is made."""
+    NOT_YET = auto()
+    """What it is to clone is not stored yet."""
 
 
 class Judge:
@@ -132,30 +144,46 @@ class Judge:
         if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
             self.tickets.record(trial, now)
 
-    def start(self, trial: TrialMachine, start: Start, now: float) -> bool:
-        """Records that the scheduler has picked a trial to run next.
-
-        Returns:
-            Whether that has to be durable before its pod is made; a trial that was next in the queue starts at once.
-        """
+    def start(self, trial: TrialMachine, start: Start, now: float) -> Begin:
+        """Records that the scheduler has picked a trial to run next."""
         resumes = trial.is_paused_by_scheduler
-        exploited = (
-            resumes
-            and start.exploit is not None
-            and self._exploits.carry_out(
+        exploited: ExploitOutcome | None = None
+        if resumes and start.exploit is not None:
+            exploited = self._exploits.carry_out(
                 trial, start.exploit, start.message, start.because, now=now, step=trial.status.iteration
             )
-        )
-        if start.message and not exploited:
+        if start.message and exploited is None:
             trial.note(Entry.PROMOTE if resumes else Entry.START, start.message, start.because, now=now)
-        if start.recorded or exploited:
+        if start.recorded or exploited is not None:
             self.tickets.record(trial, now)
             self._start_ticket = self.tickets.latest
+        if trial.status.exploit is not None:
+            trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, describe_wait(trial.status.exploit))
+            return Begin.NOT_YET
         if not resumes and not start.recorded:
             trial.decision_ticket = self._start_ticket  # it was chosen after those that are
-            return False
-        trial.resume(start.message or "goes on; its pod is made next", ticket=self.tickets.latest, now=now)
-        return True
+            return Begin.AT_ONCE
+        message = trial.status.ledger[-1].message if exploited is ExploitOutcome.SKIPPED else start.message
+        trial.resume(message or "goes on; its pod is made next", ticket=self.tickets.latest, now=now)
+        return Begin.ONCE_WRITTEN
+
+    def settle_exploit(self, trial: TrialMachine, now: float) -> float:
+        """Goes on with an exploit that waits for its donor's checkpoint.
+
+        Returns:
+            When it has to be looked at again; infinity for never.
+        """
+        outcome = self._exploits.settle(trial, now)
+        if outcome is ExploitOutcome.WAITS:
+            return self._exploits.deadline(trial) or NEVER
+        if outcome is not None:
+            self.tickets.record(trial, now)
+            trial.decision_ticket = self.tickets.latest
+        return NEVER
+
+    def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
+        """The trials that have to be looked at when something has become of one that they are to clone."""
+        return self._exploits.waiting_for(donor)
 
     def limits(self, trial: TrialMachine) -> dict[str, str]:
         """The resource limits that the rungs which a trial has passed give it."""
@@ -215,15 +243,22 @@ class Judge:
                     trial.wanted_step = result.step
 
     def _exploit(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
-        """Has the trial give up what it has learnt; where the donor has nothing to clone yet, it goes on."""
+        """Has the trial give up what it has learnt; where the donor has nothing to clone, it goes on.
+
+        Where the donor's checkpoint is still to come, the trial is paused with a checkpoint of its own: it may have to
+        go on from that.
+        """
         assert verdict.exploit is not None  # the caller has looked
-        if not self._exploits.carry_out(
+        outcome = self._exploits.carry_out(
             trial, verdict.exploit, verdict.message, verdict.because, now=now, step=result.step
-        ):
-            return
+        )
         self.tickets.record(trial, now)
-        reason, ticket = TrialReason.PAUSED_BY_SCHEDULER, self.tickets.latest
-        trial.decide(DecisionAction(verdict.action), reason, verdict.message, step=result.step, ticket=ticket, now=now)
+        if outcome is ExploitOutcome.SKIPPED:
+            return
+        awaited = trial.status.exploit
+        message = verdict.message if awaited is None else describe_wait(awaited)
+        reason, action = TrialReason.PAUSED_BY_SCHEDULER, DecisionAction(verdict.action)
+        trial.decide(action, reason, message, step=result.step, ticket=self.tickets.latest, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
         trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)

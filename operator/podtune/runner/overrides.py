@@ -35,7 +35,12 @@ class Overrides:
         self._search = search
 
     def take_in(self, trial: TrialMachine, now: float) -> None:
-        """Gives a trial that has no pod the values that its user asks for; where they can't be, it says why."""
+        """Gives a trial that has no pod the values that its user asks for; where they can't be, it says why.
+
+        One that waits to clone another has to know first which parameters they are to change.
+        """
+        if trial.status.exploit is not None:
+            return
         if trial.spec.overrides == trial.status.overrides:
             self._accept(trial, now)
             return

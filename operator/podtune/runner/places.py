@@ -10,7 +10,7 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
-from podtune.runner.judgement import Judge
+from podtune.runner.judgement import Begin, Judge
 from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.start_queue import StartQueue
@@ -123,7 +123,7 @@ class Places:
             max_pending: How many trials may hold one whose program does not run yet; None for any number.
 
         Returns:
-            The trials whose start has to be written before their pods are made.
+            The trials whose start has to be written before their pods are made, and those that are to wait.
 
         Raises:
             ValueError: The scheduler has picked a trial that does not wait.
@@ -148,7 +148,12 @@ class Places:
             trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
             self._pending.add(trial.name)
-            if self._judge.start(trial, start, now):
+            begin = self._judge.start(trial, start, now)
+            if begin is Begin.NOT_YET:
+                self._holders.discard(trial.name)
+                self._pending.discard(trial.name)
+                begun.append(trial)
+            elif begin is Begin.ONCE_WRITTEN:
                 self._begun.add(trial.name)
                 begun.append(trial)
             elif self._launch(trial, limit, now):

@@ -130,7 +130,8 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     if trial.wanted_step is not None and commit.step >= trial.wanted_step:
         trial.wanted_step = None
     spec = trial.context.spec
-    trial.status = checkpoints.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective)
+    pinned = trial.context.pinned_steps(trial.index)
+    trial.status = checkpoints.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
     trial.set(clone=None)  # what it has cloned is its own now
     trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)
 

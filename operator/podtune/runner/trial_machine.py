@@ -10,7 +10,7 @@ over; its logs are fetched if they are needed; the end is classified and written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip, find_condition
@@ -53,6 +53,8 @@ class TrialContext:
     """Shows a result to stopper and scheduler, and records their decision."""
     limits: Callable[[TrialMachine], Mapping[str, str]]
     """Resource limits that the rungs which a trial has passed give it."""
+    pinned_steps: Callable[[int], Collection[int]]
+    """The iterations of a trial's results by which others may clone it."""
     undo_clone: Callable[[TrialMachine, str, float], None]
     """Takes back an exploit whose checkpoint can't be restored, and says why."""
     result_debounce: Callable[[], float]
@@ -244,6 +246,7 @@ class TrialMachine:
             and saved.round == status.round
             and saved.origin == status.origin
             and clones.is_same(saved.clone, status.clone)
+            and saved.exploit == status.exploit
             and (saved.state == status.state or not self.is_finished)
         )
 
@@ -333,6 +336,7 @@ class TrialMachine:
         if (
             self.refusal
             or self.awaits_origin
+            or self.status.exploit is not None
             or not self.is_durable
             or not (self.is_to_run or self.is_paused_by_scheduler)
         ):
@@ -454,7 +458,7 @@ class TrialMachine:
     def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
-        self.set(completion_time=rfc3339(now), retry_time=None, clone=None, round=self.context.round)
+        self.set(completion_time=rfc3339(now), retry_time=None, clone=None, exploit=None, round=self.context.round)
         self.touch(now)
 
     def cover(self) -> None:

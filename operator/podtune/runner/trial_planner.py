@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
-from podtune.runner import attempt_end, checkpoint_waits, deadlines, gangs, lost_work, trial_status, usage
+from podtune.runner import attempt_end, checkpoint_waits, checkpoints, deadlines, gangs, lost_work, trial_status, usage
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -218,6 +218,8 @@ class TrialPlanner:
 
     def _reserve_tell(self, trial: TrialMachine) -> None:
         trial.set(told=self._search.reserve_place())
+        spec, pinned = trial.context.spec, trial.context.pinned_steps(trial.index)
+        trial.status = checkpoints.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
         self._judge.ended(trial)
 
     # Decisions

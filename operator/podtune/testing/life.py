@@ -195,12 +195,13 @@ class Life:
 
     def _exploit(self, trial: int, exploit: Exploit) -> bool:
         """Carries out an exploit, unless the donor has no checkpoint."""
+        self.may_record = {trial}
         if self.world.draw.random() < 0.1:
+            self.scheduler.on_exploit_skipped(trial)
             return False
         self.world.configurations[trial] = exploit.configuration
         self.world.time[trial] = self.world.time[exploit.donor]
         self.scheduler.on_configuration(trial, exploit.configuration)
-        self.may_record = {trial}
         return True
 
     def _fail(self, trial: int) -> None:

@@ -14,6 +14,8 @@ from tests.replay import golden
 from tests.unit.tuning.manifests import experiment
 
 HISTORIES = golden.read("pbt")
+ITERATIONS = 2
+"""So many are one unit of a history's time: the shortest way between two results is half of that."""
 
 
 class Population:
@@ -75,7 +77,8 @@ class Population:
                     None if start is None else {"trial": start.trial, **self._carried_out(start.trial, start.exploit)}
                 )
             case ["result", trial, time, value, waiting]:
-                verdict = self.scheduler.on_result(trial, {"t": time, "m": value}, waiting=waiting)
+                metrics = {"t": time, "m": value, "training_iteration": int(time * ITERATIONS)}
+                verdict = self.scheduler.on_result(trial, metrics, waiting=waiting)
                 return verdict.action if self._history["synchronous"] else self._asynchronous(trial, verdict, waiting)
             case ["complete", trial, time, value]:
                 self.scheduler.on_trial_complete(trial, {"t": time, "m": value})
@@ -99,7 +102,9 @@ class Population:
             return {}
         self._configurations[trial] = exploit.configuration
         self.scheduler.on_configuration(trial, exploit.configuration)
-        return {"donor": exploit.donor, "configuration": exploit.configuration}
+        assert exploit.step is not None
+        checkpoint = exploit.step / ITERATIONS  # the latest that may be cloned is the one that Ray makes
+        return {"donor": exploit.donor, "checkpoint": checkpoint, "configuration": exploit.configuration}
 
 
 def same(ours: Any, rays: Any) -> bool:

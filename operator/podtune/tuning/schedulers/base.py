@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
@@ -30,12 +30,16 @@ class Exploit:
     """A trial goes on from another one's checkpoint, with another configuration.
 
     Attributes:
-        donor: The trial whose latest committed checkpoint is cloned.
+        donor: The trial whose checkpoint is cloned.
         configuration: What it goes on with; complete, in the manifest's order.
+        step: Iteration of the result that the donor was ranked with: its newest checkpoint up to that is cloned, and
+            waited for while there may still be one. None for its latest checkpoint, whichever that is; where it has
+            none, the trial goes on as it is.
     """
 
     donor: int
     configuration: Configuration
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Verdict:
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
         exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a place.
-            Where the donor has no checkpoint yet, the trial goes on as if nothing had been said.
+            Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
         wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
         milestone: The value of the time attribute at which the result counts, where it counts at one. A searcher that
             learns from unfinished trials (BOHB) is told of these results.
@@ -244,6 +248,19 @@ class Scheduler(ABC):
 
         Its record may change with that. It is made durable together with the configuration, in one write.
         """
+
+    def on_exploit_skipped(self, trial: int) -> None:  # noqa: B027 - most don't care
+        """A trial that was to clone another one goes on as it is: its donor has no checkpoint that would do.
+
+        Its record may change with that. It is made durable before the trial starts again.
+        """
+
+    def pinned_steps(self, trial: int) -> Collection[int]:  # noqa: ARG002 - most pin nothing
+        """The iterations of a trial's results by which others may clone it, or are about to.
+
+        Of its checkpoints, the newest one up to each of these is kept, whatever `checkpoints.keep` says.
+        """
+        return ()
 
     def on_trial_hold(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
         """A user has paused it, for nobody knows how long: until `on_trial_release` no other trial waits for it.

@@ -20,6 +20,8 @@ Where this differs from Ray:
 - Where a trial ends early after the first round, or all of a round are beyond the next milestone already, Ray's bracket
   waits for a result that may never come. Here it goes on when nobody is left to wait for.
 - A trial that is retried keeps its place; Ray moves it to the bracket that is being filled.
+- A bracket that has ended takes no more trials. Ray's with s = 0 does where no other has begun: it counts the trials
+  that are left, and so isn't full any more.
 - NaN ranks last.
 
 One order of events is not durable. A bracket that goes on because it will get no more trials records that with the

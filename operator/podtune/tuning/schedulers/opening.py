@@ -14,6 +14,7 @@ from podtune.tuning.searchers.base import Configuration
 SECTION = "opened"
 """Sections of a record that hold openings begin with this, their number after it."""
 _ABSENT = "-"
+_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,9 @@ class Opening:
 class OpeningWriter:
     """Writes openings into records, and reads them back.
 
-    Each clone becomes a list of words: who, whose, how far, with which score, then the values of the sampled
-    parameters in the manifest's order; of a choice its position, since a text may be longer than a record's value.
+    Each clone becomes a list of words: who, whose, how far, with which score, at which iteration, then the values of
+    the sampled parameters in the manifest's order; of a choice its position, since a text may be longer than a record's
+    value. An opening without a version was written before iterations were, and lacks them.
     """
 
     def __init__(self, parameters: Sequence[Parameter], constraints: Sequence[str]) -> None:
@@ -53,6 +55,7 @@ class OpeningWriter:
         """The sections of a record that hold an opening."""
         name = f"{SECTION}-{opening.number}"
         known = {
+            "version": _VERSION,
             "time": shortest(opening.time),
             "target": shortest(opening.target),
             "ranked": str(opening.ranked),
@@ -72,11 +75,15 @@ class OpeningWriter:
 
     def _opening(self, number: int, section: Mapping[str, str]) -> Opening:
         words = unpack({key: value for key, value in section.items() if key.isdecimal()})
-        width = 4 + len(self._sampled)
+        has_steps = section.get("version") == _VERSION
+        width = 4 + has_steps + len(self._sampled)
         if len(words) % width:
             raise ValueError(f"{SECTION}-{number} has {len(words)} words, which is no multiple of {width}")
         time = float(section.get("time", ""))
-        clones = [self._clone(words[start : start + width], time) for start in range(0, len(words), width)]
+        clones = [
+            self._clone(words[start : start + width], time, has_steps=has_steps)
+            for start in range(0, len(words), width)
+        ]
         return Opening(
             number=number,
             time=time,
@@ -88,16 +95,18 @@ class OpeningWriter:
 
     def _words(self, trial: int, clone: Clone, configuration: Configuration) -> list[str]:
         values = [self._word(parameter, configuration) for parameter in self._sampled]
-        return [str(trial), str(clone.donor), shortest(clone.trained), shortest(clone.score), *values]
+        known = [str(trial), str(clone.donor), shortest(clone.trained), shortest(clone.score), str(clone.step)]
+        return [*known, *values]
 
-    def _clone(self, words: Sequence[str], time: float) -> tuple[int, tuple[Clone, Configuration]]:
+    def _clone(self, words: Sequence[str], time: float, *, has_steps: bool) -> tuple[int, tuple[Clone, Configuration]]:
         trial, donor, trained, score, *written = words
+        step = int(written.pop(0)) if has_steps else int(float(trained))
         values = {
             parameter.name: _value(parameter, word)
             for parameter, word in zip(self._sampled, written, strict=True)
             if word != _ABSENT
         }
-        clone = Clone(int(donor), float(trained), time, float(score))
+        clone = Clone(int(donor), float(trained), time, float(score), step)
         return int(trial), (clone, self._rules.configuration(values))
 
     def _word(self, parameter: Parameter, configuration: Configuration) -> str:

@@ -10,7 +10,8 @@ differs from the paper:
   both, here it is the quantile: its share of the population, rounded up, but at most half of it.
 - Who clones takes over the donor's progress, and keeps its own score until it is looked at again.
 - A donor must have been among the best when it was itself looked at last, since only then a checkpoint was made of
-  it; else the trial goes on as it is.
+  it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
+  when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
 - NaN isn't ranked. A trial that has ended is not ranked any more.
 - While others wait for a place, a trial that was looked at is paused, and the one goes on that is least far: a
   population may be larger than the number of places.
@@ -22,7 +23,7 @@ resumed before all of the population have been made: those come first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from random import Random
 
 from typing_extensions import override
@@ -31,7 +32,8 @@ from podtune.api.objective import Objective
 from podtune.api.population import PopulationSettings
 from podtune.api.search_space import Scalar, format_value
 from podtune.api.trial import MAX_LEDGER_MESSAGE
-from podtune.tuning.numbers import readable
+from podtune.trial.layout import ITERATION
+from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
@@ -105,6 +107,7 @@ class Pbt(Scheduler):
             return CONTINUE
         member.score = score
         member.trained = time
+        member.step = int(as_number(metrics.get(ITERATION)) or time)
         member.clone = None
         member.is_fresh = False
         self._explorer.observe(trial, Observation(time, score, member.configuration))
@@ -137,7 +140,9 @@ class Pbt(Scheduler):
         member.clone = self._clone_of(donor)
         because |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
-        return Verdict(Action.PAUSE, message, because, recorded=True, exploit=Exploit(donor, configuration))
+        return Verdict(
+            Action.PAUSE, message, because, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
+        )
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -168,6 +173,26 @@ class Pbt(Scheduler):
         if member.clone is not None:
             member.become(member.clone)
         self._tell_explorer(trial, member)
+
+    @override
+    def on_exploit_skipped(self, trial: int) -> None:
+        """The trial keeps its own weights and progress."""
+        self._members[trial].clone = None
+
+    @override
+    def pinned_steps(self, trial: int) -> Collection[int]:
+        """Where it may be cloned, or is about to be."""
+        member = self._members.get(trial)
+        own = {member.step} if member is not None and self._may_donate(member) else set()
+        return own | {clone.step for clone in self._pending_clones() if clone.donor == trial}
+
+    def _may_donate(self, member: Member) -> bool:
+        """Whether others may yet clone a member by its last score."""
+        return member.is_live and member.is_donor
+
+    def _pending_clones(self) -> Iterator[Clone]:
+        """What was decided, and has not been carried out."""
+        return (other.clone for other in self._members.values() if other.clone is not None and other.is_live)
 
     @override
     def on_search_over(self) -> None:
@@ -219,7 +244,7 @@ class Pbt(Scheduler):
     def _clone_of(self, donor: int) -> Clone:
         donating = self._members[donor]
         assert donating.score is not None  # who was ranked has one
-        return Clone(donor, donating.trained, donating.perturbed, donating.score)
+        return Clone(donor, donating.trained, donating.perturbed, donating.score, donating.step)
 
     def _value(self, member: Member) -> float:
         """A member's score as its trial has reported it."""

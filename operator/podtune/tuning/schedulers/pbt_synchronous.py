@@ -18,7 +18,7 @@ stays until every other trial's own record is of a later time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from typing_extensions import override
 
@@ -168,6 +168,24 @@ class SynchronousPbt(Pbt):
         self._note(trial)
 
     @override
+    def on_exploit_skipped(self, trial: int) -> None:
+        """The trial keeps its own weights; its progress it has had since the barrier."""
+        self._settle()
+        self._members[trial].clone = None
+        self._changed.pop(trial, None)
+        self._note(trial)
+
+    @override
+    def pinned_steps(self, trial: int) -> Collection[int]:
+        """Where it may be cloned when the barrier opens, or is about to be."""
+        self._settle()
+        return super().pinned_steps(trial)
+
+    @override
+    def _may_donate(self, member: Member) -> bool:
+        return member.is_live and member.score is not None
+
+    @override
     def choose(self, waiting: Sequence[int]) -> Start | None:
         """Picks the trial that is least far, of those that are not at the barrier; opens it, if all others are."""
         self._settle()
@@ -184,7 +202,7 @@ class SynchronousPbt(Pbt):
         if member.clone is None:
             return Start(trial, recorded=recorded)
         message, because = self._reason(trial, member, member.clone)
-        exploit = Exploit(member.clone.donor, self._changed[trial])
+        exploit = Exploit(member.clone.donor, self._changed[trial], member.clone.step)
         return Start(trial, message, because, recorded, exploit)
 
     @override
@@ -263,7 +281,7 @@ class SynchronousPbt(Pbt):
         """A clone of a donor; of one that is itself still to become a clone, the one that it is to clone."""
         donating = self._members[donor]
         clone = donating.clone or self._clone_of(donor)
-        return Clone(clone.donor, donating.trained, time, clone.score)
+        return Clone(clone.donor, donating.trained, time, clone.score, donating.step)
 
     def _next_target(self, clones: Mapping[int, tuple[Clone, Configuration]]) -> float:
         trained = {

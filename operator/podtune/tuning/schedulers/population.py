@@ -25,12 +25,14 @@ class Clone:
         trained: How far that one had trained.
         perturbed: When that one was last looked at.
         score: What that one had reached.
+        step: Iteration of the result that it was ranked with: no later checkpoint of it is cloned.
     """
 
     donor: int
     trained: float
     perturbed: float
     score: float
+    step: int
 
     def written(self) -> dict[str, str]:
         """The clone in a record."""
@@ -39,6 +41,7 @@ class Clone:
             "trained": shortest(self.trained),
             "perturbed": shortest(self.perturbed),
             "score": shortest(self.score),
+            **_written_step(self.step, self.trained),
         }
 
     @classmethod
@@ -49,7 +52,7 @@ class Clone:
             ValueError: A number is none, or missing.
         """
         trained, perturbed, score = (float(written.get(name, "")) for name in ("trained", "perturbed", "score"))
-        return cls(int(written.get("donor", "")), trained, perturbed, score)
+        return cls(int(written.get("donor", "")), trained, perturbed, score, _parse_step(written, trained))
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class Member:
         configuration: What it runs with.
         score: Its objective when it was last looked at, more is better; None before the first time.
         trained: Its time attribute then; after a clone, the donor's.
+        step: Its iteration then; after a clone, the donor's.
         perturbed: The time from which the next interval counts.
         number: How often it has been perturbed, or left as it was: each time has random draws of its own.
         is_donor: Whether it was among the best then, so that a checkpoint was made for others to clone.
@@ -74,6 +78,7 @@ class Member:
     configuration: Configuration
     score: float | None = None
     trained: float = 0
+    step: int = 0
     perturbed: float = 0
     number: int = 0
     is_donor: bool = False
@@ -97,6 +102,7 @@ class Member:
     def become(self, clone: Clone) -> None:
         """Takes over how far the donor had come. The score stays its own until it is looked at again."""
         self.trained = clone.trained
+        self.step = clone.step
         self.perturbed = clone.perturbed
 
     def record(self) -> dict[str, Mapping[str, str]]:
@@ -106,6 +112,7 @@ class Member:
             written["score"] = shortest(self.score)
         if self.trained:
             written["trained"] = shortest(self.trained)
+        written |= _written_step(self.step, self.trained)
         if self.perturbed:
             written["perturbed"] = shortest(self.perturbed)
         if self.is_donor:
@@ -127,11 +134,12 @@ class Member:
             ValueError: A number is none, or missing.
         """
         written = record.get(MEMBER, {})
-        score = written.get("score")
+        score, trained = written.get("score"), float(written.get("trained", "0"))
         return cls(
             configuration=configuration,
             score=None if score is None else float(score),
-            trained=float(written.get("trained", "0")),
+            trained=trained,
+            step=_parse_step(written, trained),
             perturbed=float(written.get("perturbed", "0")),
             number=int(written.get("number", "0")),
             is_donor=written.get("donor") == "true",
@@ -139,6 +147,15 @@ class Member:
             ended=written.get("ended") == "true",
             clone=Clone.parse(record[CLONE]) if CLONE in record else None,
         )
+
+
+def _written_step(step: int, trained: float) -> dict[str, str]:
+    """An iteration in a record, which has none where the time attribute says the same."""
+    return {} if step == trained else {"step": str(step)}
+
+
+def _parse_step(written: Mapping[str, str], trained: float) -> int:
+    return int(written["step"]) if "step" in written else int(trained)
 
 
 @dataclass(frozen=True, slots=True)
