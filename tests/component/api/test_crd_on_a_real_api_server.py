@@ -111,8 +111,10 @@ def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl,
     assert stored["spec"]["checkpoints"] == {
         "keep": {"count": 2, "by": "latest"},
         "deletionPolicy": "Retain",
+        "drain": "10m",
         "layout": "Plain",
         "ranks": "All",
+        "requestTimeout": "1m",
         "reuseUnchanged": True,
         "sync": {"retries": 100, "timeout": "30m"},
     }
