@@ -7,6 +7,7 @@ from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, condition, eventually
 
 COMPLETE = "Complete"
+TRIALS = "trials.podtune.dev"
 
 
 def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, namespace: Kubernetes) -> None:
@@ -50,10 +51,16 @@ def test_results_are_read_off_standard_output(namespace: Kubernetes) -> None:
     namespace.apply(
         experiment("printed", counter({"STDOUT": "1", "EPOCHS": "4"}), results={"stdout": {"pattern": pattern}})
     )
+    script = 'for e in 1 2 3; do echo "epoch $e:"; echo "value=0.$e"; echo "loss = 1e-$e"; done'
+    named = r"epoch (?P<epoch>\d+):|(?P<name>[\w|-]+)\s*=\s*(?P<value>[+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"
+    container = counter(image="localhost/busybox:1", command=["sh", "-c", script])
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 1}
+    namespace.apply(experiment("named", container, search=search, results={"stdout": {"pattern": named}}))
     namespace.wait_for_condition("experiments.podtune.dev", "printed", COMPLETE)
-    for trial in namespace.list("trials.podtune.dev"):
-        assert trial["status"]["lastResult"]["epoch"] == "4"
-        assert trial["status"]["iteration"] == 4
+    namespace.wait_for_condition("experiments.podtune.dev", "named", COMPLETE)
+    results = {trial["metadata"]["name"]: trial["status"]["lastResult"] for trial in namespace.list(TRIALS)}
+    assert results.pop("named-0") == {"value": "0.3", "epoch": "3", "loss": "0.001", "training_iteration": "3"}
+    assert [(result["epoch"], result["training_iteration"]) for result in results.values()] == [("4", "4")] * 2
 
 
 def test_results_of_a_shell_script_are_read_from_the_file(namespace: Kubernetes) -> None:

@@ -5,15 +5,16 @@ The image's command stays as it is: what it prints is read where the kubelet kee
 
 from __future__ import annotations
 
-import re
 import threading
+from collections.abc import Iterator
 from random import Random
 
 from podtune.agent.attempt import Attempt
 from podtune.agent.event_log import EventLog, Repeated
 from podtune.agent.intake import Intake
 from podtune.agent.operator_client import Fenced, OperatorClient, OperatorError
-from podtune.agent.stdout_results import LogPosition, match_line
+from podtune.agent.result_line import ResultLine
+from podtune.agent.stdout_results import LogPosition, ResultReader
 from podtune.storage.backoff import Backoff
 
 FIRST_WAIT = 0.25
@@ -34,7 +35,7 @@ class LogStream(threading.Thread):
         attempt: Attempt,
         changed: threading.Condition,
         *,
-        pattern: re.Pattern[str],
+        reader: ResultReader,
         intake: Intake,
         client: OperatorClient,
         log: EventLog,
@@ -45,7 +46,7 @@ class LogStream(threading.Thread):
         Args:
             attempt: Where the results end up; used only with `changed` held.
             changed: Guards `attempt` and `is_finished`.
-            pattern: How results look.
+            reader: Finds the results in the lines.
             intake: Takes the results.
             client: The operator; used by this thread alone.
             log: Where to tell of trouble.
@@ -54,7 +55,7 @@ class LogStream(threading.Thread):
         super().__init__(name="log-stream", daemon=True)
         self._attempt = attempt
         self._changed = changed
-        self._pattern = pattern
+        self._reader = reader
         self._intake = intake
         self._client = client
         self._log = log
@@ -86,6 +87,8 @@ class LogStream(threading.Thread):
             self._backoff.reset()
             # A stream can end because the program has, or because a log was rotated or a proxy was tired. Only one
             # that was begun after the program had ended, and ended itself, has surely shown all.
+            if ended_before:
+                self._take(self._reader.finish())
             with self._changed:
                 self.is_finished = ended_before
                 self._changed.notify_all()
@@ -97,10 +100,13 @@ class LogStream(threading.Thread):
         with self._client.stream_log(self._position.since) as lines:
             for line in lines:
                 text = self._position.take(line)
-                result = None if text is None else match_line(self._pattern, text)
-                if result is not None:
-                    self._wait_for_room()
-                    self._intake.take(result)
+                if text is not None:
+                    self._take(self._reader.take(text))
+
+    def _take(self, results: Iterator[ResultLine]) -> None:
+        for result in results:
+            self._wait_for_room()
+            self._intake.take(result)
 
     def _wait_for_room(self) -> None:
         with self._changed:

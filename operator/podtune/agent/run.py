@@ -18,6 +18,7 @@ from podtune.agent.log_stream import LogStream
 from podtune.agent.operator_client import OperatorClient
 from podtune.agent.sender import Sender
 from podtune.agent.settings import Settings
+from podtune.agent.stdout_results import make_reader
 from podtune.agent.uploader import Uploader
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
@@ -80,7 +81,7 @@ class Sidecar:
             self._log_stream = LogStream(
                 self.attempt,
                 changed,
-                pattern=settings.stdout_pattern,
+                reader=make_reader(settings.stdout_pattern, settings.stdout_last),
                 intake=self._intake,
                 client=OperatorClient(settings),
                 log=log,

@@ -41,6 +41,7 @@ class Settings:
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         stdout_pattern: How results look on standard output; None where they are not read from there.
+        stdout_last: The metric that is printed last of each result, where lines name their metrics; empty: not known.
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
@@ -63,6 +64,7 @@ class Settings:
     restore_from: str
     restore_or_fail: bool
     stdout_pattern: re.Pattern[str] | None
+    stdout_last: str
     rank: int
     replicas: int
     stores_alone: bool
@@ -134,6 +136,7 @@ class Settings:
             restore_from=environ.get(env.RESTORE_FROM, ""),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             stdout_pattern=_pattern(environ),
+            stdout_last=environ.get(env.STDOUT_LAST, ""),
             drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )

@@ -3,12 +3,113 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Protocol
 
-from podtune.agent.result_line import ResultLine
-from podtune.protocol.messages import MAX_TEXT, Value, metric_problem
+from podtune.agent.result_line import MAX_PROBLEMS, MAX_VALUES, ResultLine
+from podtune.protocol.messages import MAX_KEY, MAX_TEXT, Value, metric_problem
+
+NAME, VALUE = "name", "value"
+"""Groups of a pattern that finds the metric's name in the line."""
 
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+class ResultReader(Protocol):
+    """Finds results in lines of output, one after the other."""
+
+    def take(self, text: str) -> Iterator[ResultLine]:
+        """The results that are complete with a line of output."""
+
+    def finish(self) -> Iterator[ResultLine]:
+        """The results that are complete since nothing follows."""
+
+
+class WholeLines:
+    """Results of one line each: the pattern's named groups are their metrics."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        """Reads what a pattern finds.
+
+        Args:
+            pattern: Has at least one named group.
+        """
+        self._pattern = pattern
+
+    def take(self, text: str) -> Iterator[ResultLine]:
+        """The result in a line of output, if there is one."""
+        line = match_line(self._pattern, text)
+        if line is not None:
+            yield line
+
+    def finish(self) -> Iterator[ResultLine]:
+        """Nothing: no result is held back."""
+        yield from ()
+
+
+class NamedValues:
+    """Results of several lines, each of which names its metric, as programs print them that were written for Katib.
+
+    The pattern is looked for as often as it is found in a line; its groups `name` and `value` are a metric, and others
+    are metrics of their own name. A result is complete with the metric that is said to come last, or as soon as one of
+    its metrics comes once more: that begins the next. What makes a result follows from the lines alone, so an agent
+    that reads them again after a restart finds the same.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], last: str = "") -> None:
+        """Reads what a pattern finds.
+
+        Args:
+            pattern: Has the groups `name` and `value`.
+            last: Name of the metric that is the last of each result; empty where that is not known.
+        """
+        self._pattern = pattern
+        self._last = last
+        self._metrics: dict[str, Value] = {}
+        self._problems: list[str] = []
+
+    def take(self, text: str) -> Iterator[ResultLine]:
+        """The results that are complete with a line of output."""
+        for match in self._pattern.finditer(text):
+            for name, value in _found(match):
+                yield from self._add(name, value)
+
+    def finish(self) -> Iterator[ResultLine]:
+        """The result that was being gathered, if there is one."""
+        if self._metrics:
+            yield ResultLine(self._metrics, problems=tuple(self._problems))
+            self._metrics, self._problems = {}, []
+
+    def _add(self, name: str, value: Value) -> Iterator[ResultLine]:
+        problem = metric_problem(name, value)
+        if problem:
+            self._problems = [*self._problems[: MAX_PROBLEMS - 1], f"{name[:MAX_KEY]!r} {problem}"]
+            return
+        if name in self._metrics:
+            yield from self.finish()
+        is_last = name == self._last
+        if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # a place is kept for the last one
+            self._metrics[name] = value
+        if is_last:
+            yield from self.finish()
+
+
+def make_reader(pattern: re.Pattern[str], last: str = "") -> ResultReader:
+    """Makes what reads results by a pattern."""
+    return NamedValues(pattern, last) if {NAME, VALUE} <= pattern.groupindex.keys() else WholeLines(pattern)
+
+
+def _found(match: re.Match[str]) -> Iterator[tuple[str, Value]]:
+    """The metrics of one place where the pattern was found, in the order of its groups."""
+    groups = match.groupdict()
+    for group in sorted(groups, key=match.re.groupindex.__getitem__):
+        text = groups[group]
+        if group == NAME or not text:
+            continue
+        name = groups[NAME] if group == VALUE else group
+        if name:
+            yield name, _value(text)
 
 
 def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:

@@ -18,7 +18,7 @@ from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
-from podtune.api.objective import Objective
+from podtune.api.objective import MetricName, Objective
 from podtune.api.pod_template import (
     check_annotations,
     check_labels,
@@ -62,7 +62,15 @@ class StdoutResults(ApiModel):
         max_length=512,
         description=(
             "A regular expression (Python's syntax) with named groups; a line in which it is found becomes a "
-            "result of the groups' values, such as: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+)"
+            "result of the groups' values, such as: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+). With the groups name "
+            "and value, lines name their metrics, and several make a result: (?P<name>\\w+)=(?P<value>\\S+)"
+        ),
+    )
+    last: MetricName | None = Field(
+        default=None,
+        description=(
+            "Where lines name their metrics: the one that is printed last of each result, which is complete with it. "
+            "Without it, a result is complete when one of its metrics comes once more, or the program ends."
         ),
     )
 
@@ -78,6 +86,13 @@ class StdoutResults(ApiModel):
                 f"{pattern!r} has no named group; write the metric's name into it, as in loss=(?P<loss>\\S+)"
             )
         return pattern
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.last is not None and not {"name", "value"} <= re.compile(self.pattern).groupindex.keys():
+            problem = "is for a pattern with the groups name and value, where several lines make a result"
+            raise FieldError("last", f"{problem}; remove it, or change the pattern")
+        return self
 
 
 class Results(ApiModel):

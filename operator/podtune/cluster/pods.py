@@ -292,6 +292,8 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
         values[layout.ENV_REUSE] = "true"
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
+        if spec.results.stdout.last:
+            values[agent_env.STDOUT_LAST] = spec.results.stdout.last
     return values
 
 

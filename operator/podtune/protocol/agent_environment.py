@@ -42,6 +42,8 @@ RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"
 that belong to it."""
 STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"
 """Regular expression with named groups; unset where results are not read off standard output."""
+STDOUT_LAST = "PODTUNE_STDOUT_LAST"
+"""Name of the metric that is printed last of each result, where the lines name their metrics; unset: not known."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 """How long the agent may take, after the program has ended, to store and deliver what is left; 20 when unset. Keep it
 below the pod's termination grace period."""

@@ -6,7 +6,7 @@ import threading
 import pytest
 from stub_operator import wait_until
 
-from podtune.agent.stdout_results import LogPosition, match_line, nanoseconds
+from podtune.agent.stdout_results import LogPosition, make_reader, match_line, nanoseconds
 
 PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
 
@@ -37,6 +37,62 @@ def test_an_endless_number_is_left_out():
     line = match_line(re.compile(PATTERN), f"epoch={'9' * 400} loss=1")
     assert line.metrics == {"loss": 1}
     assert "64 bits" in line.problems[0]
+
+
+KATIB = r"(?P<name>[\w|-]+)\s*=\s*(?P<value>[+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"
+"""Katib's default filter, with its groups named."""
+WITH_EPOCH = rf"[Ee]poch (?P<epoch>\d+):|{KATIB}"
+
+
+def read(pattern, text, last=""):
+    """All results of some output, in order."""
+    lines = make_reader(re.compile(pattern), last)
+    found = [line for text_line in text.splitlines() for line in lines.take(text_line)]
+    return [line.metrics for line in [*found, *lines.finish()]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "results"),
+    [
+        (KATIB, "loss=0.5\nacc=0.1\nloss=0.4\nacc=0.2", [{"loss": 0.5, "acc": 0.1}, {"loss": 0.4, "acc": 0.2}]),
+        (KATIB, "loss=0.5\nloss=0.4", [{"loss": 0.5}, {"loss": 0.4}]),
+        (
+            KATIB,
+            "epoch 1:\nloss = 5e-1\nval-loss=-1\n\nepoch 2:\nloss=.4",
+            [{"loss": 0.5, "val-loss": -1}, {"loss": 0.4}],
+        ),
+        (KATIB, "INFO step=1 loss=0.5 acc=0.1 note=fine", [{"step": 1, "loss": 0.5, "acc": 0.1}]),
+        (KATIB, "loss=nan\nnothing here\n= 3", []),
+        (
+            WITH_EPOCH,
+            "epoch 1:\nloss=0.5\nacc=0.1\nepoch 2:\nloss=0.4\nEpoch 3:\nloss=0.3\nacc=0.3",
+            [{"epoch": 1, "loss": 0.5, "acc": 0.1}, {"epoch": 2, "loss": 0.4}, {"epoch": 3, "loss": 0.3, "acc": 0.3}],
+        ),
+        (r"(?P<name>\w+): (?P<value>\S+)", "loss: 1e3\nstate: warm", [{"loss": 1000.0, "state": "warm"}]),
+    ],
+)
+def test_lines_that_name_their_metrics_make_results(pattern, text, results):
+    assert read(pattern, text) == results
+
+
+def test_a_result_is_complete_with_the_metric_that_comes_last():
+    lines = make_reader(re.compile(KATIB), "acc")
+    assert [line.metrics for line in lines.take("loss=0.5")] == []
+    assert [line.metrics for line in lines.take("acc=0.1")] == [{"loss": 0.5, "acc": 0.1}]
+    assert [line.metrics for line in lines.take("acc=0.2")] == [{"acc": 0.2}]
+    assert list(lines.finish()) == []
+
+
+def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone():
+    many = [f"m{number}=1" for number in range(100)]
+    (metrics,) = read(KATIB, "\n".join([*many, f"{'n' * 300}=1", "loss=2"]), last="loss")
+    assert metrics["loss"] == 2
+    assert len(metrics) == 63
+    lines = make_reader(re.compile(KATIB), "loss")
+    assert not list(lines.take(f"{'n' * 300}=1"))
+    (line,) = lines.take("loss=2")
+    assert line.metrics == {"loss": 2}
+    assert line.problems
 
 
 @pytest.mark.parametrize(
@@ -131,6 +187,29 @@ def test_results_come_as_they_are_printed(operator, start_agent, log):
     commit = agent.end()
     assert commit.complete
     assert operator.results[2].metrics == {"epoch": 2, "loss": 0.25, "training_iteration": 2}
+
+
+def test_lines_that_name_their_metrics_come_as_results(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": KATIB})
+    log.print("loss=0.5")
+    log.print("acc=0.1")
+    log.print("loss=0.25")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    log.print("acc=0.2")
+    log.end()
+    commit = agent.end()
+    assert (commit.complete, commit.seq) == (True, 2)
+    assert operator.results[1].metrics == {"loss": 0.5, "acc": 0.1, "training_iteration": 1}
+    assert operator.results[2].metrics == {"loss": 0.25, "acc": 0.2, "training_iteration": 2}
+
+
+def test_with_the_last_metric_known_nothing_is_held_back(operator, start_agent, log):
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": KATIB, "PODTUNE_STDOUT_LAST": "acc"})
+    log.print("loss=0.5")
+    log.print("acc=0.1")
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    log.end()
+    assert agent.end().seq == 1
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -353,3 +353,6 @@ def test_a_pattern_with_a_dollar_reaches_the_agent_as_it_is() -> None:
     pattern = r"loss=(?P<loss>\S+)$"
     pod = manifest(results={"stdout": {"pattern": pattern}})
     assert env(container(pod, "podtune-agent"))["PODTUNE_STDOUT_PATTERN"] == pattern
+    assert "PODTUNE_STDOUT_LAST" not in env(container(pod, "podtune-agent"))
+    named = manifest(results={"stdout": {"pattern": r"(?P<name>\w+)=(?P<value>\S+)", "last": "loss"}})
+    assert env(container(named, "podtune-agent"))["PODTUNE_STDOUT_LAST"] == "loss"
