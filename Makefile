@@ -31,6 +31,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m podtune.api.crd --check
 	@$(BIN)/python docs/generate_reference.py --check
+	@$(BIN)/python docs/generate_rights.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
 

@@ -47,41 +47,71 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* What the operator may do where it serves Experiments. */}}
 {{- define "podtune.rules" -}}
+# To serve them; patch is for the finalizer of deletionPolicy: Delete, delete for ttlSecondsAfterFinished.
 - apiGroups: [podtune.dev]
   resources: [experiments]
-  # To delete one is for ttlSecondsAfterFinished.
-  verbs: [get, list, watch, patch, update, delete]
+  verbs: [get, list, watch, patch, delete]
+# To make trials. Their end, and that of all they own, is the garbage collector's.
 - apiGroups: [podtune.dev]
   resources: [trials]
-  verbs: [create, get, list, watch, patch, update, delete, deletecollection]
+  verbs: [create, get, list, watch]
+# To write down what was seen and decided.
 - apiGroups: [podtune.dev]
   resources: [experiments/status, trials/status]
-  verbs: [get, patch, update]
-# What makes an owner wait for what it owns, where OwnerReferencesPermissionEnforcement is on.
+  verbs: [update]
+# To have an owner wait for what it owns, where OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [podtune.dev]
   resources: [experiments/finalizers, trials/finalizers]
   verbs: [update]
+# To run trials, and storage pods; patch opens the gates of trials with several pods.
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, get, list, watch, patch, delete, deletecollection]
-# By which the pods of a trial that has several find each other.
+# To have the pods of a trial find each other, where it has several.
 - apiGroups: [""]
   resources: [services]
   verbs: [create, get]
+# For the last lines of a program that has failed, and for results on standard output.
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-# What an experiment has learnt from an earlier one (search.warmStart), and what storage pods have to know of trials.
+# For what an experiment has learnt from an earlier one (search.warmStart), and what storage pods have to know of trials.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get]
-# Volumes that trials keep over their attempts (checkpoints.scratch).
+# For volumes that trials keep over their attempts (checkpoints.scratch).
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, get, delete]
+# To tell people of what has happened; patch counts an Event that comes again.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+
+{{/* What it may do in the whole cluster, wherever it serves Experiments. */}}
+{{- define "podtune.clusterRules" -}}
+# To learn who reports a result: the API server reviews the agent's token.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end -}}
+
+{{/* What it may do in its own namespace. */}}
+{{- define "podtune.leadershipRules" -}}
+# To be the one that leads; a Lease that is not there yet can't be named.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+# To go on leading; this one Lease alone.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "podtune.fullname" . }}-operator]
+  verbs: [get, update]
+# For the label by which the results Service finds the leader.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, patch]
 {{- end -}}
 
 {{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}

@@ -90,6 +90,37 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
             assert {verb for listed in verbs for verb in listed} == {"create", "get"}
 
 
+def test_the_operator_has_no_right_that_it_does_not_use() -> None:
+    for documents in (_render(), _render(watchNamespaces=["a"])):
+        own = [
+            rule
+            for d in documents
+            if d["kind"] in ("Role", "ClusterRole")
+            and not d["metadata"]["name"].endswith(("-edit", "-view", "-import"))
+            for rule in d["rules"]
+        ]
+        granted = {resource: rule["verbs"] for rule in own for resource in rule["resources"] if resource != "pods"}
+        assert granted["experiments"] == ["get", "list", "watch", "patch", "delete"]
+        assert granted["trials"] == ["create", "get", "list", "watch"]
+        assert granted["trials/status"] == granted["experiments/status"] == ["update"]
+        assert granted["events"] == ["create", "patch"]
+
+
+def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
+    def admitted(documents: list[dict[str, Any]]) -> dict[str, list[Any]]:
+        ingress = _one(documents, "NetworkPolicy", "podtune")["spec"]["ingress"]
+        return {port["port"]: rule["from"] for rule in ingress for port in rule["ports"]}
+
+    def namespace(name: str) -> dict[str, Any]:
+        return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+    everybody = [{"namespaceSelector": {}}]
+    assert admitted(_render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
+    named = admitted(_render(networkPolicy__metricsNamespaces=["monitoring", NAMESPACE]))
+    assert named == {"results": everybody, "metrics": [namespace(NAMESPACE), namespace("monitoring")]}
+    assert _template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
+
+
 def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> None:
     documents = _render(watchNamespaces=["a", "b"])
     (cluster_role,) = [d for d in documents if d["kind"] == "ClusterRole" and d["metadata"]["name"] == "tuning-podtune"]

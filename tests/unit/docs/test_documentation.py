@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from docs import generate_reference
+from docs import generate_reference, generate_rights
 from docs.fenced_blocks import find_blocks
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
@@ -121,6 +121,18 @@ def test_the_example_of_ashas_rule_comes_out_as_the_page_says() -> None:
 
     assert stopped.message in (DOCS / "explanation" / "asha.md").read_text(encoding="utf-8")
     assert (stopped.action, went_on.action) == (Action.STOP, Action.CONTINUE)
+
+
+def test_the_table_of_rights_is_up_to_date() -> None:
+    for path, text in generate_rights.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run python docs/generate_rights.py --write"
+
+
+def test_a_right_without_a_reason_is_not_granted() -> None:
+    rule = '- {apiGroups: [""], resources: [pods], verbs: [get]}\n'
+    template = '{{- define "podtune.rules" -}}\n# Why.\n' + rule + rule + "{{- end -}}"
+    with pytest.raises(SystemExit, match="needs a comment above it"):
+        list(generate_rights.rules(template, "podtune.rules"))
 
 
 def test_the_generated_reference_is_what_the_code_says() -> None:
