@@ -26,7 +26,7 @@ CLAIM = "persistentvolumeclaim"
     ids=["another namespace", "a watch", "another experiment"],
 )
 def test_a_name_is_no_path(cluster: Cluster, namespace: Kubernetes, origin: Object, field: str) -> None:
-    initial = [{"parameters": {"lr": 0.01}, "restoreFrom": origin}]
+    initial = [{"parameters": {"base": 0.6}, "restoreFrom": origin}]
     body = experiment("doors", counter(), checkpoints={"store": store(cluster)})
     body["spec"]["search"]["initial"] = initial
     with pytest.raises(ClusterError, match=f"{field}.*can't name an object"):
