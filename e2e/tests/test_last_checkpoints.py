@@ -1,8 +1,7 @@
-"""What a program has reported is stored before its pod goes, and one that does not end holds its pod no longer."""
+"""What a program has reported is stored before its pod goes, however slow the way to the bucket is."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,18 +58,3 @@ def test_a_slow_upload_is_waited_for_at_the_programs_end_and_at_a_pause(
     status = trial_status(namespace, "saves-0")
     assert status["checkpoint"]["step"] == 1
     assert "lostCheckpoint" not in status
-
-
-def test_a_program_that_ignores_sigterm_holds_its_pod_for_no_longer_than_its_own_grace_period(
-    cluster: Cluster, namespace: Kubernetes
-) -> None:
-    """Its Experiment is gone by then; the pod's grace period has ten minutes more for a checkpoint."""
-    template = {"containers": [counter({"HANG_AT": "2"}, resources=NO_GPU)], "terminationGracePeriodSeconds": 4}
-    whole = experiment("deaf", {}, checkpoints={"store": store(cluster)}, trialTemplate={"spec": template}, **ONE)
-    namespace.apply(whole)
-    eventually(lambda: trial_status(namespace, "deaf-0").get("checkpoint"), what="the first checkpoint is stored")
-    eventually(lambda: "hanging" in namespace.kubectl("logs", "deaf-0-1", "-c", "trial"))
-    started = time.monotonic()
-    namespace.kubectl("delete", EXPERIMENTS, "deaf", "--wait=false")
-    eventually(lambda: not namespace.list("pods", "podtune.dev/trial=deaf-0"), deadline=60, what="the pod is gone")
-    assert 4 < time.monotonic() - started < 30

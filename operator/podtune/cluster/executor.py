@@ -345,7 +345,8 @@ class Executor:
     async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> Outcome:
         path = paths.pod(experiment.namespace, action.name)
         try:
-            await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}})
+            grace = {} if action.grace is None else {"gracePeriodSeconds": action.grace}
+            await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}, **grace})
         except ApiRefusal as refusal:
             if not refusal.is_not_found and not refusal.is_conflict:
                 raise

@@ -6,6 +6,10 @@ for all of that. So once its own part is over, and its agent has said that nothi
 deleted again with a short grace period: a later deletion may only shorten it. This holds for every pod of ours, whoever
 deleted it, with or without its Experiment. Without an operator the grace period bounds it.
 
+Not every kubelet heeds it: that of Kubernetes 1.34 lets a sidecar wait for the program for as long as the first
+deletion said, and kills nothing meanwhile. So what the runner deletes has only the program's part to begin with,
+where nothing is left to store (`runner/checkpoint_waits.py`).
+
 A pod whose program has ended is left alone: its agent stores what is left, and takes no longer than it may. So is one
 whose agent was not heard since the operator started.
 """

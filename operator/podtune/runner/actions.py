@@ -186,11 +186,16 @@ def storage_pod_name(experiment: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete one pod, with its own grace period; only the one with this UID. One of no trial works in the bucket."""
+    """Delete one pod; only the one with this UID. One of no trial works in the bucket.
+
+    Attributes:
+        grace: Seconds that it is given to end; None for the pod's own grace period.
+    """
 
     trial: str
     name: str
     uid: str
+    grace: int | None = None
 
     @property
     def key(self) -> Key:

@@ -11,9 +11,12 @@ from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.trial import Decision
 from podtune.runner import clones
+from podtune.runner.records import Pod
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
+DEFAULT_GRACE = 30
+"""Termination grace period of a template that names none, as Kubernetes has it."""
 WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
 """Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
 
@@ -41,6 +44,21 @@ def stored_by(trial: TrialMachine, now: float) -> float:
             return max(asked_until, limit if _is_storing(trial, wanted) else 0.0)
         wanted = max(wanted, answer)
     return limit if _is_storing(trial, wanted) else 0.0
+
+
+def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
+    """Seconds that a pod of ours is given to end: the template's, where its agent has nothing left to store.
+
+    A later deletion can't shorten that well, since kubelets have sidecars wait for as long as the first one said. None
+    stands for the pod's own grace period, with the time for a last checkpoint: where there is one, where the agent was
+    not heard, and where the program has ended already and its agent drains.
+    """
+    own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    uid = trial.attempt_uid
+    if not trial.home or pod.training_until or not isinstance(own, int) or own < 1 or trial.unseen.unstored[0] != uid:
+        return None
+    unstored = trial.unseen.unstored_of(uid)
+    return None if unstored is not None and unstored.waits else own
 
 
 def stores_answer(trial: TrialMachine) -> bool:

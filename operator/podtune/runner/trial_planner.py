@@ -270,7 +270,8 @@ class TrialPlanner:
             self._dispatch.alarms.set(trial.name, leave_by)
         else:
             for pod in doomed:
-                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid)), now, trial.name)
+                grace = checkpoint_waits.grace_period(trial, pod)
+                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
 
     # The status
 

@@ -221,6 +221,15 @@ def test_a_pause_waits_for_the_checkpoint_that_its_program_reports() -> None:
     assert steps(simulation.status().checkpoints) == [6]
 
 
+def test_a_pod_with_nothing_left_to_store_has_the_templates_grace_period_alone() -> None:
+    """What the program reports after the decision is on its way in the second case: it has the time for that."""
+    for every, grace in ((0, 30), (1, None)):
+        program = Program(steps=1000, checkpoint_every=every, upload=4.5)
+        simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 3}}), program)
+        simulation.run(until=lambda simulation=simulation: bool(simulation.actions(DeletePod)))
+        assert [action.grace for action in simulation.actions(DeletePod)] == [grace]
+
+
 def test_a_pause_waits_for_one_answer_alone() -> None:
     """A program that goes on to report a checkpoint with each result would else never be paused."""
     simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=20.0))
