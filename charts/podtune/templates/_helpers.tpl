@@ -112,6 +112,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, patch]
+# To tell what a deleted Experiment has left in its bucket, where its own namespace is going, too.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
 {{- end -}}
 
 {{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}

@@ -161,6 +161,8 @@ class Operator:
             instance=self._settings.identity,
             now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             trial_uid=self._store.trial_uid,
+            namespace=self._settings.pod_namespace,
+            lease=self._settings.lease_name,
         )
 
 

@@ -24,11 +24,15 @@ class Reporter:
         now: The present time, RFC 3339 with microseconds.
         trial_uid: UID of a trial, by the Experiment's UID and the trial's name; empty where it is not known.
             Without it `kubectl describe` does not find the Event.
+        namespace: The operator's own namespace; empty where it has none.
+        lease: Name of its Lease, which is there as long as the operator is installed.
     """
 
     instance: str
     now: Callable[[], str]
     trial_uid: Callable[[str, str], str]
+    namespace: str = ""
+    lease: str = ""
 
 
 def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
@@ -37,24 +41,54 @@ def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter
         kind, name, uid = TRIAL_KIND, action.trial, reporter.trial_uid(experiment.uid, action.trial)
     else:
         kind, name, uid = EXPERIMENT_KIND, experiment.name, experiment.uid
+    regarding = {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "namespace": experiment.namespace,
+        "name": name,
+        "uid": uid,
+    }
+    return _manifest(experiment.namespace, regarding, action.message, action, reporter)
+
+
+def own_event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
+    """The Event in the operator's own namespace that tells of something left behind by an Experiment.
+
+    An Event is about an object of its own namespace: here the operator's Lease, with the Experiment beside it.
+    """
+    regarding = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "namespace": reporter.namespace,
+        "name": reporter.lease,
+    }
+    message = f"Experiment {experiment.namespace}/{experiment.name}: {action.message}"
+    body = _manifest(reporter.namespace, regarding, message, action, reporter)
+    body["related"] = {
+        "apiVersion": API_VERSION,
+        "kind": EXPERIMENT_KIND,
+        "namespace": experiment.namespace,
+        "name": experiment.name,
+        "uid": experiment.uid,
+    }
+    return body
+
+
+def _manifest(
+    namespace: str, regarding: dict[str, str], message: str, action: EmitEvent, reporter: Reporter
+) -> Manifest:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{name}-", "namespace": experiment.namespace},
+        "metadata": {"generateName": f"{regarding['name']}-", "namespace": namespace},
         "eventTime": reporter.now(),
         "reportingController": f"{GROUP}/operator",
         "reportingInstance": reporter.instance[:MAX_WORD],
         "type": "Warning" if action.warning else "Normal",
         "reason": action.reason[:MAX_WORD],
         "action": "Reconcile",
-        "note": clip_bytes(action.message, MAX_NOTE),
-        "regarding": {
-            "apiVersion": API_VERSION,
-            "kind": kind,
-            "namespace": experiment.namespace,
-            "name": name,
-            "uid": uid,
-        },
+        "note": clip_bytes(message, MAX_NOTE),
+        "regarding": regarding,
     }
 
 

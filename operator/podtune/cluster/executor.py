@@ -29,7 +29,7 @@ from podtune.cluster import ownership, readers
 from podtune.cluster.claims import delete_claim, ensure_claim
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
-from podtune.cluster.events import Reporter, event_manifest
+from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
 from podtune.cluster.gang_requests import GangRequests
 from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.origins import find_checkpoint
@@ -386,6 +386,10 @@ class Executor:
             return ""
 
     async def _emit(self, experiment: Experiment, action: EmitEvent) -> Outcome:
+        own = self._reporter.namespace
+        if action.left_at and own and own != experiment.namespace:
+            body = own_event_manifest(experiment, action, self._reporter)
+            await self._client.request("POST", paths.events(own), body=body)
         body = event_manifest(experiment, action, self._reporter)
         await self._client.request("POST", paths.events(experiment.namespace), body=body)
         return DONE

@@ -20,6 +20,10 @@ RECONCILE_SECONDS = Histogram(
 )
 RECONCILE_ERRORS = Counter("podtune_reconcile_errors", "Decisions that failed by an error of the operator's own.")
 ATTEMPTS = Counter("podtune_attempts", "Attempts of trials that have ended, by what that counts as.", ["class"])
+CHECKPOINTS_LEFT = Counter(
+    "podtune_checkpoints_left",
+    "Experiments that were deleted with deletionPolicy: Delete and may have left something in their bucket.",
+)
 LEADING = Gauge("podtune_leading", "1 while this process leads.")
 
 

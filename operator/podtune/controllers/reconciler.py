@@ -20,7 +20,16 @@ from podtune.controllers.threads import in_thread
 from podtune.controllers.waiting_pods import WaitingPods
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.actions import Action, FindCheckpoint, LearnFrom, Outcome, Propose, Verdict, WriteTrialStatus
+from podtune.runner.actions import (
+    Action,
+    EmitEvent,
+    FindCheckpoint,
+    LearnFrom,
+    Outcome,
+    Propose,
+    Verdict,
+    WriteTrialStatus,
+)
 from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
 from podtune.runner.retry import Backoff
 
@@ -227,6 +236,7 @@ class Reconciler:
 
     async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
+        _tell_of_rest(entry, action)
         outcome = Outcome(Verdict.FAILED, "an error of the operator's own; see its log")
         kind = type(action).__name__
         ended = _ended_attempt(entry, action)
@@ -263,6 +273,20 @@ class Reconciler:
             return await entry.proposer.propose(action)
         with metrics.ACTION_SECONDS.labels(type(action).__name__).time():
             return await self._executor.execute(entry.served, action)
+
+
+def _tell_of_rest(entry: Entry, action: Action) -> None:
+    """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
+    if isinstance(action, EmitEvent) and action.left_at:
+        metrics.CHECKPOINTS_LEFT.inc()
+        log.warning(
+            "checkpoints left",
+            namespace=entry.experiment.namespace,
+            experiment=entry.experiment.name,
+            uid=entry.experiment.uid,
+            prefix=action.left_at,
+            message=action.message,
+        )
 
 
 def _ended_attempt(entry: Entry, action: Action) -> str | None:

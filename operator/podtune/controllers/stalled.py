@@ -44,8 +44,10 @@ class Stalled:
     def _let_go(self, experiment: Experiment, now: float) -> None:
         """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""
         if finalizer.is_there(experiment):
-            message = f"checkpoints may be left in its bucket below {experiment.uid}/; delete them there"
-            self._dispatch.ask(EmitEvent("", ExperimentReason.CHECKPOINTS_LEFT, message, warning=True), now)
+            left_at = f"{experiment.uid}/"
+            message = f"checkpoints may be left in its bucket below {left_at}; delete them there"
+            reason = ExperimentReason.CHECKPOINTS_LEFT
+            self._dispatch.ask(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
             Finalizer(self._dispatch).drop(experiment, now)
 
     def landed(self, experiment: Experiment, action: Action, outcome: Outcome, now: float) -> None:

@@ -304,12 +304,15 @@ class EmitEvent:
 
     Attributes:
         trial: Name of the Trial that it is about; empty for the Experiment.
+        left_at: Where something may be left in a bucket once the Experiment is gone, such as `s3://bucket/prefix/uid/`.
+            Its namespace may be going, too, and takes no Event then; so this is told in the operator's own as well.
     """
 
     trial: str
     reason: str
     message: str
     warning: bool = False
+    left_at: str = ""
 
     @property
     def key(self) -> Key:

@@ -91,7 +91,8 @@ class Deletion:
         if not self._warned:
             self._warned = True
             message = f"checkpoints may be left at {prefix} ({problem}); delete them there"
-            self._dispatch.ask(EmitEvent("", ExperimentReason.CHECKPOINTS_LEFT, message, warning=True), now)
+            reason = ExperimentReason.CHECKPOINTS_LEFT
+            self._dispatch.ask(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
 
 
 def _living(pods: Iterable[Pod]) -> list[Pod]:

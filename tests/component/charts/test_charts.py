@@ -136,6 +136,13 @@ def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> Non
     assert _environment(documents)["PODTUNE_NAMESPACES"] == "a,b"
 
 
+def test_the_operator_may_make_events_in_its_own_namespace_whatever_it_watches() -> None:
+    """What a deleted Experiment leaves in its bucket is told there."""
+    documents = _render(watchNamespaces=["a"])
+    (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"].endswith("-leadership")]
+    assert {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]} in role["rules"]
+
+
 def test_the_results_service_selects_the_leader_among_the_operators_pods() -> None:
     documents = _render()
     service = _one(documents, "Service", "podtune-results")

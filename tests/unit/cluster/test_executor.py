@@ -75,7 +75,13 @@ class Bench:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.seen = Seen()
-        reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda _, trial: f"uid-of-{trial}")
+        reporter = Reporter(
+            "operator-1",
+            lambda: "2024-05-01T12:00:00.000000Z",
+            lambda _, trial: f"uid-of-{trial}",
+            namespace="podtune-system",
+            lease="podtune-operator",
+        )
         self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
 
     async def do(self, action: ClusterAction) -> Outcome:
@@ -362,6 +368,26 @@ async def test_a_note_fits_into_1024_bytes(bench: Bench, message: str) -> None:
     note = (await event(bench, EmitEvent("", "A", message)))["note"]
     assert len(note.encode()) <= 1024
     assert note == message or (note.endswith("…") and message.startswith(note[:-1]) and len(note.encode()) > 1015)
+
+
+async def test_what_is_left_in_a_bucket_is_told_in_the_operators_own_namespace_too(bench: Bench) -> None:
+    """The Experiment's namespace is going, and takes no Events."""
+    bench.cluster.fail("POST", f"/namespaces/{NAMESPACE}/events$", refusal(403, "it is being terminated"))
+    action = EmitEvent("", "CheckpointsLeft", "left at s3://b/u/", warning=True, left_at="s3://b/u/")
+    assert (await bench.do(action)).verdict is Verdict.FAILED
+    (body,) = [call.body for call in bench.cluster.calls if "/namespaces/podtune-system/events" in call.path]
+    assert body is not None
+    assert body["metadata"]["namespace"] == body["regarding"]["namespace"] == "podtune-system"
+    assert (body["regarding"]["kind"], body["regarding"]["name"]) == ("Lease", "podtune-operator")
+    assert (body["related"]["namespace"], body["related"]["name"]) == (NAMESPACE, "digits")
+    assert (body["type"], body["note"]) == ("Warning", f"Experiment {NAMESPACE}/digits: left at s3://b/u/")
+
+
+async def test_other_events_are_in_the_experiments_namespace_alone(bench: Bench) -> None:
+    await event(bench, EmitEvent("", "A", "a", warning=True))
+    assert [call.path for call in bench.cluster.calls if "/events" in call.path] == [
+        f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+    ]
 
 
 # The Experiment's metadata

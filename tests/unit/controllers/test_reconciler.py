@@ -17,7 +17,7 @@ from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
 from podtune.controllers import proposing, reconciler, store
-from podtune.controllers.metrics import ATTEMPTS
+from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
 from podtune.controllers.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
@@ -330,6 +330,22 @@ async def test_an_experiment_that_can_not_be_read_is_stalled_and_told_so_once() 
     (event,) = world.cluster.all("events")
     assert (event["reason"], event["regarding"]["uid"]) == ("InvalidSpec", "e-1")
     assert "spec.parameters" in event["note"]
+
+
+@in_virtual_time
+async def test_what_a_deleted_experiment_leaves_in_its_bucket_is_counted_and_logged() -> None:
+    before = CHECKPOINTS_LEFT._value.get()
+    world = World()
+    body = experiment_body(parameters=[])
+    body["metadata"] |= {"deletionTimestamp": "2024-05-01T12:00:00Z", "finalizers": ["podtune.dev/checkpoints"]}
+    world.cluster.fail("POST", "events", refusal(403, "the namespace is being terminated"), times=1000)
+    with capture_logs() as lines:
+        async with world.operating():
+            world.cluster.put(f"{EXPERIMENTS}/digits", body)
+            await asyncio.sleep(10)
+    (line,) = [line for line in lines if line["event"] == "checkpoints left"]
+    assert (line["log_level"], line["experiment"], line["uid"], line["prefix"]) == ("warning", "digits", "e-1", "e-1/")
+    assert CHECKPOINTS_LEFT._value.get() == before + 1
 
 
 @in_virtual_time

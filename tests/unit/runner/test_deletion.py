@@ -121,6 +121,8 @@ def test_in_a_namespace_that_is_deleted_it_goes_at_once() -> None:
     running.run(until=lambda: is_gone(running))
     assert running.storage.made == []
     assert len(running.actions(CreateStoragePod)) == 1
+    (event,) = [event for event in running.events if event.reason == ExperimentReason.CHECKPOINTS_LEFT]
+    assert event.left_at == "s3://bucket/demo/e-uid/"
 
 
 def test_a_user_who_changes_his_mind_on_the_way_keeps_the_checkpoints() -> None:
