@@ -26,6 +26,7 @@ from podtune.api.pod_template import (
     check_reusable,
     check_secret_references,
 )
+from podtune.api.pod_values import check_pod_values, check_references
 from podtune.api.population import check_population
 from podtune.api.resume import Resume, Resumption
 from podtune.api.scheduler import FifoSettings, Scheduler
@@ -161,6 +162,7 @@ class TrialTemplate(ApiModel):
     @classmethod
     def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         check_pod_spec(spec, _policy(info))
+        check_pod_values(spec)
         return spec
 
     @model_validator(mode="after")
@@ -243,6 +245,10 @@ class ExperimentSpec(ApiModel):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
+        try:
+            check_references(self.trial_template.spec, names)
+        except FieldError as error:
+            raise FieldError(f"trialTemplate.spec.{error.path}", error.problem) from error
         rules = ConfigurationRules(self.parameters, self.constraints)
         check_search(self.search, rules, self.objective, scheduler_name(self.scheduler), self.stop)
         if self.search.algorithm == "bruteForce":

@@ -7,9 +7,32 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from podtune.api.model import FieldError
+from podtune.api.suggestions import did_you_mean
 
 Check = Callable[[Any, str], None]
 """Looks at a value and its path below the pod's spec; raises FieldError when it is not allowed."""
+
+_REFUSED = frozenset(
+    {
+        *(
+            "activeDeadlineSeconds",
+            "ephemeralContainers",
+            "evictionRequest",
+            "hostname",
+            "hostnameOverride",
+            "nodeName",
+        ),
+        *("overhead", "priority", "readinessGates", "schedulingGroup", "serviceAccount", "setHostnameAsFQDN"),
+        *("subdomain", "workloadRef", "serviceAccountName", "dnsConfig", "dnsPolicy", "hostAliases", "tolerations"),
+        *("priorityClassName", "restartPolicy", "restartPolicyRules", "stdin", "stdinOnce", "tty", "volumeDevices"),
+        *("mountPropagation", "fileKeyRef", "host", "http", "procMount", "seLinuxOptions", "windowsOptions"),
+        *("seLinuxChangePolicy", "sysctls", "serviceAccountToken", "clusterTrustBundle", "podCertificate"),
+        *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker"),
+        *("gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image", "iscsi", "nfs", "photonPersistentDisk"),
+        *("portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume", "hostPort", "hostIP"),
+    }
+)
+"""Fields that Kubernetes has and a trial's pod may not use, at least in some places; any other does not exist."""
 
 
 def anything(value: Any, path: str) -> None:
@@ -24,8 +47,11 @@ def fields(allowed: Mapping[str, Check]) -> Check:
             raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
         for name, entry in value.items():
             below = f"{path}.{name}" if path else str(name)
-            if name not in allowed:
+            if name not in allowed and name in _REFUSED:
                 raise FieldError(below, f"{shown(entry)} is not allowed in a trial's pod; remove the field")
+            if name not in allowed:
+                remedy = did_you_mean(str(name), allowed) or "remove it"
+                raise FieldError(below, f"{shown(entry)} stands in a field that does not exist; {remedy}")
             if entry is not None:
                 allowed[name](entry, below)
 

@@ -6,9 +6,10 @@ import math
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, core_schema
 
+from podtune.api.container_resources import check_amounts
 from podtune.api.model import ApiModel, FieldError, Form, keyed_by
 from podtune.api.objective import MetricName
 from podtune.api.plugin import Plugin
@@ -213,6 +214,12 @@ class RungResources(ApiModel):
             "trial container's own and of those of lower rungs; 0 takes one away."
         ),
     )
+
+    @field_validator("limits")
+    @classmethod
+    def _check(cls, limits: dict[str, str]) -> dict[str, str]:
+        check_amounts(limits, "")
+        return limits
 
 
 class Scheduler(ApiModel):

@@ -7,7 +7,7 @@ definitions in a cluster are older than the operator, is found here and becomes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from podtune.api.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
 from podtune.api.model import FieldError
 from podtune.api.schema import Schema, structural_schema
+from podtune.api.schema_types import Path, find_wrong_types
+from podtune.api.suggestions import did_you_mean
 from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 
 MAX_SHOWN = 64
@@ -46,6 +48,33 @@ _PROBLEMS: Mapping[str, str] = {
 }
 """What to say of pydantic's kinds of errors; the words in braces are the error's own."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_ELSEWHERE: Mapping[tuple[str, ...], str] = {
+    ("objective", "type"): "write objective.mode: max or min",
+    ("objective", "goal"): "write it as a target below stop.experiment",
+    ("objective", "objectiveMetricName"): "write objective.metric",
+    (
+        "objective",
+        "additionalMetricNames",
+    ): "leave it out; more objectives are objective.others",
+    ("algorithm",): "write search.algorithm",
+    ("algorithm", "algorithmName"): "write search.algorithm",
+    ("maxTrialCount",): "write search.maxTrials",
+    ("maxTrials",): "write search.maxTrials",
+    ("parallelTrialCount",): "write maxConcurrentTrials",
+    ("maxFailedTrialCount",): "write it as a rule of failures below stop.experiment",
+    ("earlyStopping",): "write a scheduler, such as scheduler.median",
+    ("metricsCollectorSpec",): "write results.stdout.pattern, or leave it out and report by podtune.trial",
+    ("resumePolicy",): "leave it out, an Experiment goes on when its limits are raised",
+    ("parameters", "parameterType"): "write float, int or choice with min, max or values below it",
+    ("parameters", "feasibleSpace"): "write float, int or choice with min, max or values below it",
+    ("trialTemplate", "primaryContainerName"): "leave it out, the container named trial trains",
+    ("trialTemplate", "trialParameters"): "leave it out and write $(PODTUNE_PARAM_<name>) in command, args or env",
+    ("trialTemplate", "trialSpec"): "write the pod's spec as trialTemplate.spec",
+}
+"""What to write instead of fields of other kinds, above all of Katib's Experiment, by their path without positions."""
 
 
 class InvalidSpec(ValueError):
@@ -87,12 +116,23 @@ def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_
     """
     named = _name_problem(resource)
     problems = [named] if named else []
+    wrong = {_written(("spec", *path)): f"{_shown(value)} {what}" for path, value, what in _wrong_types(resource)}
+    problems += [f"{place}: {what}" for place, what in wrong.items()]
     try:
         spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:
-        return problems + [_sentence(mistake) for mistake in error.errors(include_url=False)]
+        mistakes = [_sentence(mistake) for mistake in error.errors(include_url=False)]
+        return problems + [mistake for mistake in mistakes if mistake.partition(": ")[0] not in wrong]
+    if problems:
+        return problems
     source = _source_problem(resource, spec)
-    return [*problems, source] if source else problems
+    return [source] if source else []
+
+
+def _wrong_types(resource: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
+    """What the API server refuses by its type alone; a spec that is no map is told by the model."""
+    spec = resource.get("spec")
+    return find_wrong_types(spec, _schema()) if isinstance(spec, Mapping) else iter(())
 
 
 def explain(error: ValidationError) -> str:
@@ -103,11 +143,18 @@ def explain(error: ValidationError) -> str:
 
 def _name_problem(resource: Mapping[str, Any]) -> str:
     """What is wrong with the Experiment's name; empty where nothing is."""
-    name = str(resource.get("metadata", {}).get("name", ""))
+    metadata = resource.get("metadata") or {}
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if name is None:
+        return ""  # the API server makes one of generateName
+    if not isinstance(name, str):
+        return f"metadata.name: {_shown(name)} is not a text; put it in quotes"
     if len(name) > MAX_NAME:
         return f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}"
     if "." in name:
         return f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead"
+    if not _DNS_LABEL.fullmatch(name):
+        return f"metadata.name: {name!r} is no name in Kubernetes; write it with a to z, digits and - alone"
     return ""
 
 
@@ -136,12 +183,22 @@ def _located(error: Any) -> tuple[Sequence[str | int], str]:
         return path, str(cause)
     if error["type"] == "extra_forbidden":
         known = ", ".join(_schema_at(path[:-1]).get("properties", {})) or "none"
-        return path, f"{_shown(error['input'])} stands in a field that does not exist; remove it (fields here: {known})"
+        return (
+            path,
+            f"{_shown(error['input'])} stands in a field that does not exist; {_instead(path)} (fields here: {known})",
+        )
     if error["type"] == "missing":
         return path, f"is missing; add it ({_schema_at(path).get('description', 'it is required')})"
     template = _PROBLEMS.get(error["type"], "{value} is not valid; correct it ({message})")
     values = {"value": _shown(error["input"]), "message": error["msg"]}
     return path, template.format_map(dict(error.get("ctx", {})) | values)
+
+
+def _instead(path: Sequence[str | int]) -> str:
+    """What to do about a field that does not exist."""
+    elsewhere = _ELSEWHERE.get(tuple(part for part in path if isinstance(part, str)))
+    meant = did_you_mean(str(path[-1]), _schema_at(path[:-1]).get("properties", {}))
+    return elsewhere or meant or "remove it"
 
 
 def _schema_at(path: Sequence[str | int]) -> Schema:

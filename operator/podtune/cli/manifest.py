@@ -87,13 +87,28 @@ def read_text(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Puts characters together that JSON may write as two halves: surrogates, which are no text by themselves."""
+    """Reads scalars as kubectl does.
+
+    Characters are put together that JSON may write as two halves: surrogates, which are no text by themselves. 1e-4 is
+    a number, though YAML 1.1 wants a dot in it, and what looks like a date or a time of day is a text.
+    """
 
     def construct_scalar(self, node: Any) -> Any:
         value = super().construct_scalar(node)
         if isinstance(value, str) and _HALVES.search(value):
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         return value
+
+
+_OTHERWISE = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag not in _OTHERWISE]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_INTEGER = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"(?:{_INTEGER.pattern})$"), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_FLOAT.pattern})$"), list("-+.0123456789"))
 
 
 def read_documents(path: Path) -> list[Any]:

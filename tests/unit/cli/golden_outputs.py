@@ -57,7 +57,8 @@ def manifest(kind: str, **changes: Any) -> dict[str, Any]:
         },
         **changes,
     }
-    return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": kind}, "spec": spec}
+    metadata = {"name": kind.lower()}
+    return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": metadata, "spec": spec}
 
 
 def write_manifests(directory: Path) -> None:

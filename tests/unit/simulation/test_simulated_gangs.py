@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtune.simulation.cluster import ClusterModel
+from podtune.simulation.plan import make_plan
 from tests.unit.simulation.test_simulated_experiment import STORE, run, spec
 
 PODS = {"spec": {"containers": [{"name": "trial", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
@@ -19,6 +20,16 @@ def test_a_gang_takes_the_gpus_of_all_its_pods_at_once() -> None:
     assert gangs.gpu_hours == pytest.approx(4 * alone.gpu_hours, rel=0.05)
     assert gangs.status.usage is not None
     assert gangs.status.usage.gpu_hours == pytest.approx(gangs.gpu_hours, rel=0.1)
+
+
+@pytest.mark.parametrize(("replicas", "gpus"), [(1, 1.0), (2, 0.0)])
+def test_a_gang_without_gpus_is_planned_with_none(replicas: int, gpus: float) -> None:
+    template = {"spec": {"containers": [{"name": "trial", "image": "i"}]}, "replicas": replicas}
+    plan = make_plan(spec(trialTemplate=template), STEADY, seconds=60.0, iterations=3)
+    assert plan.gpus_a_trial == gpus
+    for hours in (plan.gpu_hours, plan.whole_gpu_hours, sum(rung.gpu_hours for rung in plan.rungs)):
+        assert bool(hours) is bool(gpus)
+    assert [note for note in plan.notes if "asks for no GPU" in note]
 
 
 def test_gangs_that_are_interrupted_count_one_disruption_each() -> None:

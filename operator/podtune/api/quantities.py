@@ -1,0 +1,32 @@
+"""Kubernetes' quantities: amounts of a resource, such as 500m, 16Gi or 4."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+_FORM = re.compile(
+    r"(?P<sign>[+-]?)(?P<digits>[0-9]+\.?[0-9]*|\.[0-9]+)"
+    r"(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+LARGEST_EXPONENT = 30
+"""Beyond it, Kubernetes takes a quantity for as large, or as small, as one can be."""
+
+
+def parse_quantity(written: Any) -> Fraction | None:
+    """The amount that a quantity stands for, as text or number; None where it is no quantity."""
+    if isinstance(written, bool) or not isinstance(written, int | float | str):
+        return None
+    match = _FORM.fullmatch(str(written))
+    if match is None:
+        return None
+    amount = Fraction(match["digits"].removesuffix(".")) * (-1 if match["sign"] == "-" else 1)
+    suffix = match["suffix"] or ""
+    if suffix in _BINARY:
+        return amount * (1 << _BINARY[suffix])
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] or "0")
+    scale: int = 10 ** min(abs(exponent), LARGEST_EXPONENT)
+    return amount * scale if exponent >= 0 else amount / scale

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from podtune.api.model import FieldError
+from podtune.api.pod_values import check_pod_values, check_references
+from podtune.api.quantities import parse_quantity
+
+
+def _pod(**container: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "trial", "image": "digits:1"} | container]}
+
+
+@pytest.mark.parametrize(
+    ("written", "amount"),
+    [
+        ("500m", Fraction(1, 2)),
+        ("16Gi", 16 * 2**30),
+        ("1.5k", 1500),
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        (0.25, Fraction(1, 4)),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("2E", 2 * 10**18),
+        ("-1", -1),
+        (4, 4),
+        ("1e999999999", 10**30),
+        *((wrong, None) for wrong in ("256MB", "one", "", "1 Gi", "1ki", "0x10", ".", True, None, [1])),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_reads_them(written: Any, amount: Any) -> None:
+    assert parse_quantity(written) == amount
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        None,
+        {},
+        {"limits": None},
+        {"limits": {"nvidia.com/gpu": 2}},
+        {"limits": {"nvidia.com/gpu": "2000m"}, "requests": {"nvidia.com/gpu": 2}},
+        {"requests": {"cpu": 0.5, "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+        {"requests": {"cpu": 2}},
+        {"limits": {"nvidia.com/gpu": None, "hugepages-2Mi": "4Mi", "ephemeral-storage": "1e9"}},
+    ],
+)
+def test_resources_that_a_container_may_ask_for(resources: Any) -> None:
+    check_pod_values(_pod(resources=resources))
+
+
+def test_a_device_is_requested_by_its_limit() -> None:
+    resources = {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}}
+    with pytest.raises(FieldError, match="1 is not its limit, 2; leave it out of requests"):
+        check_pod_values(_pod(resources=resources))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--lr=$(PODTUNE_PARAM_lr)",
+        "$(PODTUNE_DIR)/$(PODTUNE_TRIAL)-$(PODTUNE_ATTEMPT)",
+        "$$(PODTUNE_PARAM_typo)",
+        "$(HOME) ${PODTUNE_PARAM_typo:-1} $PODTUNE_PARAM_typo",
+        "$(date) $(PODTUNE",
+    ],
+)
+def test_references_to_what_there_is_and_texts_that_are_none(text: str) -> None:
+    check_references(_pod(args=[text], env=[{"name": "X", "value": text}]), ["lr"])
+
+
+@pytest.mark.parametrize("text", ["$(PODTUNE_PARAM_typo)", "$$$(PODTUNE_PARAM_typo)", "a$(PODTUNE_PARAM_)"])
+@pytest.mark.parametrize("field", ["args", "command"])
+def test_a_reference_to_a_parameter_that_there_is_not_is_refused(text: str, field: str) -> None:
+    with pytest.raises(FieldError, match=r"is of a parameter that there is not") as refused:
+        check_references(_pod(**{field: ["x", text]}), ["lr"])
+    assert refused.value.path == f"containers[0].{field}[1]"
