@@ -217,13 +217,14 @@ class DeleteFinishedPods:
 
 @dataclass(frozen=True, slots=True)
 class FetchLogs:
-    """Read what an ended pod's containers printed last.
+    """Read what the containers of a pod that has ended, or will be ended next, printed last.
 
     Attributes:
         pod: The pod that leads the attempt.
         program: Whether the last lines of the training program are wanted.
         agent: Whether the agent's unacknowledged results are wanted.
         failed: The pod whose program's lines are wanted, where that is not the leading one.
+        early: Whether the pod has not ended: it is to be deleted next.
     """
 
     trial: str
@@ -231,6 +232,7 @@ class FetchLogs:
     program: bool
     agent: bool
     failed: str = ""
+    early: bool = False
 
     @property
     def key(self) -> Key:

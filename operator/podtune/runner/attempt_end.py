@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
-from podtune.protocol.fields import ProtocolError
-from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
-from podtune.runner import budgets, clones, gangs, lost_work, nodes, reported, usable_results, usage
-from podtune.runner.actions import FetchLogs
+from podtune.runner import attempt_logs, budgets, clones, gangs, lost_work, nodes, reported, usable_results, usage
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify, without_result
 from podtune.runner.ledger import Entry
-from podtune.runner.records import Pod, PodPhase
+from podtune.runner.records import Pod
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -37,28 +33,6 @@ class Ending:
     completed: bool = False
 
 
-def logs_needed(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
-    """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
-    if trial.logs is not None or trial.is_stopped:
-        return None
-    final = trial.final_commit()
-    agent = final is not None and final.seq > trial.acked_seq and not pod.gone
-    decision = trial.status.decision
-    swept = gangs.swept(decision, trial.attempt_pods)
-    own_end = decision is None or decision.action in (DecisionAction.RETRY, DecisionAction.END)
-    failed = next((p for p in trial.attempt_pods if _has_logs(p) and p.uid not in swept), None) if own_end else None
-    if failed is None and not agent:
-        return None
-    return FetchLogs(
-        trial.name, pod.name, program=failed is not None, agent=agent, failed=failed.name if failed else ""
-    )
-
-
-def _has_logs(pod: Pod) -> bool:
-    """Whether its program has printed why it failed."""
-    return pod.training and pod.phase is PodPhase.FAILED and not pod.gone
-
-
 def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """Takes in the end of the current attempt and moves the trial on to its next state.
 
@@ -67,7 +41,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """
     final = trial.final_commit()
     if final is not None:
-        reported.take_final(trial, final, _unacked_results(trial), now)
+        reported.take_final(trial, final, attempt_logs.unacked_results(trial), now)
     lost_work.note_loss(trial, final)
     decision = trial.status.decision
     outcome = classify(
@@ -75,13 +49,12 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
         None if decision is not None and decision.action == DecisionAction.END else decision,
         said_done=final is not None and final.done,
         failures=trial.context.spec.failures,
-        log_tail=trial.logs.program_tail if trial.logs else "",
+        log_tail=attempt_logs.tail(trial),
         swept=gangs.swept(decision, trial.attempt_pods),
     )
     lack = _lack(trial, outcome)
     if lack:
-        tail = trial.logs.program_tail if trial.logs else ""
-        outcome = without_result(outcome, lack, trial.context.spec.failures, tail)
+        outcome = without_result(outcome, lack, trial.context.spec.failures, attempt_logs.tail(trial))
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
     trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
@@ -115,13 +88,14 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
     _record(trial, pod, outcome, now)
+    told = attempt_logs.with_last_line(trial, outcome)
     trial.attempt_over()
     if outcome.reason == RESTORE_FAILED and clones.is_from_origin(trial.status):
         trial.status = clones.without_origin(trial.status)
     elif outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
         trial.context.undo_clone(trial, outcome.message, now)
     trial.touch(now)
-    return _next_state(trial, outcome, now)
+    return _next_state(trial, outcome, told, now)
 
 
 def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> None:
@@ -135,7 +109,7 @@ def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, no
             reason=str(outcome.reason),
             message=clip(outcome.message),
             exit_code=outcome.exit_code,
-            log_tail=trial.logs.program_tail[-MAX_LOG_TAIL:] if trial.logs else "",
+            log_tail=_last_lines(trial, outcome),
         ),
         durable_seq=0,
         failed_nodes=nodes.noted(trial.status, outcome, trial.context.spec.failures, now),
@@ -143,7 +117,17 @@ def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, no
     )
 
 
-def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
+def _last_lines(trial: TrialMachine, outcome: AttemptOutcome) -> str:
+    """The lines of the log that the status keeps: whole ones, if they are not too long, and of a bad end alone."""
+    lines = attempt_logs.tail(trial) if outcome.failure_class.is_failure else ""
+    if len(lines) <= MAX_LOG_TAIL:
+        return lines
+    kept = lines[-MAX_LOG_TAIL:]
+    return kept.partition("\n")[2] or kept
+
+
+def _next_state(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) -> Ending:
+    """Moves the trial on; `told` is what became of the attempt, with the last line of its log."""
     match outcome.failure_class:
         case FailureClass.OURS:
             return _carry_out(trial, outcome, now)
@@ -154,9 +138,9 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> End
         case FailureClass.FINAL | FailureClass.UNUSABLE:
             if trial.status.decision is None:  # else that stands in the ledger
                 trial.note(Entry.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
-            trial.finish(TrialState.ERROR, outcome.reason, lost_work.with_loss(trial.status, outcome.message), now)
+            trial.finish(TrialState.ERROR, outcome.reason, lost_work.with_loss(trial.status, told), now)
         case _:
-            _retry(trial, outcome, now)
+            _retry(trial, outcome, told, now)
     return Ending(outcome)
 
 
@@ -177,7 +161,8 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
             return Ending(outcome)
         case DecisionAction.PAUSE:
-            trial.explain(TrialState.PAUSED, decision.reason, lost_work.with_loss(trial.status, outcome.message))
+            message = lost_work.with_loss(trial.status, f"{outcome.message}{_afresh(trial)}")
+            trial.explain(TrialState.PAUSED, decision.reason, message)
             trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue
             return Ending(outcome)
         case _:
@@ -186,21 +171,33 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
             return Ending(outcome)
 
 
-def _retry(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> None:
-    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries."""
+def _afresh(trial: TrialMachine) -> str:
+    """What a pause costs a trial that has nothing to go on from."""
+    if trial.awaits_origin or clones.to_restore(trial.status):
+        return ""
+    lack = "a checkpoint" if trial.context.store_prefix else "checkpoints.store"
+    return f"; it will start afresh, for want of {lack}"
+
+
+def _retry(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) -> None:
+    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries.
+
+    The ledger does without the last line of the log, which stands in the status besides.
+    """
     setting = trial.context.spec.failures
     budget = budgets.of(trial.status, setting, outcome.failure_class)
     if budget.is_exceeded:
-        message = f"{outcome.message}; that was {budget.words}"
-        trial.note(Entry.FAIL, message, {str(outcome.failure_class): budget.spent}, now=now)
-        trial.finish(TrialState.ERROR, budget.reason, lost_work.with_loss(trial.status, message), now)
+        follows = f"that was {budget.words}"
+        trial.note(Entry.FAIL, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now)
+        trial.finish(TrialState.ERROR, budget.reason, lost_work.with_loss(trial.status, f"{told}; {follows}"), now)
         return
     backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
-    message = f"{outcome.message}; will be retried {_place_to_go_on(trial)}"
+    follows = f"will be retried {_place_to_go_on(trial)}"
     trial.set(decision=None)
-    trial.note(Entry.RETRY, message, {str(outcome.failure_class): budget.spent}, now=now)
-    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, lost_work.with_loss(trial.status, message))
+    trial.note(Entry.RETRY, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now)
+    message = lost_work.with_loss(trial.status, f"{told}; {follows}")
+    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, message)
     trial.set(retry_time=rfc3339(now + wait))
 
 
@@ -209,16 +206,3 @@ def _place_to_go_on(trial: TrialMachine) -> str:
         return "from another checkpoint, if there is one"
     start = next(iter(clones.to_restore(trial.status)), None)
     return f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
-
-
-def _unacked_results(trial: TrialMachine) -> list[Result]:
-    """The results that the agent printed because nobody had acknowledged them, in order."""
-    unacked = []
-    for line in trial.logs.agent_lines if trial.logs else ():
-        if not line.startswith(UNACKED_PREFIX):
-            continue
-        try:
-            unacked.append(parse_result(json.loads(line.removeprefix(UNACKED_PREFIX))))
-        except (ProtocolError, ValueError):
-            continue  # a line cut off by the log's own limits: the gap shows as ResultsComplete=False
-    return sorted(unacked, key=lambda result: result.seq)

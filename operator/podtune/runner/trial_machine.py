@@ -85,6 +85,8 @@ class TrialMachine:
         self.attempt_uid = self._recorded_attempt_uid()
         self.acked_seq = trial.status.durable_seq if self.attempt_uid else 0
         self.logs: Logs | None = None
+        self.printed: str | None = None
+        """What the program had printed last when its end was decided; None where that was not read."""
         self.write_due = NEVER
         self.decision_ticket = 0
         self.restored: Restored | None = None
@@ -434,7 +436,7 @@ class TrialMachine:
         if not self.context.reuses:  # else the pod is not the trial's to clean up
             self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
         self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
-        self.logs = None
+        self.logs = self.printed = None
         self._attempt_begins("")
 
     # Writing

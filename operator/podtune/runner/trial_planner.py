@@ -5,7 +5,17 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
-from podtune.runner import attempt_end, checkpoint_waits, checkpoints, deadlines, gangs, lost_work, trial_status, usage
+from podtune.runner import (
+    attempt_end,
+    attempt_logs,
+    checkpoint_waits,
+    checkpoints,
+    deadlines,
+    gangs,
+    lost_work,
+    trial_status,
+    usage,
+)
 from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
@@ -118,7 +128,11 @@ class TrialPlanner:
             return
         tries = trial.context.settings.log_tries
         if outcome.verdict is not Verdict.FAILED or self._dispatch.failures(action.key) >= tries:
-            trial.logs = outcome.logs or Logs()
+            logs = outcome.logs or Logs()
+            if action.early:
+                trial.printed = logs.program_tail
+            else:
+                trial.logs = logs
 
     # Wishes
 
@@ -171,9 +185,7 @@ class TrialPlanner:
     def _suspend(self, trial: TrialMachine, now: float) -> None:
         """Takes a trial's pod away while the whole experiment is suspended, store or not, as a Job's are."""
         if trial.attempt_pods:
-            lost = "" if trial.context.store_prefix else "; it will start afresh, for want of checkpoints.store"
-            message = f"spec.suspend of the experiment is true{lost}"
-            self._give_pod_back(trial, TrialReason.SUSPENDED, message, now)
+            self._give_pod_back(trial, TrialReason.SUSPENDED, "spec.suspend of the experiment is true", now)
 
     def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
@@ -196,7 +208,7 @@ class TrialPlanner:
         """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
         if ("fetch-logs", trial.name) in self._dispatch or ("create-pod", trial.name) in self._dispatch:
             return
-        needed = attempt_end.logs_needed(trial, pod)
+        needed = attempt_logs.needed_at_end(trial, pod)
         if needed is not None:
             self._dispatch.ask(needed, now, trial.name)
         else:
@@ -268,6 +280,14 @@ class TrialPlanner:
             self._judge.tickets.waiting[trial.name] = None
         elif now < (leave_by := _leaves_by(trial)):
             self._dispatch.alarms.set(trial.name, leave_by)
+        elif ("fetch-logs", trial.name) not in self._dispatch:
+            self._end_pods(trial, doomed, now)
+
+    def _end_pods(self, trial: TrialMachine, doomed: list[Pod], now: float) -> None:
+        """Deletes pods, after what the program has printed was read, where that tells of a bad end."""
+        needed = attempt_logs.needed_before_deletion(trial)
+        if needed is not None:
+            self._dispatch.ask(needed, now, trial.name)
         else:
             for pod in doomed:
                 grace = checkpoint_waits.grace_period(trial, pod)

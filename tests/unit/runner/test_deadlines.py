@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialReason, TrialState
+from podtune.runner.actions import DeletePod, FetchLogs, Outcome, Verdict
 from podtune.runner.failures import FailureClass
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
@@ -31,6 +32,27 @@ def test_a_program_that_hangs_is_ended_and_goes_on_from_its_checkpoint() -> None
     status = simulation.status()
     assert (status.state, status.failures, status.iteration) == (TrialState.TERMINATED, 1, 4)
     assert simulation.pods["e-0-2"].restored.step == 2
+
+
+def test_what_a_program_has_printed_is_read_before_it_is_ended_for_a_bad_reason() -> None:
+    simulation = start(Fate.HUNG, silenceDeadline="2m", maxFailures=0).run()
+    done = [action for action in simulation.log if isinstance(action, FetchLogs | DeletePod)]
+    asked = [type(action) for action in done if action.trial == "e-0"]
+    assert asked == [FetchLogs, DeletePod]
+    status = simulation.status()
+    assert "(last line of its log: ValueError: boom); that was failure 1, maxFailures is 0" in status.message
+    assert status.last_attempt is not None
+    assert status.last_attempt.log_tail.endswith("ValueError: boom")
+
+
+def test_a_log_that_can_not_be_had_keeps_no_pod_from_its_end() -> None:
+    simulation = start(Fate.HUNG, silenceDeadline="2m", maxFailures=0)
+    simulation.refuse = lambda action: (
+        Outcome(Verdict.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
+    )
+    status = simulation.run().status()
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)
+    assert "last line" not in status.message
 
 
 def test_a_program_that_hangs_each_time_ends_in_error() -> None:

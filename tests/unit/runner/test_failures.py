@@ -213,7 +213,10 @@ def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 2, "backoff": BACKOFF}), program).run()
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, 3)
-    assert status.message == "container trial ended with exit code 1; that was failure 3, maxFailures is 2"
+    ended = "container trial ended with exit code 1"
+    spent = "that was failure 3, maxFailures is 2"
+    assert status.message == f"{ended} (last line of its log: ValueError: boom); {spent}"
+    assert status.ledger[-1].message == f"{ended}; {spent}", "the log stands beside the ledger"
     assert status.last_attempt is not None
     assert status.last_attempt.exit_code == 1
     assert status.last_attempt.log_tail.endswith("ValueError: boom")

@@ -361,6 +361,9 @@ class TestMissingMetrics:
         status = self.run("strict").status()
         assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.METRIC_MISSING)
         assert "metric 'accuracy' (objective.metric) is not in the result; seen: training_iteration" in status.message
+        assert status.message.endswith("(last line of its log: ValueError: boom)")
+        assert status.last_attempt is not None
+        assert "Traceback" in status.last_attempt.log_tail
 
     def test_lenient_passes_them_over_and_counts_them(self) -> None:
         simulation = self.run("lenient")

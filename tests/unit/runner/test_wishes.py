@@ -68,6 +68,7 @@ def test_a_pause_is_not_waited_for_longer_than_its_time() -> None:
     assert simulation.status().state is TrialState.RUNNING
     simulation.run(40.0)
     assert simulation.status().state is TrialState.PAUSED
+    assert simulation.status().message == "spec.desiredState is Paused; it will start afresh, for want of a checkpoint"
 
 
 def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
