@@ -88,7 +88,8 @@ def summary_line(view: ExperimentView) -> str:
     counts = view.counts
     best = f"; best {view.metric} {view.best.whole_value} ({view.best.holder})" if view.best else ""
     return (
-        f"{view.name} {view.state or 'waiting for the operator'}: {counts.finished}/{view.max_trials} trials done, "
+        f"{view.name} {view.state or 'waiting for the operator'}: "
+        f"{counts.finished}/{view.expected_trials} trials done, "
         f"{counts.running} running, {counts.pending} pending, {counts.paused} paused, "
         f"{counts.failed} failed{best}"
     )
@@ -114,7 +115,7 @@ def _headline(view: ExperimentView, now: datetime) -> Text:
 def _progress(view: ExperimentView) -> Table:
     finished = view.counts.finished
     row = Table.grid(padding=(0, 2))
-    limit = view.max_trials
+    limit = view.expected_trials
     if isinstance(limit, int):
         bar = ProgressBar(total=max(limit, 1), completed=finished, width=BAR_WIDTH)
         row.add_row(bar, f"{finished} of {limit} trials done")

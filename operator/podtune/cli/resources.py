@@ -124,6 +124,11 @@ class ExperimentView:
         limit: int | str = self.spec.get("search", {}).get("maxTrials", 0)
         return limit
 
+    @property
+    def expected_trials(self) -> int | str:
+        """How many trials there will be: those that were made before maxTrials was lowered stay."""
+        return self.max_trials if isinstance(self.max_trials, str) else max(self.max_trials, self.counts.total)
+
     def holds(self, condition: ConditionType) -> ConditionView | None:
         """The condition, where it is True."""
         return next((c for c in self.conditions if c.type == condition and c.status == "True"), None)

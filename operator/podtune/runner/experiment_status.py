@@ -81,6 +81,7 @@ def project(
     capped: str = "",
     hold: Hold | None = None,
     losses: str = "",
+    limit: int | None = None,
 ) -> ExperimentStatus:
     """The status that follows from what is known.
 
@@ -98,10 +99,12 @@ def project(
         capped: Why its namespace may have no more pods at present; empty where it may.
         hold: Why nothing can come of it at present; None where it can.
         losses: Which checkpoints were reported and are lost; empty where none is, or the condition says it already.
+        limit: How many trials there will be; None where that is open.
     """
     stall = _stall(trials, ended, problem=problem, hindrance=hindrance, hold=hold)
     obstacle = hindrance.message if hindrance is not None else capped
-    state, message = _state(trials, ended, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
+    progress = _progress(trials, limit)
+    state, message = _state(trials, ended, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
     conditions = tuple(before.conditions)
     truths = _truths(ended, over=over, stall=stall, message=message)
     if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
@@ -134,17 +137,23 @@ def without_times(status: ExperimentStatus) -> ExperimentStatus:
     return status.model_copy(update={"conditions": conditions, "completion_time": None})
 
 
+def _progress(trials: TrialCounts, limit: int | None) -> str:
+    """How far it is, counted as `watch` does: out of all trials that there will be, not of those made so far."""
+    done = trials.terminated + trials.error
+    counted = f"{done}" if limit is None else f"{done} of {max(limit, trials.total)}"
+    return f"{counted} trials done, {trials.running} running"
+
+
 def _state(
     trials: TrialCounts,
     ended: Ended | None,
+    progress: str,
     *,
     over: bool,
     stall: Hold | None,
     obstacle: str,
     suspended: Suspended | None,
 ) -> tuple[ExperimentState, str]:
-    done = trials.terminated + trials.error
-    progress = f"{done} of {trials.total} trials done, {trials.running} running"
     if ended is not None and over:
         return (ExperimentState.COMPLETE if ended.good else ExperimentState.FAILED), ended.message
     if stall is not None and (suspended is None or stall.reason is ExperimentReason.INVALID_SPEC):

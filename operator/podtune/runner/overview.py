@@ -54,6 +54,7 @@ class Overview:
     def __init__(self, experiment: Experiment, spec: ExperimentSpec, dispatch: Dispatch) -> None:
         self._experiment = experiment
         self._objective = spec.objective
+        self._limit = _limit(spec)
         self._dispatch = dispatch
         self._counted: dict[str, tuple[TrialState, bool, bool]] = {}
         self._stopped_early = 0
@@ -95,6 +96,7 @@ class Overview:
         self._end_to_act_on = _decided_end(experiment)
         if changed and experiment.spec is not None:
             self._ended_by = resumption.ended_by(experiment.spec)
+            self._limit = _limit(experiment.spec)
         if changed:
             self.ended = self._end_to_act_on
             if self.is_going_on:  # whether it is to is asked again
@@ -154,6 +156,12 @@ class Overview:
     def is_over(self) -> bool:
         """Whether the experiment has come to its end and nothing of it goes on."""
         return self.ended is not None and self.is_settled
+
+    def end_time(self, now: float) -> float | None:
+        """When the experiment has come to its end; None where something of it goes on."""
+        if not self.is_over:
+            return None
+        return parse_rfc3339(self._experiment.status.completion_time) or now
 
     @property
     def end_to_act_on(self) -> Ended | None:
@@ -226,6 +234,7 @@ class Overview:
             hindrance=hindrance,
             capped=capped,
             hold=refusals.hold,
+            limit=self._limit,
             suspended=self.suspension.view,
             losses="" if recorded else self._losses,
             generation=self._experiment.generation,
@@ -321,6 +330,12 @@ class Overview:
             parameters=parameters.of_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",
         )
+
+
+def _limit(spec: ExperimentSpec) -> int | None:
+    """How many trials there will be; None where that is open."""
+    limit = spec.search.max_trials
+    return limit if isinstance(limit, int) else None
 
 
 def _hours(seconds: float) -> float:

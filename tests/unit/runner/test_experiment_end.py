@@ -128,6 +128,20 @@ def test_an_end_is_for_good_whatever_else_is_changed() -> None:
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
 
 
+@pytest.mark.parametrize(
+    ("limit", "progress"), [(4, "0 of 4 trials done, 2 running"), ("unlimited", "0 trials done, 2 running")]
+)
+def test_progress_is_counted_out_of_all_trials_that_there_will_be(limit: int | str, progress: str) -> None:
+    search = {"algorithm": "random", "maxTrials": limit, "seed": 7}
+    simulation = Simulation(spec(search=search, maxConcurrentTrials=2, stop={"totalTime": "1h"}), Program(steps=100))
+    simulation.run(10.0)
+    assert simulation.api.experiment.status.message == progress
+    changed = spec(search={**search, "maxTrials": 1}, maxConcurrentTrials=2)
+    simulation.edit_spec(search=changed.search)
+    simulation.run(10.0)
+    assert simulation.api.experiment.status.message == "0 of 2 trials done, 2 running", "more were made than that"
+
+
 def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
@@ -136,7 +150,7 @@ def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     simulation.run(100.0)
     assert (
         simulation.api.experiment.status.message
-        == "0 of 0 trials done, 0 running; the searcher failed: ValueError: boom"
+        == "0 of 4 trials done, 0 running; the searcher failed: ValueError: boom"
     )
     assert 3 <= len(simulation.actions(Propose)) < 15, "with a growing backoff"
     simulation.refuse = lambda action: None

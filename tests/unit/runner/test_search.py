@@ -131,7 +131,7 @@ def test_a_searcher_that_is_slow_is_told_of_in_a_condition_until_it_answers() ->
     simulation.refuse = lambda action: slow if isinstance(action, Propose) else None
     simulation.run(30.0)
     assert condition(simulation) == ("False", ExperimentReason.SEARCH_SLOW, slow.message)
-    assert simulation.api.experiment.status.message == f"0 of 0 trials done, 0 running; {slow.message}"
+    assert simulation.api.experiment.status.message == f"0 of 4 trials done, 0 running; {slow.message}"
     simulation.refuse = lambda action: None
     simulation.run()
     assert condition(simulation) == ("True", ExperimentReason.PROPOSING, "")
@@ -229,7 +229,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     simulation.run(600.0)
     status = simulation.api.experiment.status
     assert status.start_time is None
-    assert status.message == f"0 of 0 trials done, 0 running; {WAITING.message}"
+    assert status.message == f"0 of 8 trials done, 0 running; {WAITING.message}"
     assert condition(simulation) == ("False", ExperimentReason.WAITING_FOR_EXPERIMENT, WAITING.message)
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     assert stalled is not None
