@@ -43,7 +43,9 @@ def test_failures_beyond_the_limit_end_one_trial_and_no_other(cluster: Cluster, 
     assert status["failures"] == 2
     assert status["lastAttempt"]["exitCode"] == 7
     assert "crashing at epoch 2" in status["lastAttempt"]["logTail"]
-    assert "exit code 7" in status["message"]
+    assert "exit code 7 (last line of its log: " in status["message"]
+    assert "crashing at epoch 2" in status["message"]
+    assert namespace.get("pods", "broken-0-2")["status"]["phase"] == "Failed", "it outlives the experiment's end"
     counts = namespace.get("experiments.podtune.dev", "broken")["status"]["trials"]
     assert (counts["terminated"], counts["error"]) == (2, 1)
 

@@ -224,8 +224,16 @@ class ExperimentSpec(ApiModel):
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(
-            "Which finished pods stay for a look at them until the experiment ends: none, the last failed one of "
-            "each trial, or all. The others are deleted ten minutes after their end, or when there are too many."
+            "Which finished pods stay for a look at them until podRetentionTime after the experiment's end: none, the "
+            "last failed one of each trial, or all. The others are deleted ten minutes after their end, or when there "
+            "are too many."
+        ),
+    )
+    pod_retention_time: Duration = Field(
+        default="1h",
+        description=(
+            "How long after the experiment's end the pods of podRetention stay; 0s for no longer than it runs. Of "
+            "more than 250 trials, those of the latest to end."
         ),
     )
     ttl_seconds_after_finished: int | None = Field(

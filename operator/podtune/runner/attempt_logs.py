@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from typing import TypeGuard
 
-from podtune.api.names import DecisionAction
+from podtune.api.names import DecisionAction, TrialReason
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
 from podtune.runner import gangs
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import AttemptOutcome, FailureClass
 from podtune.runner.records import Pod, PodPhase
+from podtune.runner.results import number
 from podtune.runner.trial_machine import TrialMachine
 
 MAX_LINE = 160
@@ -74,7 +75,7 @@ def unacked_results(trial: TrialMachine) -> list[Result]:
 def _telling_pod(trial: TrialMachine) -> Pod | None:
     """The pod whose program has printed why the attempt is a failure."""
     decision = trial.status.decision
-    if _is_failed_by_decision(trial):
+    if decision is not None and _is_failed_by_decision(trial):
         return trial.pod if trial.printed is None and _has_printed(trial.pod) else None
     if decision is not None and decision.action != DecisionAction.END:
         return None
@@ -85,8 +86,11 @@ def _telling_pod(trial: TrialMachine) -> Pod | None:
 
 
 def _is_failed_by_decision(trial: TrialMachine) -> bool:
+    """Whether it was decided that the attempt is a failure, for something that the program has done, or not done."""
     decision = trial.status.decision
-    return decision is not None and decision.action in (DecisionAction.FAIL, DecisionAction.RETRY)
+    if decision is None or decision.reason == TrialReason.STORE_UNUSABLE:
+        return False
+    return decision.action in (DecisionAction.FAIL, DecisionAction.RETRY)
 
 
 def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
@@ -99,4 +103,4 @@ def _lacks_result(trial: TrialMachine) -> bool:
     objective, final = trial.context.spec.objective, trial.final_commit()
     if objective.missing == "lenient" or objective.metric in trial.status.best:
         return False
-    return final is None or final.last is None or objective.metric not in final.last.metrics
+    return final is None or final.last is None or number(final.last.metrics, objective.metric) is None

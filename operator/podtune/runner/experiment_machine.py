@@ -174,7 +174,7 @@ class ExperimentMachine:
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
         self._nodes = Nodes(self.spec.failures)
         self._places = Places(self._dispatch, self._judge, self._nodes, self._quota, self._warm)
-        self._cleanup = Cleanup(self.spec.pod_retention, self.settings, self._dispatch)
+        self._cleanup = Cleanup(self.spec, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             pods_of[pod.trial].append(pod)
@@ -371,18 +371,16 @@ class ExperimentMachine:
             self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
             if self._trials or (self._known is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
-        if self._overview.is_over:
-            for name in self._cleanup.release():
-                self._mark(name)
-            self._plan_dirty(now)
+        for name in self._cleanup.follow_end(self._overview.end_time(now), now, shared=self._warm.retains):
+            self._mark(name)
+        self._plan_dirty(now)
         self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
         if self._is_open and not self.experiment.problem and self._may_start:
             self._refusals.ask_again(self._trials, self._places, now)
             if not self._refusals.is_held:
                 self._start_trials(now)
         self._cleanup.sweep(now)
-        retention = "None" if self._overview.is_over else self.spec.pod_retention
-        self._warm.sweep(now, keeps=self._goes_on, retention=retention)
+        self._warm.sweep(now, keeps=self._goes_on, retention=self._cleanup.retention)
         self._front.take_in(self._search.own_tells)
         self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
@@ -548,7 +546,7 @@ class ExperimentMachine:
         self.spec = self._search.spec = spec
         self._judge.stopper = make_trial_stopper(spec)
         self._end = ExperimentEnd(spec, self._overview, self._search)
-        self._cleanup.retention = spec.pod_retention
+        self._cleanup.take_spec(spec)
         self._context = self._make_context()
         self._nodes = self._places.nodes = Nodes(spec.failures)
         for trial in self._trials.values():

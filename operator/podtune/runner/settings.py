@@ -27,6 +27,7 @@ class RunnerSettings:
         idle_pod_time: A warm pod that no trial needs is deleted after this.
         finished_pod_time: A finished pod that nobody asked to be retained is deleted after this.
         finished_pods: Sooner, if an experiment has more of them than this: the first to end goes first.
+        retained_pods: After the experiment's end, so many trials' pods are retained, at most.
         cleanup_batch: Finished trials whose pods are deleted by one call, at most.
         report_wait: An agent finds an operator that was started anew within this.
         requeue_wait: A pod that avoids nodes is left to the scheduler for this before it is made anew.
@@ -57,6 +58,7 @@ class RunnerSettings:
     idle_pod_time: float = 10.0
     finished_pod_time: float = 600.0
     finished_pods: int = 2500
+    retained_pods: int = 250
     cleanup_batch: int = 64
     report_wait: float = 60.0
     requeue_wait: float = 30.0

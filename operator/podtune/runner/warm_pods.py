@@ -256,6 +256,11 @@ class WarmPods:
             elif due < float("inf"):
                 self._dispatch.alarms.set(EXPERIMENT, due)
 
+    @property
+    def retains(self) -> bool:
+        """Whether pods that have ended are retained, or will be looked at for that."""
+        return bool(self._retained or self._idle)
+
     def landed(self, action: Action, outcome: Outcome) -> None:
         """Hears how an action went."""
         known = self._pods.get(action.uid) if isinstance(action, DeletePod) else None

@@ -279,7 +279,7 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     simulation.run(100.0)
     assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.PULLING_IMAGE)
     assert simulation.status().message == 'ImagePullBackOff: Back-off pulling image "nowhere"'
-    simulation.run()
+    simulation.run(until=lambda: simulation.is_over)
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.START_DEADLINE_EXCEEDED, 1)
     assert status.last_attempt is not None

@@ -173,11 +173,15 @@ def test_no_pod_is_kept() -> None:
     assert names(crashed_once("None")) == {"e-0-3"}
 
 
-def test_all_pods_are_kept_until_the_experiment_ends() -> None:
+HOUR = 3600.0
+
+
+def test_all_pods_are_kept_until_an_hour_after_the_experiments_end() -> None:
     simulation = crashed_once("All")
-    assert names(simulation) >= {"e-0-1", "e-0-2", "e-0-3"}
-    simulation.run()
-    simulation.run(30.0)
+    simulation.run(until=lambda: simulation.is_over)
+    simulation.run(HOUR - 60.0)
+    assert names(simulation) >= {"e-0-1", "e-0-2", "e-0-3", "e-3-1"}
+    simulation.run(90.0)
     assert names(simulation) == set()
 
 
@@ -188,19 +192,52 @@ def test_the_failed_pod_of_a_trial_that_came_to_a_good_end_goes() -> None:
     assert not names(simulation) & {"e-0-1", "e-0-2", "e-0-3"}
 
 
-def failed(mishaps: int = 1) -> Simulation:
-    program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3),) * mishaps})
-    return Simulation(spec(failures={"maxFailures": 0}, maxConcurrentTrials=1), program)
+def failed(trials: int = 1, settings: RunnerSettings | None = None, **fields: object) -> Simulation:
+    """The first so many trials of an experiment fail."""
+    program = Program(steps=8, mishaps={index: (Mishap(Fate.CRASH, 3),) for index in range(trials)})
+    chosen = {"failures": {"maxFailures": 0}, "maxConcurrentTrials": 1, **fields}
+    return Simulation(spec(**chosen), program, settings=settings or RunnerSettings())
 
 
-def test_the_pod_of_a_trial_in_error_is_kept_until_the_experiment_ends() -> None:
-    simulation = failed()
+@pytest.mark.parametrize("restarts", [True, False])
+def test_the_pod_of_a_trial_in_error_outlives_the_experiment_for_its_time(*, restarts: bool) -> None:
+    simulation = failed(podRetentionTime="10m")
+    simulation.run(until=lambda: simulation.is_over)
+    simulation.run(540.0)
+    assert names(simulation) == {"e-0-1"}
+    if restarts:
+        simulation.restart()
+        simulation.run(30.0)
+        assert names(simulation) == {"e-0-1"}, "the time counts from the end on record"
+    simulation.run(90.0)
+    assert names(simulation) == set()
+
+
+def test_no_pod_outlives_an_experiment_whose_user_wants_none() -> None:
+    simulation = failed(podRetentionTime="0s")
     simulation.run(until=lambda: simulation.status_exists(3) and simulation.status(3).iteration > 3)
     assert "e-0-1" in names(simulation)
-    simulation.restart()
-    simulation.run()
+    simulation.run(until=lambda: simulation.is_over)
     simulation.run(30.0)
     assert names(simulation) == set()
+
+
+def test_the_time_can_be_changed_after_the_end() -> None:
+    simulation = failed()
+    simulation.run(until=lambda: simulation.is_over)
+    simulation.edit_spec(pod_retention_time="1m")
+    simulation.run(90.0)
+    assert names(simulation) == set()
+
+
+def test_of_too_many_failed_trials_the_pods_of_the_last_outlive_the_experiment() -> None:
+    simulation = failed(3, RunnerSettings(retained_pods=2))
+    simulation.run(until=lambda: simulation.is_over)
+    simulation.run(30.0)
+    assert names(simulation) == {"e-1-1", "e-2-1"}
+    simulation.restart()
+    simulation.run(30.0)
+    assert names(simulation) == {"e-1-1", "e-2-1"}
 
 
 def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
