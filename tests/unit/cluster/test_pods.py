@@ -271,6 +271,7 @@ def test_only_who_has_no_token_is_told_the_pods_uid() -> None:
 
 @pytest.mark.parametrize(
     ("grace", "written", "drain"),
+    [(None, 30, "20"), (25, 25, "15"), (5, 5, "1"), (0, 0, "1"), (3600, 3600, "20")],
 )
 def test_without_a_store_the_agent_drains_within_the_templates_grace_period(
     grace: Any, written: Any, drain: str
