@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.conditions import MAX_MESSAGE, find_condition
@@ -241,6 +241,7 @@ def test_limits_of_a_rung_are_named() -> None:
     assert all(status.state is TrialState.PENDING for status in refused_trials)
 
 
+@settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10_000), mend=st.integers(0, 1500), restarts=st.lists(st.floats(1, 400), max_size=4))
 def test_whatever_happens_meanwhile_all_trials_come_to_their_ends(seed: int, mend: int, restarts: list[float]) -> None:
     weather = Weather(latency=0.5, watch_delay=1.0, fails=0.1, loses_reply=0.1, repeats=0.1, restarts=tuple(restarts))
