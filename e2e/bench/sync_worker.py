@@ -13,6 +13,7 @@ from random import Random
 
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import open_tree
 from podtune.storage.restore import Candidate, Restorer
 from podtune.storage.s3_store import S3Store
@@ -28,7 +29,7 @@ def main() -> None:
     store = S3Store(trial.store)
     target = Path(directory)
     if command == "up":
-        with open_tree(target.parent, (target.name,)) as tree:
+        with open_tree(Directory(target.parent), (target.name,)) as tree:
             options = Options(packs=layout == "Packed", reuses=False)
             upload_checkpoint(store, tree, address, Taken("attempt", 1, 1, ""), options=options)
     else:
@@ -41,7 +42,7 @@ def main() -> None:
             clock=time.monotonic,
             sleep=time.sleep,
         )
-        outcome = restorer.restore([Candidate(address.uri, digest, 1)], target)
+        outcome = restorer.restore([Candidate(address.uri, digest, 1)], Directory(target.parent), target.name)
         if outcome.candidate is None:
             sys.exit(outcome.message)
     print(json.dumps({"seconds": time.monotonic() - started}))

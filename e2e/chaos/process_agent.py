@@ -22,6 +22,7 @@ from e2e.chaos.truth import AttemptTruth
 from podtune.agent.restore_info import read_restore_info
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.protocol import agent_environment as agent_env
+from podtune.storage.directory import Directory
 from podtune.trial import layout
 
 END_SECONDS = 25.0
@@ -89,7 +90,7 @@ class ProcessAgent:
             return 0
         process = await self._run(RESTORE_CONTAINER)
         await process.wait()
-        info = read_restore_info(self._directory / layout.RESTORE_INFO)
+        info = read_restore_info(Directory(self._directory))
         if info is None or not info.uri:
             return 0
         restored = self._directory / layout.RESTORED

@@ -73,3 +73,30 @@ def test_a_pause_frees_the_pod_and_the_trial_goes_on_from_its_checkpoint(
             key = checkpoint["uri"].removeprefix(f"s3://{cluster.s3.bucket}/")
             assert f"/{trial['metadata']['name']}/" in checkpoint["uri"]
             assert json.loads(cluster.s3_client.get(f"{key}/manifest.json"))
+
+
+def test_a_program_that_swaps_its_directory_for_a_link_gets_nothing_of_the_agents(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    container = program("swapping")
+    template = {"reuse": True, "spec": {"containers": [container], "terminationGracePeriodSeconds": 20}}
+    checkpoints = {"store": store(cluster), "artifacts": {"include": ["*"], "period": "1s"}}
+    search = {"algorithm": "random", "maxTrials": 2, "seed": 1}
+    namespace.apply(
+        experiment(
+            "swapped",
+            container,
+            trialTemplate=template,
+            checkpoints=checkpoints,
+            search=search,
+            maxConcurrentTrials=1,
+        )
+    )
+    namespace.wait_for_condition("experiments.podtune.dev", "swapped", "Complete")
+    first, second = trial_status(namespace, "swapped-0"), trial_status(namespace, "swapped-1")
+    assert pods_of(first) == pods_of(second)
+    assert second["lastResult"]["refused"] == "1", "only the agent renames what lies in trials/"
+    uid = namespace.get("experiments.podtune.dev", "swapped")["metadata"]["uid"]
+    stored = list(cluster.s3_client.list(f"e2e/{uid}/swapped-1/"))
+    assert [key for key in stored if key.endswith("/results.jsonl")]
+    assert not [key for key in stored if "token" in key]

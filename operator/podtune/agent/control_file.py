@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
+
+from podtune.storage.directory import Directory
+from podtune.trial import layout
 
 
 class ControlFile:
     """Replaces the file whole whenever an instruction changes. Not thread-safe."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
         self._written: dict[str, bool] | None = None
 
     def write(self, wants: Mapping[str, bool]) -> bool:
@@ -23,16 +24,6 @@ class ControlFile:
         """
         if dict(wants) == self._written:
             return False
-        # A new file under a name that nobody can have put a link at, then one rename: never half a file.
-        temporary = self._path.with_name(f".{self._path.name}-{os.urandom(8).hex()}")
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            with os.fdopen(file, "wb") as stream:
-                os.fchmod(file, 0o644)
-                stream.write(json.dumps(dict(wants)).encode())
-            temporary.replace(self._path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        self._directory.replace_file(layout.CONTROL, json.dumps(dict(wants)).encode())
         self._written = dict(wants)
         return True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from contextlib import suppress
 
 from podtune.agent.attempt import Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
@@ -14,9 +13,10 @@ from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results_file import ResultsFile
 from podtune.agent.settings import Settings
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import UnusableTree, delete_tree
 from podtune.trial import layout
-from podtune.trial.sharing import make_shared_directory, open_shared
+from podtune.trial.sharing import DIRECTORY_MODE, FILE_MODE
 
 
 class Intake:
@@ -51,8 +51,7 @@ class Intake:
         self._directory = settings.directory
         self._has_store = settings.store is not None
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
-        self._file = ResultsFile(settings.directory / layout.RESULTS)
-        self._info_path = settings.directory / layout.RESTORE_INFO
+        self._file = ResultsFile(settings.directory)
         self._expects_restore = bool(settings.restore_from)
         self._bad_lines = Repeated()
         self._file_errors = Repeated()
@@ -148,17 +147,18 @@ class Intake:
 
     def _read_info(self) -> RestoreInfo | None:
         try:
-            return read_restore_info(self._info_path)
+            return read_restore_info(self._directory)
         except (OSError, ValueError) as error:
             self._log.error("restore info can't be read", message=str(error))
             return RestoreInfo(message=f"what was restored can't be told: {error}")
 
 
-def prepare_directory(directory: Path) -> None:
+def prepare_directory(directory: Directory) -> None:
     """Makes what both users of the shared directory write to, so that neither locks the other out.
 
     Raises:
         OSError: The directory can't be written to.
     """
-    make_shared_directory(directory / layout.CHECKPOINTS)
-    os.close(open_shared(directory / layout.RESULTS, os.O_WRONLY))
+    directory.below(layout.CHECKPOINTS).make(DIRECTORY_MODE)
+    with suppress(FileExistsError), directory.make_file(layout.RESULTS, FILE_MODE):
+        pass

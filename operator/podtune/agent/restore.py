@@ -86,13 +86,13 @@ def restore(
             local=LocalCache(settings.scratch) if settings.scratch else None,
         )
         try:
-            outcome = restorer.restore(candidates, settings.directory / layout.RESTORED)
+            outcome = restorer.restore(candidates, settings.directory, layout.RESTORED)
         except StoreError as error:
             raise NotNow(str(error)) from error
     if outcome.candidate is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
     info = _info(outcome)
-    info.write(settings.directory / layout.RESTORE_INFO)
+    info.write(settings.directory)
     say = log.warning if info.message else log.info
     say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
         local_bytes=outcome.local_bytes, seconds=round(time.monotonic() - started, 3))  # fmt: skip

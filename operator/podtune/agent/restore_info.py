@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from podtune.protocol.messages import Restored
+from podtune.storage.directory import Directory
+from podtune.trial import layout
 
 MAX_BYTES = 1 << 16
 
@@ -34,33 +34,28 @@ class RestoreInfo:
         """The same for the operator."""
         return Restored(self.step, self.uri, self.message)
 
-    def write(self, path: Path) -> None:
+    def write(self, directory: Directory) -> None:
         """Writes the file whole.
 
         Raises:
             OSError: It can't be written.
         """
-        temporary = path.with_name(f".{path.name}")
-        temporary.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        directory.replace_file(layout.RESTORE_INFO, json.dumps(asdict(self)).encode())
 
 
-def read_restore_info(path: Path) -> RestoreInfo | None:
-    """Reads the file, without following links; None while it isn't there.
+def read_restore_info(directory: Directory) -> RestoreInfo | None:
+    """Reads the file; None while it isn't there.
 
     Raises:
         ValueError: It does not hold what `RestoreInfo.write` writes.
         OSError: It can't be read.
     """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        body = json.loads(directory.read_file(layout.RESTORE_INFO, MAX_BYTES))
     except FileNotFoundError:
         return None
-    with os.fdopen(file, "rb") as stream:
-        body = json.loads(stream.read(MAX_BYTES))
     if not isinstance(body, dict):
-        raise ValueError(f"{path} is not a JSON object")
+        raise ValueError(f"{layout.RESTORE_INFO} is not a JSON object")
     return RestoreInfo(
         step=_count(body, "step"),
         uri=str(body.get("uri", "")),

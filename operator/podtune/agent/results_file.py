@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
-from pathlib import Path
+
+from podtune.storage.directory import Directory
+from podtune.trial import layout
 
 MAX_LINE = 1 << 18
 CHUNK = 1 << 20
@@ -49,8 +50,8 @@ class ResultsFile:
     no regular file is an error. Not thread-safe.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
         self._file: int | None = None
         self._offset = 0
         self._splitter = LineSplitter()
@@ -88,7 +89,7 @@ class ResultsFile:
     def _find(self) -> bool:
         """Whether there is a file that may hold more; opens it where it is new."""
         try:
-            status = self._path.lstat()
+            status = self._directory.stat(layout.RESULTS)
         except FileNotFoundError:
             return False
         if self._file is not None:
@@ -102,10 +103,5 @@ class ResultsFile:
         return True
 
     def _open(self) -> None:
-        # Without O_NONBLOCK, opening a pipe would wait for its other end.
-        file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            os.close(file)
-            raise OSError(f"{self._path} is not a regular file; write results to a plain file")
-        self._file, self._offset = file, 0
+        self._file, self._offset = self._directory.take_file(layout.RESULTS), 0
         self._splitter = LineSplitter()

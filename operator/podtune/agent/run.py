@@ -24,7 +24,6 @@ from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parts import Commit, GatherParts, StorePart, commit_alone
 from podtune.storage.s3_store import S3Store
-from podtune.trial import layout
 
 POLL = 0.15
 """Seconds between two looks at the results file."""
@@ -71,7 +70,7 @@ class Sidecar:
             self.attempt,
             changed,
             client=client or OperatorClient(settings),
-            control=ControlFile(settings.directory / layout.CONTROL),
+            control=ControlFile(settings.directory),
             log=log,
             rng=Random(rng.random()),
             first_wait=FIRST_WAIT if settings.reuse else 0.0,

@@ -89,8 +89,10 @@ class Sender(threading.Thread):
         self._backoff.reset()
         with self._changed:
             self._attempt.take_reply(reply, time.monotonic())
-            wants = self._attempt.wants
+            wants, is_over = self._attempt.wants, self._attempt.next is not None
             self._changed.notify_all()
+        if is_over:
+            return  # the program may be deleting the directory already
         try:
             if self._control.write(wants):
                 self._log.info("control file written", **wants)

@@ -14,6 +14,7 @@ from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
 
@@ -28,6 +29,7 @@ class Settings:
 
     Attributes:
         directory: The directory shared with the training program.
+        state: A directory of the agent's own, that outlives it, but not its pod; None where it needs none.
         results_url: Base URL of the operator's results server.
         token_file: The projected token.
         namespace: Namespace of the trial.
@@ -50,7 +52,8 @@ class Settings:
         termination_log: Where the final commit goes.
     """
 
-    directory: Path
+    directory: Directory
+    state: Path | None
     results_url: str
     token_file: Path
     namespace: str
@@ -87,7 +90,7 @@ class Settings:
         """Where this agent puts checkpoints; None where it has none to put."""
         return None if self.follows and self.stores_alone else self.store
 
-    def of_next(self, assignment: Assignment, directory: Path) -> Settings:
+    def of_next(self, assignment: Assignment, directory: Directory) -> Settings:
         """The settings of another attempt in the same pod, whose files are in a directory of its own."""
         return replace(
             self,
@@ -118,7 +121,8 @@ class Settings:
         if reuse:
             attempt = attempt_in(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
         return cls(
-            directory=Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY),
+            directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
+            state=Path(_required(environ, env.STATE)) if reuse else None,
             results_url=_url(environ, env.RESULTS_URL),
             token_file=token_file,
             namespace=_required(environ, env.NAMESPACE),

@@ -1,7 +1,8 @@
 """The sidecar of a pod that is reused: one attempt after the other, each with files, threads and settings of its own.
 
-What the pod is to do next stands in a file of the shared directory, for the program, and for an agent that was started
-again. It is written when all is in place that the program finds beside it: parameters, and what was restored.
+What the pod is to do next stands in a file of the shared directory, for the program. It is written when all is in place
+that the program finds beside it: parameters, and what was restored. An agent that is started again reads it in a
+directory of its own: it says where in the bucket things are stored, and what is shared, a program can have written.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import functools
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from random import Random
 from typing import TextIO
 
@@ -25,12 +26,15 @@ from podtune.protocol.assignment import Assignment, parse_assignment
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_MESSAGE, RestoreFailure
 from podtune.storage.address import StoreAddress
+from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3_store import S3Store
 from podtune.trial import layout
-from podtune.trial.sharing import make_shared_directory
+from podtune.trial.sharing import DIRECTORY_MODE
 
 MAX_ASSIGNMENT = 1 << 20
+TRIALS_MODE = 0o755
+"""Of the directory that holds the trials' own: only the agent may rename these."""
 
 
 class WarmSidecar:
@@ -51,6 +55,10 @@ class WarmSidecar:
         self._output = output
         self._make_store = functools.cache(make_store)
         self._directory = settings.directory
+        assert settings.state is not None  # a pod that is reused has one
+        self._state = Directory(settings.state)
+        self._folders: list[str] = []
+        """Those of the trials so far that may be there still; a program empties its own when its trial is over."""
         self._client = OperatorClient(settings)
 
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
@@ -73,52 +81,62 @@ class WarmSidecar:
 
     def _resumed(self) -> Settings:
         """What the pod was doing when the agent was started: its first attempt, unless it was started again since."""
-        path = self._directory / layout.ASSIGNMENT
         try:
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(file, "rb") as stream:
-                if os.fstat(file).st_uid != os.geteuid():
-                    raise ValueError("it is not the agent's own")  # it says whose checkpoints are stored
-                return self._settings_of(parse_assignment(json.loads(stream.read(MAX_ASSIGNMENT))))
+            assignment = parse_assignment(json.loads(self._state.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT)))
         except FileNotFoundError:
             return self._first
         except (OSError, ValueError, ProtocolError) as error:
             self._log.error("assignment can't be read", message=str(error))
             return self._first
+        try:
+            self._tell_program(assignment)
+        except OSError as error:
+            self._log.error("the program can't be told of the assignment", message=str(error))
+        return self._settings_of(assignment)
 
     def _settings_of(self, assignment: Assignment) -> Settings:
-        return self._first.of_next(assignment, self._directory / _folder(assignment))
+        return self._first.of_next(assignment, self._directory.below(layout.TRIALS, _folder(assignment)))
 
     def _prepare(self, assignment: Assignment, settings: Settings) -> RestoreFailure | None:
         """Puts all in place that the program needs, and has it begin; returns why it can't, if it can't."""
         try:
-            make_shared_directory(self._directory / layout.TRIALS)
-            make_shared_directory(settings.directory)
+            self._directory.below(layout.TRIALS).make(TRIALS_MODE)
+            self._remove_old()
+            settings.directory.make(DIRECTORY_MODE)
             prepare_directory(settings.directory)
             if assignment.restore_from:
                 restore(settings, self._log, self._rng, self._make_store)
-            _write(settings.directory / layout.PARAMETERS, dict(assignment.parameters))
-            _write(self._directory / layout.ASSIGNMENT, {**asdict(assignment), "directory": _folder(assignment)})
+            settings.directory.replace_file(layout.PARAMETERS, _json(dict(assignment.parameters)))
+            # Its own first: should the agent end in between, the next one tells the program.
+            self._state.replace_file(layout.ASSIGNMENT, _json(asdict(assignment)))
+            self._tell_program(assignment)
         except (NothingRestored, SettingsError, OSError) as error:
             self._log.error("attempt can't begin", message=str(error))
             code = error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
             return RestoreFailure(code, str(error)[:MAX_MESSAGE])
+        self._folders.append(_folder(assignment))
         return None
+
+    def _tell_program(self, assignment: Assignment) -> None:
+        """Has the program find the assignment, unless it does already: one that is written anew is begun anew."""
+        content = _json({**asdict(assignment), "directory": f"{layout.TRIALS}/{_folder(assignment)}"})
+        with suppress(OSError):
+            if self._directory.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT) == content:
+                return
+        self._directory.replace_file(layout.ASSIGNMENT, content)
+
+    def _remove_old(self) -> None:
+        """Removes what programs have left of trials before the last one, which they can't remove themselves."""
+        trials = self._directory.below(layout.TRIALS)
+        while len(self._folders) > 1:
+            with suppress(OSError):
+                trials.remove(self._folders[0])
+            del self._folders[0]
 
 
 def _folder(assignment: Assignment) -> str:
-    return f"{layout.TRIALS}/{assignment.trial}-{assignment.number}"
+    return f"{assignment.trial}-{assignment.number}"
 
 
-def _write(path: Path, content: object) -> None:
-    """Replaces a file whole, by a new one under a name that nobody can have put a link at."""
-    temporary = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        with os.fdopen(file, "wb") as stream:
-            os.fchmod(file, 0o644)
-            stream.write(json.dumps(content).encode())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+def _json(content: object) -> bytes:
+    return json.dumps(content).encode()

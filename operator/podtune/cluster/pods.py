@@ -39,6 +39,8 @@ from podtune.runner.records import Experiment
 from podtune.trial import layout
 
 SHARED_VOLUME = "podtune-shared"
+STATE_VOLUME = "podtune-state"
+"""The agent's own, in a pod that is reused."""
 INPUTS_VOLUME = "podtune-inputs"
 """Holds the parameters and the agent's token. The agent mounts all of it, the program the parameters alone."""
 INPUTS_DIRECTORY = "/var/run/secrets/podtune.dev"
@@ -105,7 +107,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
     confine(spec, non_root=agent.non_root)
     drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
     store = _spec(experiment).checkpoints.store
-    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *store_volumes(store)]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *_state_volumes(action), *store_volumes(store)]
     if scratch := scratch_of(experiment):
         let_agent_write(spec, AGENT_UID)
         spec["volumes"] += scratch_volumes(scratch, action.trial)
@@ -235,6 +237,8 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
     sidecar["restartPolicy"] = "Always"
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
+    if action.variant:
+        sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
     if store is None or not action.restore:
         return [sidecar]
     restore = _agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
@@ -290,6 +294,7 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
                 values[agent_env.RESTORE_OR_FAIL] = "true"
     if action.variant:
         values[layout.ENV_REUSE] = "true"
+        values[agent_env.STATE] = agent_env.STATE_DIRECTORY
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
         if spec.results.stdout.last:
@@ -309,6 +314,10 @@ def _volumes() -> list[Manifest]:
         {"name": SHARED_VOLUME, "emptyDir": {}},
         {"name": INPUTS_VOLUME, "projected": {"sources": sources}},
     ]
+
+
+def _state_volumes(action: CreatePod) -> list[Manifest]:
+    return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.variant else []
 
 
 def _program_mounts() -> list[Manifest]:

@@ -32,6 +32,10 @@ SYNC = "PODTUNE_SYNC"
 """JSON object of how checkpoints and artifacts are stored, where that is not the default: `layout`, `reuseUnchanged`,
 `exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds and
 `onCheckpoint`."""
+STATE = "PODTUNE_STATE"
+"""Directory of a volume that the agent has for itself, for what it needs when it is started again; unset in a pod that
+is not reused."""
+STATE_DIRECTORY = "/var/run/podtune/agent"
 SCRATCH = "PODTUNE_SCRATCH"
 """Directory of the volume that the trial keeps over its attempts; unset where it has none."""
 SCRATCH_DIRECTORY = "/podtune-scratch"

@@ -9,10 +9,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from podtune.storage.address import TrialAddress
 from podtune.storage.content import PIECE
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import LocalFile, UnusableTree, open_tree
 from podtune.storage.object_store import ObjectStore, Reader
 from podtune.storage.parallel import run_all
@@ -39,9 +39,15 @@ class ArtifactSync:
     """Stores files that have changed since it last looked."""
 
     def __init__(
-        self, store: ObjectStore, trial: TrialAddress, attempt: str, directory: Path, selected: Callable[[str], bool],
-        *, skipped: Callable[[str], bool],
-    ) -> None:  # fmt: skip
+        self,
+        store: ObjectStore,
+        trial: TrialAddress,
+        attempt: str,
+        directory: Directory,
+        selected: Callable[[str], bool],
+        *,
+        skipped: Callable[[str], bool],
+    ) -> None:
         """Stores nothing yet.
 
         Args:

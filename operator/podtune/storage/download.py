@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.content import Bytes
+from podtune.storage.directory import Directory
 from podtune.storage.errors import NotFound
 from podtune.storage.manifest import Manifest, ManifestFile
 from podtune.storage.object_store import ObjectStore
@@ -32,8 +34,8 @@ class CorruptCheckpoint(Exception):
 class LocalSource(Protocol):
     """Where files may be had without asking the bucket."""
 
-    def fetch(self, file: ManifestFile, target: Path) -> bool:
-        """Writes a file, and returns whether it is the one that is wanted; what is written otherwise is of no use."""
+    def fetch(self, file: ManifestFile, target: int) -> bool:
+        """Writes to an open file; returns whether it is the one that is wanted now, and else of no use."""
 
 
 class Download:
@@ -44,7 +46,7 @@ class Download:
         store: ObjectStore,
         address: CheckpointAddress,
         manifest: Manifest,
-        directory: Path,
+        directory: Directory,
         *,
         local: LocalSource | None = None,
         checked: Callable[[], None] = lambda: None,
@@ -55,7 +57,7 @@ class Download:
             store: Where the checkpoint is.
             address: Its place there.
             manifest: Its files.
-            directory: Where they go; it need not exist.
+            directory: Where they go; it does not exist yet.
             local: Where some may be had without the store.
             checked: Called again and again; raises where nothing more is to be fetched.
         """
@@ -92,13 +94,12 @@ class Download:
             self._missing = [piece for number, piece in enumerate(pieces) if number not in done]
 
     def _prepare(self) -> None:
-        _make_directory(self._directory)
-        for parent in sorted({parent for file in self._files for parent in Path(file.path).parents}):
-            _make_directory(self._directory / parent)
+        for parent in sorted({parent for file in self._files for parent in PurePosixPath(file.path).parents}):
+            self._directory.below(*parent.parts).make(0o755)
         for file in self._files:
-            with (self._directory / file.path).open("wb") as stream:
-                os.fchmod(stream.fileno(), 0o644)
-                os.ftruncate(stream.fileno(), file.size)
+            folder, name = self._directory.parent_of(file.path)
+            with folder.make_file(name) as stream:
+                os.ftruncate(stream, file.size)
 
     def _take_local(self) -> list[ManifestFile]:
         """Takes what is near at hand; returns the others."""
@@ -108,8 +109,9 @@ class Download:
         near: set[str] = set()
 
         def take(file: ManifestFile) -> None:
-            if local.fetch(file, self._directory / file.path):
-                near.add(file.path)
+            with _opened(self._directory, file.path) as target:
+                if local.fetch(file, target):
+                    near.add(file.path)
 
         run_all(lambda file=file: take(file) for file in self._files)  # type: ignore[misc]
         self.local_files = len(near)
@@ -121,7 +123,7 @@ class Download:
 class _Source:
     store: ObjectStore
     address: CheckpointAddress
-    directory: Path
+    directory: Directory
     checked: Callable[[], None]
 
 
@@ -248,20 +250,21 @@ def _write(source: _Source, place: _Place, pieces: Iterable[Bytes]) -> bool:
     """Writes a piece of a file to its place; returns whether it is what it should be."""
     digest = hashlib.sha256()
     written = 0
-    with (source.directory / place.path).open("r+b", buffering=0) as stream:
+    with _opened(source.directory, place.path) as stream:
         for piece in pieces:
             source.checked()
             if written + len(piece) > place.size:
                 return False
             digest.update(piece)
-            os.pwrite(stream.fileno(), piece, place.start + written)
+            os.pwrite(stream, piece, place.start + written)
             written += len(piece)
     return written == place.size and digest.hexdigest() == place.sha256
 
 
-def _make_directory(path: Path) -> None:
-    path.mkdir(exist_ok=True)
-    path.chmod(0o755)  # whatever the umask
+def _opened(directory: Directory, path: str) -> AbstractContextManager[int]:
+    """A file of the checkpoint, to be written to."""
+    parent, name = directory.parent_of(path)
+    return parent.open_file(name, os.O_RDWR)
 
 
 def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from podtune.storage.content import PIECE
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import LocalTree
 from podtune.storage.manifest import Manifest, ManifestFile, digest_of_parts
 from podtune.storage.parallel import run_all
@@ -27,18 +28,17 @@ class LocalCache:
         Args:
             directory: The volume.
         """
-        self._directory = directory / FOLDER
+        self._directory = Directory(directory, (FOLDER,))
 
-    def fetch(self, file: ManifestFile, target: Path) -> bool:
+    def fetch(self, file: ManifestFile, target: int) -> bool:
         """See `LocalSource.fetch`."""
-        held = self._directory / _name(file)
         try:
-            with held.open("rb") as source, target.open("r+b") as copy:
-                is_right = _copy(source.fileno(), copy.fileno(), file)
+            with self._directory.open_file(_name(file)) as source:
+                is_right = _copy(source, target, file)
+            if not is_right:
+                self._directory.unlink(_name(file))
         except OSError:
             return False  # it is not there, or can't be read: the bucket has it
-        if not is_right:
-            held.unlink(missing_ok=True)
         return is_right
 
     def keep(self, tree: LocalTree, manifest: Manifest) -> int:
@@ -52,25 +52,26 @@ class LocalCache:
             UnusableTree: The directory is not what it was.
             OSError: The volume is full, or broken.
         """
-        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._directory.make(0o700)
         self._delete_all_but({_name(file) for file in manifest.files})  # first: there may be room for one only
-        missing = {_name(file): file for file in manifest.files if not (self._directory / _name(file)).exists()}
+        held = set(self._directory.list())
+        missing = {_name(file): file for file in manifest.files if _name(file) not in held}
         run_all((lambda file=file: self._take(tree, file)) for file in missing.values())  # type: ignore[misc]
         return sum(file.size for file in missing.values())
 
     def _take(self, tree: LocalTree, file: ManifestFile) -> None:
-        unfinished = self._directory / f".{_name(file)}"
-        with tree.open(file.path) as source, unfinished.open("w+b") as copy:
-            is_right = _copy(source.fileno(), copy.fileno(), file)
+        unfinished = f".{_name(file)}"
+        with tree.open(file.path) as source, self._directory.make_file(unfinished, 0o600) as copy:
+            is_right = _copy(source.fileno(), copy, file)
         if is_right:
-            unfinished.rename(self._directory / _name(file))
+            self._directory.rename(unfinished, _name(file))
         else:
-            unfinished.unlink()
+            self._directory.unlink(unfinished)
 
     def _delete_all_but(self, names: Collection[str]) -> None:
-        for entry in list(self._directory.iterdir()):
-            if entry.name not in names:
-                entry.unlink()
+        for name in self._directory.list():
+            if name not in names:
+                self._directory.unlink(name)
 
 
 def _name(file: ManifestFile) -> str:

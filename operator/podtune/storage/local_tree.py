@@ -1,26 +1,18 @@
-"""A directory that somebody else wrote, read and deleted without ever being led out of it.
-
-The agent has the store's credentials and the program has not. So a program must not be able to have the agent read,
-or delete, anything else by putting a link where a file is expected: every part of every path is opened by itself,
-relative to the directory opened before it, and never through a link.
-"""
+"""A checkpoint's directory, which a program wrote: its files, none of them a link, however it is changed meanwhile."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
+from podtune.storage.directory import Directory, descended, open_entry
 from podtune.storage.manifest import MAX_FILES, ManifestError, check_paths
 
 MAX_DEPTH = 32
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe would wait for its other end.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class UnusableTree(Exception):
@@ -98,11 +90,13 @@ class LocalTree:
             OSError: It can't be opened.
         """
         *parents, name = path.split("/")
-        with _descended(self._directory, parents, self._name) as directory:
-            file = _open(name, _FILE, directory, f"{self._name}/{path}")
+        shown = f"{self._name}/{path}"
+        with _descended(self._directory, parents, self._name) as directory, _explained(shown):
+            # Without O_NONBLOCK, opening a pipe would wait for its other end.
+            file = open_entry(name, os.O_RDONLY | os.O_NONBLOCK, directory)
         with os.fdopen(file, "rb") as stream:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise UnusableTree(f"{self._name}/{path} is not a regular file; leave it out of the checkpoint")
+                raise UnusableTree(f"{shown} is not a regular file; leave it out of the checkpoint")
             yield stream
 
     def _walk(
@@ -140,27 +134,19 @@ class LocalTree:
 
 
 @contextmanager
-def open_tree(root: Path, parts: Sequence[str]) -> Iterator[LocalTree]:
+def open_tree(root: Directory, parts: Sequence[str]) -> Iterator[LocalTree]:
     """Opens the directory `root/parts…`.
-
-    Args:
-        root: A directory that is trusted to be what it is.
-        parts: Names below it that are not.
 
     Raises:
         MissingTree: It does not exist.
         UnusableTree: It is a link, or no directory.
-        OSError: It can't be opened.
+        OSError: `root` can't be opened.
     """
-    trusted = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with _descended(trusted, parts, str(root)) as directory:
-            yield LocalTree(directory, parts[-1] if parts else str(root))
-    finally:
-        os.close(trusted)
+    with root.opened() as opened, _descended(opened, parts, str(root)) as directory:
+        yield LocalTree(directory, parts[-1] if parts else str(root))
 
 
-def delete_tree(root: Path, parts: Sequence[str]) -> None:
+def delete_tree(root: Directory, parts: Sequence[str]) -> None:
     """Deletes the directory `root/parts…`, links in it as links; nothing happens where it does not exist.
 
     Raises:
@@ -168,14 +154,11 @@ def delete_tree(root: Path, parts: Sequence[str]) -> None:
         OSError: Something in it can't be deleted.
     """
     *parents, name = parts
-    trusted = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with _descended(trusted, parents, str(root)) as parent:
+        with root.opened() as opened, _descended(opened, parents, str(root)) as parent:
             _delete(name, parent)
     except MissingTree:
         return
-    finally:
-        os.close(trusted)
 
 
 def _delete(name: str, parent: int) -> None:
@@ -192,27 +175,30 @@ def _delete(name: str, parent: int) -> None:
 
 @contextmanager
 def _descended(directory: int, parts: Sequence[str], name: str) -> Iterator[int]:
-    """Opens one directory after the other."""
-    current = os.dup(directory)
-    try:
-        for part in parts:
-            name = f"{name}/{part}"
-            child = _open(part, _DIRECTORY, current, name)
-            os.close(current)
-            current = child
-        yield current
-    finally:
-        os.close(current)
+    """As `descended`, with errors that say what to do."""
+    with ExitStack() as stack:
+        with _explained(name):
+            child = stack.enter_context(descended(directory, parts))
+        yield child
 
 
-def _open(name: str, flags: int, directory: int, shown: str) -> int:
+@contextmanager
+def _explained(shown: str) -> Iterator[None]:
+    """Turns an error into one that says what to do; `shown` is the place, or where it lies."""
     try:
-        return os.open(name, flags, dir_fd=directory)
-    except FileNotFoundError as error:
-        raise MissingTree(f"{shown} does not exist; write a checkpoint before it is reported") from error
-    except PermissionError as error:
-        raise UnusableTree(
-            f"{shown} can't be read by the agent, which is another user; make it readable for everyone"
-        ) from error
+        yield
     except OSError as error:
-        raise UnusableTree(f"{shown} is a link, or not what it should be: {error.strerror}") from error
+        below = f"/{error.filename}" if error.filename and not shown.endswith(f"/{error.filename}") else ""
+        raise _explanation(error, f"{shown}{below}") from error
+
+
+def _explanation(error: OSError, shown: str) -> UnusableTree:
+    match error:
+        case FileNotFoundError():
+            return MissingTree(f"{shown} does not exist; write a checkpoint before it is reported")
+        case PermissionError():
+            return UnusableTree(
+                f"{shown} can't be read by the agent, which is another user; make it readable for everyone"
+            )
+        case _:
+            return UnusableTree(f"{shown} is a link, or not what it should be: {error.strerror}")

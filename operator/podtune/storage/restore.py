@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, digest_of, parse_manifest
@@ -92,12 +91,13 @@ class Restorer:
         self._sleep = sleep
         self._local = local
 
-    def restore(self, candidates: Sequence[Candidate], directory: Path) -> Outcome:
-        """Restores into `directory`, which is there afterwards only if something was restored.
+    def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> Outcome:
+        """Restores into a directory that is there afterwards only if something was restored.
 
         Args:
             candidates: The one to try first at the front.
-            directory: Does not have to exist; what it holds is deleted.
+            parent: Where the directory lies.
+            name: What it is called. It does not have to exist; what it holds is deleted.
 
         Raises:
             OSError: Files can't be written here.
@@ -105,31 +105,32 @@ class Restorer:
         """
         problems: list[str] = []
         for candidate in candidates:
-            _remove(directory)
+            parent.remove(name)
             try:
-                download = self._restore_one(candidate, directory)
+                download = self._restore_one(candidate, parent, name)
             except (CorruptCheckpoint, ManifestError, StoreError, OSError) as error:
                 if not _is_of_the_checkpoint(error):
                     raise
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
             return Outcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
-        _remove(directory)
+        parent.remove(name)
         return Outcome(None, None, "; ".join(problems))
 
-    def _restore_one(self, candidate: Candidate, directory: Path) -> Download:
+    def _restore_one(self, candidate: Candidate, parent: Directory, name: str) -> Download:
         address = CheckpointAddress.from_uri(candidate.uri)
         if address.bucket != self._bucket:
             raise StoreSettingsError(f"it is in bucket {address.bucket!r}, the store's bucket is {self._bucket!r}")
         manifest = self._patiently(lambda: self._fetch_manifest(candidate, address))
-        unfinished = directory.with_name(f".{directory.name}")
-        _remove(unfinished)
-        download = Download(self._store, address, manifest, unfinished, local=self._local, checked=self._check)
+        unfinished = f".{name}"
+        parent.remove(unfinished)
+        target = parent.below(unfinished)
+        download = Download(self._store, address, manifest, target, local=self._local, checked=self._check)
         try:
             self._patiently(download.run)
-            unfinished.rename(directory)
+            parent.rename(unfinished, name)
         finally:
-            _remove(unfinished)
+            parent.remove(unfinished)
         return download
 
     def _fetch_manifest(self, candidate: Candidate, address: CheckpointAddress) -> Manifest:
@@ -154,13 +155,6 @@ class Restorer:
                 if self._clock() + wait_for > self._give_up_at:
                     raise
                 self._sleep(wait_for)
-
-
-def _remove(directory: Path) -> None:
-    if directory.is_symlink() or directory.is_file():
-        directory.unlink()
-    elif directory.exists():
-        shutil.rmtree(directory)
 
 
 def _is_of_the_checkpoint(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.content import PIECE
+from podtune.storage.directory import Directory
 from podtune.storage.file_upload import PART, WHOLE
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import open_tree
@@ -43,12 +44,12 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
     candidates = []
     for step in (1, 2):
         address = trial.checkpoint("pod-1", str(step))
-        with open_tree(tmp_path / "shared", ("c1",)) as tree:
+        with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
             digest = upload_checkpoint(store, tree, address, Taken("pod-1", step, step, ""))
         candidates.insert(0, Candidate(address.uri, digest, step))
 
     store.put_bytes(trial.checkpoint("pod-1", "2").data("large"), b"damaged")
-    outcome = restorer(store, bucket).restore(candidates, tmp_path / "restored")
+    outcome = restorer(store, bucket).restore(candidates, Directory(tmp_path), "restored")
     assert outcome.candidate.step == 1
     assert "large is damaged" in outcome.message
     for path in source.rglob("*"):
@@ -68,9 +69,9 @@ def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_
     store.check()  # which imports the SDK
     tracemalloc.start()
     try:
-        with open_tree(tmp_path, ("c1",)) as tree:
+        with open_tree(Directory(tmp_path), ("c1",)) as tree:
             digest = upload_checkpoint(store, tree, address, Taken("pod-1", 1, 1, ""))
-        restorer(store, bucket).restore([Candidate(address.uri, digest, 1)], tmp_path / "restored")
+        restorer(store, bucket).restore([Candidate(address.uri, digest, 1)], Directory(tmp_path), "restored")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

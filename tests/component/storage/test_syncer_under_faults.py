@@ -8,6 +8,7 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.local_tree import open_tree
 from podtune.storage.restore import Candidate, Restorer
@@ -60,7 +61,7 @@ def restored(tmp_path):
 
 def upload(trial, source, *, packs=False, step=1, done=None):
     address = trial.checkpoint("pod-1", str(step))
-    with open_tree(source.parent, (source.name,)) as tree:
+    with open_tree(Directory(source.parent), (source.name,)) as tree:
         taken = Taken("pod-1", step, step, "")
         digest = upload_checkpoint(S3Store(trial.store), tree, address, taken, options=Options(packs=packs), done=done)
     return Candidate(address.uri, digest, step)
@@ -71,7 +72,7 @@ def restore(trial, candidates, directory, patience=60.0):
         S3Store(trial.store), trial.store.bucket, backoff=Backoff(0.05, 0.2, Random(0)), patience=patience,
         clock=lambda: 0.0, sleep=lambda _: None,
     )  # fmt: skip
-    return restorer.restore(candidates, directory)
+    return restorer.restore(candidates, Directory(directory.parent), directory.name)
 
 
 def contents(directory):

@@ -23,7 +23,7 @@ class RunningAgent:
 
     def __init__(self, environ, **options):
         self.settings = Settings.from_environ(environ)
-        self.directory = self.settings.directory
+        self.directory = self.settings.directory.root
         self.log = io.StringIO()
         self.output = io.StringIO()
         self._ended = threading.Event()

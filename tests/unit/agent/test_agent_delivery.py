@@ -17,6 +17,7 @@ from podtune.agent.last_words import TerminationLog
 from podtune.agent.outbox import Outbox
 from podtune.agent.settings import Settings, SettingsError
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
+from podtune.storage.directory import Directory
 
 
 def start_command(environ):
@@ -307,7 +308,7 @@ def test_a_token_that_names_no_pod_is_a_mistake_in_the_settings(environ, token):
 def test_the_control_file_replaces_a_link_and_does_not_follow_it(tmp_path):
     (tmp_path / "target").write_text("untouched")
     (tmp_path / "control.json").symlink_to(tmp_path / "target")
-    control = ControlFile(tmp_path / "control.json")
+    control = ControlFile(Directory(tmp_path))
     assert control.write({"shouldStop": True})
     assert not control.write({"shouldStop": True})
     assert json.loads((tmp_path / "control.json").read_text()) == {"shouldStop": True}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from podtune.agent.result_line import BadLine, parse_line
 from podtune.agent.results_file import LineSplitter, ResultsFile
 from podtune.protocol.messages import MAX_METRICS, MAX_TEXT, Result, parse_result, result_json
+from podtune.storage.directory import Directory
 
 
 @given(st.lists(st.binary(max_size=12)), st.lists(st.integers(0, 40)))
@@ -29,7 +30,7 @@ def test_lines_are_the_same_however_the_bytes_are_cut(lines, cuts):
 
 def test_a_half_line_waits_for_its_end(tmp_path):
     path = tmp_path / "results.jsonl"
-    file = ResultsFile(path)
+    file = ResultsFile(Directory(tmp_path))
     assert file.read_lines() == []
     path.write_bytes(b'{"a": 1}\n{"a"')
     assert file.read_lines() == [b'{"a": 1}']
@@ -42,14 +43,14 @@ def test_a_half_line_waits_for_its_end(tmp_path):
 def test_a_half_line_is_given_at_the_end(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"one\ntwo")
-    file = ResultsFile(path)
+    file = ResultsFile(Directory(tmp_path))
     assert file.read_lines() + file.finish() == [b"one", b"two"]
 
 
 def test_a_file_that_was_replaced_or_cut_is_read_from_its_start(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"first line\n")
-    file = ResultsFile(path)
+    file = ResultsFile(Directory(tmp_path))
     assert file.read_lines() == [b"first line"]
     path.write_bytes(b"second\n")
     assert file.read_lines() == [b"second"]
@@ -69,7 +70,7 @@ def test_what_is_no_file_is_an_error_and_no_trap(tmp_path, kind):
     else:
         path.mkdir()
     with pytest.raises(OSError, match=r"results.jsonl"):
-        ResultsFile(path).read_lines()
+        ResultsFile(Directory(tmp_path)).read_lines()
 
 
 @pytest.mark.parametrize(

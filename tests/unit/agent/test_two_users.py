@@ -14,6 +14,7 @@ from podtune.agent.intake import prepare_directory
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results_file import ResultsFile
 from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import delete_tree, open_tree
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.syncer import Taken, upload_checkpoint
@@ -62,17 +63,17 @@ def program(shared):
 
 
 def start(shared):
-    prepare_directory(shared)
-    ControlFile(shared / "control.json").write({"shouldStop": True})
+    prepare_directory(Directory(shared))
+    ControlFile(Directory(shared)).write({"shouldStop": True})
 
 
 def finish(shared):
-    (line,) = ResultsFile(shared / "results.jsonl").read_lines()
+    (line,) = ResultsFile(Directory(shared)).read_lines()
     parts = ("checkpoints", json.loads(line)["_checkpoint"])
     trial = TrialAddress(StoreAddress("b"), "uid", "t")
-    with open_tree(shared, parts) as tree:
+    with open_tree(Directory(shared), parts) as tree:
         upload_checkpoint(MemoryStore(), tree, trial.checkpoint("pod", "1"), Taken("pod", 1, 1, ""))
-    delete_tree(shared, parts)
+    delete_tree(Directory(shared), parts)
 
 
 def test_the_agent_starts_first(shared):
@@ -83,7 +84,7 @@ def test_the_agent_starts_first(shared):
 
 
 def test_the_program_is_quicker(shared):
-    as_user(AGENT, lambda: ControlFile(shared / "control.json").write({"shouldStop": True}))
+    as_user(AGENT, lambda: ControlFile(Directory(shared)).write({"shouldStop": True}))
     as_user(PROGRAM, program, shared)
     as_user(AGENT, start, shared)
     as_user(AGENT, finish, shared)
@@ -91,5 +92,5 @@ def test_the_program_is_quicker(shared):
 
 
 def test_the_program_learns_what_was_restored(shared):
-    as_user(AGENT, RestoreInfo(9, "s3://b/9", 9).write, shared / "restore.json")
-    as_user(PROGRAM, lambda: read_restore_info(shared / "restore.json").uri + "")
+    as_user(AGENT, RestoreInfo(9, "s3://b/9", 9).write, Directory(shared))
+    as_user(PROGRAM, lambda: read_restore_info(Directory(shared)).uri + "")

@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import asdict
 from random import Random
 
 import pytest
@@ -17,6 +19,7 @@ from podtune.agent.settings import Settings
 from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
+from podtune.storage.directory import Directory
 from podtune.storage.memory_store import MemoryStore
 
 PROGRAM = """
@@ -110,9 +113,11 @@ class Pod:
 
 
 @pytest.fixture
-def reused(environ):
+def reused(environ, tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
     return {**environ, "PODTUNE_REUSE": "true", "PODTUNE_TRIAL": "digits-0", "PODTUNE_ATTEMPT": "1",
-            "PODTUNE_PARAM_rate": "0.5"}  # fmt: skip
+            "PODTUNE_PARAM_rate": "0.5", "PODTUNE_STATE": str(state)}  # fmt: skip
 
 
 @pytest.fixture
@@ -173,6 +178,64 @@ def test_an_agent_that_was_started_again_goes_on_where_it_was(start, operator):
     assert operator.by_attempt["pod-1/0.1"] == {1: 0.5, 2: 1.0}
 
 
+def test_an_assignment_that_the_program_has_written_counts_for_nothing(start, operator):
+    operator.waiting = [assignment(1, 1.0)]
+    pod = start()
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    pod.process.send_signal(signal.SIGSTOP)
+    shared = Settings.from_environ(pod.environ).directory.root / "assignment.json"
+    forged = json.loads(shared.read_text()) | {"trial": "digits-9", "attempt": "pod-1/9.1"}
+    shared.write_text(json.dumps(forged))
+    before = len(operator.reports)
+    pod.restart_agent(operator)
+    operator.wait_for(lambda: len(operator.reports) > before + 2)
+    assert {report.attempt for report in operator.reports} == {"pod-1/0.1", "pod-1/1.1"}
+
+
+def test_an_agent_that_ended_before_it_had_told_the_program_does_so_when_it_is_started_again(start, operator, reused):
+    pod = start()
+    operator.wait_for(lambda: "pod-1/0.1" in operator.finals)
+    settings = Settings.from_environ(reused)
+    settings.directory.below("trials").make(0o755)
+    settings.directory.below("trials", "digits-1-1").make(0o777)
+    Directory(settings.state).replace_file("assignment.json", json.dumps(asdict(assignment(1, 1.0))).encode())
+    pod.restart_agent(operator)
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    assert operator.by_attempt["pod-1/1.1"] == {1: 1.0, 2: 2.0}
+
+
+def test_a_directory_that_the_program_has_swapped_for_a_link_is_not_stored(reused, start, operator, tmp_path):
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("the agent's own")
+    reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
+    reused["PODTUNE_SYNC"] = json.dumps({"artifacts": {"period": 0.1}})
+    program = f"""
+        import os, time
+        from pathlib import Path
+        from podtune import trial
+
+        for this in trial.stream():
+            if os.environ["PODTUNE_TRIAL"] == "digits-1":
+                own = Path(os.environ["PODTUNE_DIR"])
+                own.rename(own.with_name("moved"))
+                own.symlink_to({str(tmp_path / "secrets")!r})
+                while not Path({str(tmp_path / "seen")!r}).exists():
+                    time.sleep(0.01)
+                own.unlink()
+                own.with_name("moved").rename(own)
+            this.report({{"accuracy": 0.5}})
+    """
+    operator.waiting = [assignment(1, 1.0)]
+    store = MemoryStore()
+    pod = start(program, make_store=lambda address: store)
+    wait_until(
+        lambda: "artifacts not stored" in pod.log.getvalue() or any("/artifacts/" in key for key in store.objects)
+    )
+    (tmp_path / "seen").touch()
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    assert b"the agent's own" not in store.objects.values()
+
+
 def test_the_program_finds_the_variables_of_its_trial(start, operator, tmp_path):
     operator.waiting = [assignment(4, 1.0, number=3)]
     program = f"""
@@ -213,7 +276,7 @@ def test_files_of_a_trial_are_gone_when_the_next_one_runs(start, operator, envir
     operator.waiting = [assignment(1, 1.0), assignment(2, 1.0)]
     start()
     operator.wait_for(lambda: "pod-1/2.1" in operator.finals)
-    trials = Settings.from_environ(environ).directory / "trials"
+    trials = Settings.from_environ(environ).directory.root / "trials"
     wait_until(lambda: [path.name for path in trials.iterdir()] == ["digits-2-1"])
 
 

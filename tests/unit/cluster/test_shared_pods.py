@@ -46,8 +46,18 @@ def test_agent_and_program_know_of_it() -> None:
     assert program["PODTUNE_REUSE"] == "true"
 
 
+def test_only_the_agent_sees_where_it_keeps_what_the_pod_is_to_do() -> None:
+    spec = manifest()["spec"]
+    assert {"name": "podtune-state", "emptyDir": {}} in spec["volumes"]
+    containers = [*spec["initContainers"], *spec["containers"]]
+    mounts = {c["name"]: m["mountPath"] for c in containers for m in c["volumeMounts"] if m["name"] == "podtune-state"}
+    agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
+    assert mounts == {"podtune-agent": json.loads(agent["args"][1])["PODTUNE_STATE"]}
+
+
 def test_a_pod_of_another_kind_knows_nothing_of_it() -> None:
     body = manifest(variant="")
     assert "PODTUNE_REUSE" not in json.dumps(body)
+    assert "podtune-state" not in json.dumps(body)
     assert readers.read_pod(body).variant == ""
     assert readers.owner_of_pod(body) == "t-3"

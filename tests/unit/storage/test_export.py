@@ -8,6 +8,7 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import RequestRejected
 from podtune.storage.export import Exporter, NotOurs
@@ -39,7 +40,7 @@ def files(tmp_path):
 
 def upload(store, directory, step=7, options=DEFAULTS):
     address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
-    with open_tree(directory.parent, (directory.name,)) as tree:
+    with open_tree(Directory(directory.parent), (directory.name,)) as tree:
         return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"), options=options)
 
 
@@ -53,7 +54,7 @@ def restored(store, exported, tmp_path):
         store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=10.0,
         clock=lambda: float(next(clock)), sleep=lambda _: None,
     )  # fmt: skip
-    outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], tmp_path / "restored")
+    outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")
     assert outcome.candidate is not None, outcome.message
     return contents(tmp_path / "restored")
 

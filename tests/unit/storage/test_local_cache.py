@@ -8,6 +8,7 @@ from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
+from podtune.storage.directory import Directory
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
@@ -47,7 +48,7 @@ class World:
 
     def save(self, step=1):
         address, catalogue = TRIAL.checkpoint("pod-1", str(step)), Catalogue(TRIAL.prefix)
-        with open_tree(self.directory / "shared", ("c1",)) as tree:
+        with open_tree(Directory(self.directory / "shared"), ("c1",)) as tree:
             taken = Taken("pod-1", step, step, "")
             options = Options(packs=self.packs)
             digest = upload_checkpoint(self.store, tree, address, taken, catalogue=catalogue, options=options)
@@ -60,7 +61,7 @@ class World:
             self.store, "models", backoff=Backoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
             sleep=lambda _: None, local=self.cache,
         )  # fmt: skip
-        outcome = restorer.restore([candidate], self.directory / "restored")
+        outcome = restorer.restore([candidate], Directory(self.directory), "restored")
         assert outcome.candidate == candidate, outcome.message
         for path in self.source.rglob("*"):
             if path.is_file():

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from podtune.storage.directory import Directory
 from podtune.storage.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
 
 
@@ -16,7 +17,7 @@ def tree(tmp_path):
 
 
 def test_files_are_listed_and_read(tree):
-    with open_tree(tree.parent, ("c1",)) as opened:
+    with open_tree(Directory(tree.parent), ("c1",)) as opened:
         assert [(file.path, file.size) for file in opened.files()] == [("b", 2), ("sub/a", 1)]
         with opened.open("sub/a") as stream:
             assert stream.read() == b"a"
@@ -29,7 +30,7 @@ def test_what_is_no_file_is_refused(tree, tmp_path, kind):
         os.mkfifo(bad)
     else:
         bad.symlink_to({"link": tmp_path / "secret", "dangling link": "nowhere"}.get(kind, tmp_path))
-    with open_tree(tree.parent, ("c1",)) as opened:
+    with open_tree(Directory(tree.parent), ("c1",)) as opened:
         with pytest.raises(UnusableTree, match="sub/bad is"):
             opened.files()
         with pytest.raises(UnusableTree, match="sub/bad"), opened.open("sub/bad"):
@@ -37,7 +38,7 @@ def test_what_is_no_file_is_refused(tree, tmp_path, kind):
 
 
 def test_a_directory_that_became_a_link_is_not_followed(tree, tmp_path):
-    with open_tree(tree.parent, ("c1",)) as opened:
+    with open_tree(Directory(tree.parent), ("c1",)) as opened:
         opened.files()
         (tree / "sub" / "a").unlink()
         (tree / "sub").rmdir()
@@ -52,21 +53,21 @@ def test_a_link_on_the_way_to_the_directory_is_not_followed(tree, tmp_path):
     (tmp_path / "shared2" / "checkpoints").symlink_to(tree.parent)
     with (
         pytest.raises(UnusableTree, match="checkpoints is a link"),
-        open_tree(tmp_path / "shared2", ("checkpoints", "c1")),
+        open_tree(Directory(tmp_path / "shared2"), ("checkpoints", "c1")),
     ):
         pass
 
 
 def test_a_missing_directory_is_told_from_a_bad_one(tree):
-    with pytest.raises(MissingTree, match="c2 does not exist"), open_tree(tree.parent, ("c2",)):
+    with pytest.raises(MissingTree, match="c2 does not exist"), open_tree(Directory(tree.parent), ("c2",)):
         pass
-    with pytest.raises(UnusableTree, match="b is a link, or not"), open_tree(tree.parent, ("c1", "b")):
+    with pytest.raises(UnusableTree, match="b is a link, or not"), open_tree(Directory(tree.parent), ("c1", "b")):
         pass
 
 
 def test_names_that_are_no_unicode_are_refused(tree):
     os.close(os.open(os.fsencode(tree) + b"/\xff", os.O_CREAT | os.O_WRONLY))
-    with open_tree(tree.parent, ("c1",)) as opened, pytest.raises(UnusableTree, match="not valid Unicode"):
+    with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="not valid Unicode"):
         opened.files()
 
 
@@ -75,26 +76,26 @@ def test_endless_nesting_is_refused(tree):
     for _ in range(40):
         deep /= "d"
         deep.mkdir()
-    with open_tree(tree.parent, ("c1",)) as opened, pytest.raises(UnusableTree, match="nested too deeply"):
+    with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="nested too deeply"):
         opened.files()
 
 
 def test_deleting_takes_links_away_and_not_what_they_lead_to(tree, tmp_path):
     (tree / "sub" / "link").symlink_to(tmp_path / "secret")
     (tree / "directory").symlink_to(tmp_path)
-    delete_tree(tree.parent, ("c1",))
+    delete_tree(Directory(tree.parent), ("c1",))
     assert not tree.exists()
     assert (tmp_path / "secret").read_text() == "secret"
-    delete_tree(tree.parent, ("c1",))
+    delete_tree(Directory(tree.parent), ("c1",))
 
 
 def test_nothing_is_left_open(tree):
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with open_tree(tree.parent, ("c1",)) as opened:
+    with open_tree(Directory(tree.parent), ("c1",)) as opened:
         opened.files()
         with opened.open("sub/a"):
             pass
-    with pytest.raises(UnusableTree), open_tree(tree.parent, ("c1", "b")):
+    with pytest.raises(UnusableTree), open_tree(Directory(tree.parent), ("c1", "b")):
         pass
-    delete_tree(tree.parent, ("c1",))
+    delete_tree(Directory(tree.parent), ("c1",))
     assert len(list(Path("/proc/self/fd").iterdir())) == before

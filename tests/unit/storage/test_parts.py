@@ -9,6 +9,7 @@ import pytest
 
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
 from podtune.storage.local_tree import open_tree
 from podtune.storage.manifest import digest_of, parse_manifest
@@ -53,7 +54,7 @@ class Gang:
         if rank == 0:
             commit = GatherParts(self.replicas, patience=10.0, clock=lambda: self.clock.now, sleep=self.clock.sleep)
         taken = Taken(attempt, step, step, "0.5")
-        with open_tree(self.directory, (source.name,)) as tree:
+        with open_tree(Directory(self.directory), (source.name,)) as tree:
             return upload_checkpoint(self.store, tree, self.place(step, attempt), taken, commit=commit)
 
     def restore(self, digest: str, step: int = 1) -> Path:
@@ -66,7 +67,7 @@ class Gang:
             clock=lambda: self.clock.now,
             sleep=self.clock.sleep,
         )
-        restorer.restore([Candidate(self.place(step).uri, digest, step)], target)
+        restorer.restore([Candidate(self.place(step).uri, digest, step)], Directory(target.parent), target.name)
         return target
 
 

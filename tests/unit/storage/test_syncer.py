@@ -13,6 +13,7 @@ from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddres
 from podtune.storage.backoff import Backoff
 from podtune.storage.catalogue import Catalogue
 from podtune.storage.content import PIECE
+from podtune.storage.directory import Directory
 from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.garbage import GarbageCollector, delete_checkpoint
@@ -57,7 +58,7 @@ def entry(store, path):
 
 def upload(store, source, attempt="pod-1", step=9, **options):
     address = TRIAL.checkpoint(attempt, str(step))
-    with open_tree(source.parent, (source.name,)) as tree:
+    with open_tree(Directory(source.parent), (source.name,)) as tree:
         digest = upload_checkpoint(store, tree, address, Taken(attempt, step, step, "0.5"), **options)
     return Candidate(address.uri, digest, step)
 
@@ -76,7 +77,7 @@ def contents(directory):
 
 def test_what_was_stored_is_restored(store, source, tmp_path):
     candidate = upload(store, source)
-    outcome = restorer(store).restore([candidate], tmp_path / "restored")
+    outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
     assert (outcome.candidate, outcome.manifest.step, outcome.message) == (candidate, 9, "")
 
@@ -84,11 +85,12 @@ def test_what_was_stored_is_restored(store, source, tmp_path):
 def test_a_restore_ends_when_its_time_is_up_and_leaves_nothing_half(store, source, tmp_path):
     """The checkpoint may be whole: neither is the one before tried, nor is it begun afresh."""
     earlier, latest = upload(store, source, step=8), upload(store, source)
-    directory = tmp_path / "restored"
     with pytest.raises(TimedOut, match=r"longer than checkpoints\.sync\.timeout of 2 s; raise it"):
-        restorer(store, timeout=2.0).restore([latest, earlier], directory)
+        restorer(store, timeout=2.0).restore([latest, earlier], Directory(tmp_path), "restored")
     assert list(tmp_path.glob("*restored*")) == []
-    assert restorer(store, timeout=900.0).restore([latest, earlier], directory).candidate == latest
+    assert (
+        restorer(store, timeout=900.0).restore([latest, earlier], Directory(tmp_path), "restored").candidate == latest
+    )
 
 
 def test_the_manifest_comes_last(store, source):
@@ -152,7 +154,7 @@ def test_large_files_are_stored_and_restored_in_parts(store, source, small_parts
     candidate = upload(store, source)
     assert store.objects[f"{ROOT}/pod-1/9/data/weights"] == b"w" * 1000
     assert (manifest(store)["version"], len(entry(store, "weights")["parts"])) == (2, 10)
-    restorer(store).restore([candidate], tmp_path / "restored")
+    restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
     assert store.uploads == {}
 
@@ -165,7 +167,7 @@ def test_small_files_are_packed_when_that_is_asked_for(store, source, small_part
     place = entry(store, "many/7")
     packed = store.objects[f"{ROOT}/{place['object']}"]
     assert packed[place["offset"] : place["offset"] + place["size"]] == b"7"
-    restorer(store).restore([candidate], tmp_path / "restored")
+    restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -176,7 +178,7 @@ def test_a_large_file_is_split_in_the_packed_layout(store, source, small_parts, 
     assert parts[0] == f"{ROOT}/pod-1/9/data/weights/00000"
     assert b"".join(store.objects[part] for part in parts) == b"w" * 1000
     assert f"{ROOT}/pod-1/9/data/weights" not in store.objects
-    restorer(store).restore([candidate], tmp_path / "restored")
+    restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -187,7 +189,7 @@ def test_a_split_file_of_which_a_part_is_gone_is_named(store, source, tmp_path, 
     data = store.objects.pop(f"{ROOT}/pod-1/9/data/weights/00004")
     if damage == "cut":
         store.objects[f"{ROOT}/pod-1/9/data/weights/00004"] = data[:-1]
-    outcome = restorer(store).restore([candidate], tmp_path / "restored")
+    outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert outcome.candidate is None
     assert said in outcome.message
 
@@ -198,7 +200,7 @@ def test_a_split_file_stays_as_long_as_a_checkpoint_refers_to_it(store, source, 
     again = upload(store, source, step=2, catalogue=catalogue, options=Options(packs=True))
     collector = GarbageCollector(store, TRIAL, "pod-1", catalogue)
     assert collector.collect([again.uri], []) == [first.uri]
-    restorer(store).restore([again], tmp_path / "restored")
+    restorer(store).restore([again], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
     (source / "weights").write_bytes(b"other")
     last = upload(store, source, step=3, catalogue=catalogue, options=Options(packs=True))
@@ -217,7 +219,7 @@ def test_a_packed_file_is_restored_beside_an_empty_one_whatever_they_are_called(
     for name, content in {"a": b"small", "b": b""}.items():
         (source / name).write_bytes(content)
     candidate = upload(store, source, step=2, options=options, catalogue=catalogue)
-    assert restorer(store).restore([candidate], tmp_path / "restored").candidate == candidate
+    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").candidate == candidate
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -230,7 +232,7 @@ def test_what_has_not_changed_is_not_stored_again(store, source, small_parts, tm
     store.operations.clear()
     again = upload(store, source, step=10, catalogue=catalogue, options=options)
     assert len(store.operations) == 2  # the one file and the manifest
-    restorer(store).restore([again], tmp_path / "restored")
+    restorer(store).restore([again], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -247,7 +249,7 @@ def test_a_large_file_whose_middle_has_changed_is_stored(store, source, small_pa
     upload(store, source, catalogue=catalogue)
     (source / "weights").write_bytes(b"w" * 500 + b"W" * 500)
     again = upload(store, source, step=10, catalogue=catalogue)
-    restorer(store).restore([again], tmp_path / "restored")
+    restorer(store).restore([again], Directory(tmp_path), "restored")
     assert (tmp_path / "restored" / "weights").read_bytes() == b"w" * 500 + b"W" * 500
 
 
@@ -309,7 +311,7 @@ def test_a_checkpoint_of_version_1_is_restored(store, source, tmp_path):
     candidate = upload(store, source)
     assert manifest(store)["version"] == 1
     assert set(entry(store, "weights")) == {"path", "size", "sha256"}
-    restorer(store).restore([candidate], tmp_path / "restored")
+    restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -326,7 +328,7 @@ def test_what_was_damaged_on_the_way_is_fetched_once_more(store, source, tmp_pat
         return iter([bytes([data[0] ^ 1]) + data[1:] if flips[key, start] <= times and data else data])
 
     store.get = flip
-    outcome = restorer(store).restore([candidate], tmp_path / "restored")
+    outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert (outcome.candidate == candidate) == (times == 1)
     assert ("is damaged" in outcome.message) == (times == 2)
 
@@ -353,7 +355,7 @@ def test_a_store_that_comes_back_is_waited_for_and_nothing_is_fetched_twice(stor
     flaky = Flaky()
     flaky.objects = store.objects
     sleeps = []
-    restorer(flaky, sleeps, patience=500.0).restore([candidate], tmp_path / "restored")
+    restorer(flaky, sleeps, patience=500.0).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
     assert len(sleeps) == 2
     assert all(fetched.count(key) == 1 for key in fetched if not key.endswith("/weights"))
@@ -364,7 +366,7 @@ def test_a_store_that_stays_away_is_given_up(store, source, tmp_path):
     store.failure = Unreachable("gone")
     sleeps = []
     with pytest.raises(Unreachable, match="gone"):
-        restorer(store, sleeps).restore([candidate], tmp_path / "restored")
+        restorer(store, sleeps).restore([candidate], Directory(tmp_path), "restored")
     assert not (tmp_path / "restored").exists()
     assert 0 < len(sleeps) < 10
 
@@ -372,7 +374,7 @@ def test_a_store_that_stays_away_is_given_up(store, source, tmp_path):
 def test_what_was_there_before_is_not_mixed_in(store, source, tmp_path):
     (tmp_path / "restored").mkdir()
     (tmp_path / "restored" / "old").write_text("old")
-    restorer(store).restore([upload(store, source)], tmp_path / "restored")
+    restorer(store).restore([upload(store, source)], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -382,10 +384,10 @@ def test_a_manifest_that_leads_out_of_the_directory_is_refused(store, source, tm
     evil = store.objects[key].replace(b'"path":"weights"', b'"path":"../../w"')
     store.objects[key] = evil
     outcome = restorer(store).restore(
-        [Candidate(candidate.uri, syncer.digest_of(evil), 9)], tmp_path / "deep" / "restored"
+        [Candidate(candidate.uri, syncer.digest_of(evil), 9)], Directory(tmp_path), "restored"
     )
     assert "not a plain path" in outcome.message
-    assert not (tmp_path / "w").exists()
+    assert not (tmp_path.parent / "w").exists()
 
 
 class TestDeletion:
@@ -428,7 +430,7 @@ class TestDeletion:
         assert collector.collect([uris[2].uri, uris[3].uri], []) == [uris[1].uri]
         left = {key.removeprefix(f"{ROOT}/pod-1/1/") for key in store.objects if "/1/" in key}
         assert left == {f"data/{path}" for path in contents(source)} - {"data/many/7"}
-        restorer(store).restore([uris[3]], tmp_path / "restored")
+        restorer(store).restore([uris[3]], Directory(tmp_path), "restored")
         assert contents(tmp_path / "restored") == contents(source)
         for path in source.rglob("*"):
             if path.is_file():
@@ -443,7 +445,7 @@ class TestDeletion:
             (source / "many" / "7").write_text(f"changed {step}")
             kept = upload(store, source, step=step, catalogue=catalogue)
         GarbageCollector(store, TRIAL, "pod-2").collect([kept.uri], [])
-        restorer(store).restore([kept], tmp_path / "restored")
+        restorer(store).restore([kept], Directory(tmp_path), "restored")
         assert contents(tmp_path / "restored") == contents(source)
 
     def test_nothing_is_deleted_while_it_is_unknown_what_is_needed(self, store, source):

@@ -1,0 +1,138 @@
+"""What an agent does in a directory of the program's never leads out of it, whatever links the program puts there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from podtune.agent.control_file import ControlFile
+from podtune.agent.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.results_file import ResultsFile
+from podtune.storage.directory import Directory, NotAFile
+from podtune.storage.local_cache import FOLDER, LocalCache
+from podtune.storage.local_tree import open_tree
+from podtune.storage.manifest import ManifestFile
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """What a program must not have the agent touch."""
+    directory = tmp_path / "secrets"
+    directory.mkdir()
+    for name in ("token", "results.jsonl", "restore.json"):
+        (directory / name).write_text('{"step": 1}\n')
+    return directory
+
+
+@pytest.fixture
+def root(tmp_path):
+    directory = tmp_path / "podtune"
+    (directory / "trials" / "digits-1-1").mkdir(parents=True)
+    return directory
+
+
+def listed(directory: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in directory.iterdir()}
+
+
+def opened(directory: Directory) -> None:
+    with directory.open_file("token"):
+        pass
+
+
+def made(directory: Directory) -> None:
+    with directory.make_file("new"):
+        pass
+
+
+def tree_of(directory: Directory) -> None:
+    with open_tree(directory, ()) as tree:
+        tree.files()
+
+
+USES = {
+    "opening a file": opened,
+    "making a file": made,
+    "making a directory": lambda directory: directory.below("new").make(0o777),
+    "replacing a file": lambda directory: directory.replace_file("token", b"forged"),
+    "looking at a file": lambda directory: directory.stat("token"),
+    "listing": lambda directory: directory.list(),
+    "renaming": lambda directory: directory.rename("token", "taken"),
+    "deleting": lambda directory: directory.unlink("token"),
+    "removing": lambda directory: directory.remove("token"),
+    "reading results": lambda directory: ResultsFile(directory).read_lines(),
+    "reading what was restored": read_restore_info,
+    "writing what was restored": lambda directory: RestoreInfo().write(directory),
+    "writing wishes": lambda directory: ControlFile(directory).write({"shouldStop": True}),
+    "storing artifacts": tree_of,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("swapped", ["trials", "trials/digits-1-1"])
+def test_a_directory_that_was_swapped_for_a_link_is_not_entered(root, outside, swapped, use):
+    place = root / swapped
+    place.rename(root / "moved")
+    place.symlink_to(outside if "/" in swapped else outside.parent)
+    if swapped == "trials":
+        outside.rename(outside.with_name("digits-1-1"))
+        outside = outside.with_name("digits-1-1")
+    before = listed(outside)
+    with pytest.raises(OSError, match=r"[Nn]ot a directory|symbolic links"):
+        use(Directory(root, ("trials", "digits-1-1")))
+    assert listed(outside) == before
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed(root, outside):
+    directory = Directory(root)
+    for name in ("restore.json", ".restore.json", "control.json", "results.jsonl", "restored"):
+        (root / name).symlink_to(outside / "token")
+    before = listed(outside)
+    RestoreInfo(step=9).write(directory)
+    assert read_restore_info(directory) == RestoreInfo(step=9)
+    ControlFile(directory).write({"shouldStop": True})
+    with pytest.raises(OSError, match=r"results\.jsonl"):
+        ResultsFile(directory).read_lines()
+    with pytest.raises(FileExistsError), directory.make_file("results.jsonl"):
+        pass
+    directory.remove("restored")
+    assert listed(outside) == before
+    assert not (root / "restored").is_symlink()
+
+
+def test_a_link_to_a_directory_is_removed_and_not_what_it_leads_to(root, outside):
+    (root / "restored").symlink_to(outside)
+    (root / "own").mkdir()
+    (root / "own" / "link").symlink_to(outside)
+    before = listed(outside)
+    Directory(root).remove("restored")
+    Directory(root).remove("own")
+    Directory(root).remove("own")
+    assert listed(outside) == before
+    assert [path.name for path in root.iterdir()] == ["trials"]
+
+
+def test_a_pipe_is_no_file_and_holds_nobody_up(root):
+    os.mkfifo(root / "results.jsonl")
+    with pytest.raises(NotAFile, match=r"results\.jsonl is not a regular file"):
+        Directory(root).take_file("results.jsonl")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "a\0b"])
+def test_a_name_leads_nowhere_else(root, name):
+    with pytest.raises(ValueError, match="not the name of"):
+        Directory(root, (name,))
+    with pytest.raises(ValueError, match="not the name of"):
+        Directory(root).replace_file("a", b"") or Directory(root).unlink(name)
+
+
+def test_a_volume_that_others_use_too_leads_nowhere_else(tmp_path, outside):
+    """A template may mount the trial's scratch volume."""
+    content = (outside / "token").read_bytes()
+    file = ManifestFile("weights", len(content), "0" * 64)
+    scratch = tmp_path / "scratch"
+    (scratch / FOLDER).mkdir(parents=True)
+    (scratch / FOLDER / f"{file.sha256}-{file.size}-0").symlink_to(outside / "token")
+    with (tmp_path / "copy").open("w+b") as copy:
+        assert not LocalCache(scratch).fetch(file, copy.fileno())
+        assert copy.read() == b""
