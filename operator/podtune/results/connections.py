@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from typing import Protocol
+from typing import Protocol, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -115,12 +115,12 @@ class _Guarded(asyncio.Protocol):
         self._is_working = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # it is a stream
-        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        stream = cast("asyncio.Transport", transport)  # as uvloop's is, too, which does not inherit from it
+        self._address = str((stream.get_extra_info("peername") or ("",))[0])
         if not self._connections.admit(self, self._address):
-            transport.abort()
+            stream.abort()
             return
-        self._transport = transport
+        self._transport = stream
         self._arm()
         self.inner.connection_made(transport)
 

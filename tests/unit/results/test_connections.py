@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from podtune.results import connections as connections_module
@@ -119,6 +120,22 @@ async def test_an_address_has_so_many_connections_and_no_more(monkeypatch: pytes
         for client in clients:
             assert await answered(client)
             client[1].close()
+
+
+def test_the_operators_own_event_loop_serves_as_well() -> None:
+    """uvloop's transports are none of asyncio's classes."""
+
+    async def asked() -> bool:
+        async with serving() as connect:
+            client = await connect()
+            try:
+                async with asyncio.timeout(5):
+                    return await answered(client)
+            finally:
+                client[1].close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asked())
 
 
 async def test_our_own_pod_has_as_many_as_it_likes() -> None:
