@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from podtune.api.pod_template import AGENT_CONTAINER
 from podtune.app.observer import EchoingObserver
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
@@ -24,7 +25,7 @@ from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store import Store
 from podtune.controllers.sweep import Sweep
 from podtune.controllers.watch_health import WatchHealth
-from podtune.protocol.messages import Reply, Report, Result
+from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
@@ -149,9 +150,22 @@ class World:
 
     def _status(self, name: str, phase: str, state: Manifest) -> None:
         path = f"{PODS}/{name}"
-        if self.cluster.get(path) is not None:
-            status = {"phase": phase, "containerStatuses": [{"name": "main", "state": state}]}
+        pod = self.cluster.get(path)
+        if pod is not None:
+            end = state.get("terminated")
+            agent = state if end is None else {"terminated": end | {"exitCode": 0, "message": _final_commit(pod)}}
+            status = {
+                "phase": phase,
+                "initContainerStatuses": [{"name": AGENT_CONTAINER, "state": agent}],
+                "containerStatuses": [{"name": "main", "state": state}],
+            }
             self.cluster.change(path, lambda body: body.update(status=status))
+
+
+def _final_commit(pod: Manifest) -> str:
+    """What an agent leaves whose program has reported one result."""
+    result = Result(seq=1, time=0.0, metrics={"accuracy": 0.5, "training_iteration": 1}, step=1)
+    return FinalCommit(attempt=pod["metadata"]["uid"], seq=1, acked_seq=0, last=result).to_json()
 
 
 @in_virtual_time
@@ -295,19 +309,15 @@ async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch:
 @in_virtual_time
 async def test_an_experiment_learns_from_an_earlier_one_once_that_has_ended() -> None:
     world = World()
-    async with world.operating() as operator:
+    async with world.operating():
         later = {"algorithm": "tpe", "maxTrials": 3, "warmStart": {"experiment": "digits"}}
         world.cluster.put(EXPERIMENTS, experiment_body("later", uid="e-2", search=later))
         await world.until_it(lambda: world.condition("ProposalsMade", "later") == "False")
         world.experiment()
-        await asyncio.sleep(3)
-        pod = world.cluster.get(f"{PODS}/digits-0-1")
-        assert pod is not None
-        operator.reconciler.report("team", "digits-0", "digits-0-1", report(pod["metadata"]["uid"], 0.5))
         await world.until("Complete")
         await world.until_it(lambda: world.condition("ProposalsMade", "later") == "True")
     (kept,) = world.cluster.all("configmaps")
-    assert kept["data"]["results.jsonl"].count("\n") == 1
+    assert kept["data"]["results.jsonl"].count("\n") == 3
     world.cluster.remove(f"{EXPERIMENTS}/digits")
     async with world.operating():
         await world.until_it(lambda: world.condition("Complete", "later") == "True")

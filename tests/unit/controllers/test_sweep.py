@@ -140,7 +140,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
         plan = entry.machine.decide(0.0)
     reasons = [getattr(action, "status", None) for action in plan.actions]
     ends = [status.last_attempt.reason for status in reasons if getattr(status, "last_attempt", None)]
-    assert ends == ["Completed"]  # not PodVanished
+    assert ends == ["NoUsableResult"]  # as its program has ended: not PodVanished
 
 
 @in_virtual_time
