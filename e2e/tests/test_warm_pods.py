@@ -31,7 +31,7 @@ def want(namespace: Kubernetes, trial: str, state: str) -> None:
 
 def test_twenty_trials_run_through_two_pods_and_the_crash_of_one_is_its_own(namespace: Kubernetes) -> None:
     search = {"algorithm": "random", "maxTrials": 20, "seed": 1}
-    namespace.apply(warm("warm", {"CRASH_TRIAL": "7"}, search=search, podRetention="All"))
+    namespace.apply(warm("warm", {"CRASH_TRIAL": "7"}, search=search, podRetention="All", podRetentionTime="1s"))
     namespace.wait_for_condition("experiments.podtune.dev", "warm", "Complete")
     trials = namespace.list("trials.podtune.dev")
     assert len(trials) == 20

@@ -47,15 +47,19 @@ def stored_by(trial: TrialMachine, now: float) -> float:
 
 
 def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
-    """Seconds that a pod of ours is given to end: the template's, where its agent has nothing left to store.
+    """Seconds that a pod of ours is given to end: the template's, where its agent has nothing left to store, or can't.
 
     A later deletion can't shorten that well, since kubelets have sidecars wait for as long as the first one said. None
     stands for the pod's own grace period, with the time for a last checkpoint: where there is one, where the agent was
     not heard, and where the program has ended already and its agent drains.
     """
     own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-    uid = trial.attempt_uid
-    if not trial.home or pod.training_until or not isinstance(own, int) or own < 1 or trial.unseen.unstored[0] != uid:
+    uid, decision = trial.attempt_uid, trial.saved.decision
+    if not trial.home or pod.training_until or not isinstance(own, int) or own < 1:
+        return None
+    if decision is not None and decision.reason == TrialReason.STORE_UNUSABLE:
+        return own
+    if trial.unseen.unstored[0] != uid:
         return None
     unstored = trial.unseen.unstored_of(uid)
     return None if unstored is not None and unstored.waits else own

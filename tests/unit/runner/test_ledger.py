@@ -192,7 +192,8 @@ def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 1}), program).run()
     assert [action for action, _ in actions(simulation)] == ["RETRY", "FAIL"]
     assert simulation.status().ledger[-1].because == {"user": "2"}
-    assert actions(simulation)[-1][1] == simulation.status().message
+    said = "container trial ended with exit code 1; that was failure 2, maxFailures is 1"
+    assert actions(simulation)[-1][1] == said
 
 
 def test_a_failure_that_is_not_retried_is_kept_once() -> None:

