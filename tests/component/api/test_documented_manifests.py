@@ -15,6 +15,7 @@ from tests.documented_manifests import complete, list_documents
 pytestmark = [pytest.mark.cluster]
 
 CHARTS = Path(__file__).parents[3] / "charts"
+TEMPLATE = ["template", "podtune", str(CHARTS / "podtune"), "--kube-version=1.34.0", "--values=-"]
 DOCUMENTS = [(block.place, document) for block, document in list_documents()]
 
 
@@ -31,7 +32,7 @@ def definitions() -> None:
 def test_every_manifest_and_part_of_one_is_accepted(place: str, document: dict[str, Any]) -> None:
     whole = complete(document)
     if whole is None:
-        _run("helm", "template", "podtune", str(CHARTS / "podtune"), "--values=-", stdin=yaml.safe_dump(document))
+        _run("helm", *TEMPLATE, stdin=yaml.safe_dump(document))
         return
     stored = _run("kubectl", "create", "--dry-run=server", "-o=yaml", "-f=-", stdin=yaml.safe_dump(whole))
     if whole["kind"] == "Experiment":
