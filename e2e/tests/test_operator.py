@@ -144,7 +144,9 @@ def test_a_deleted_namespace_goes_although_an_experiment_runs_in_it(cluster: Clu
 def test_a_deleted_namespace_goes_although_no_operator_is_there(
     cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
 ) -> None:
-    namespace.apply(experiment("orphaned", counter({"EPOCHS": "1000"}), checkpoints={"store": store(cluster)}))
+    # Without an operator it is the grace period that bounds how long a pod stays: the template's and drain.
+    checkpoints = {"store": store(cluster), "drain": "10s"}
+    namespace.apply(experiment("orphaned", counter({"EPOCHS": "1000"}), checkpoints=checkpoints))
     eventually(lambda: len(namespace.list("pods")) == 2)
     operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
     try:
