@@ -9,16 +9,15 @@ with the first pod, and holds the experiment then.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from podtune.api.container_resources import check_resources
 from podtune.api.model import FieldError
+from podtune.api.pod_checks import Check, each
 from podtune.api.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
 from podtune.trial import layout
-
-Check = Callable[[Any, str], None]
 
 MAX_LABEL = 63
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -158,16 +157,6 @@ def _fields(known: Mapping[str, Check]) -> Check:
     return check
 
 
-def _each(item: Check) -> Check:
-    def check(value: Any, path: str) -> None:
-        if not isinstance(value, list):
-            raise FieldError(path, f"{_shown(value)} is not a list; write its entries with a dash each")
-        for position, entry in enumerate(value):
-            item(entry, f"{path}[{position}]")
-
-    return check
-
-
 def _shown(value: Any) -> str:
     """A value as in the manifest, shortened."""
     return str(value).lower() if isinstance(value, bool) else repr(value)[:64]
@@ -179,35 +168,35 @@ _SECURITY: Mapping[str, Check] = {
     "runAsNonRoot": _truth,
     "readOnlyRootFilesystem": _truth,
     "fsGroup": _whole,
-    "supplementalGroups": _each(_whole),
+    "supplementalGroups": each(_whole),
 }
 _CONTAINER: Mapping[str, Check] = {
     "name": _label,
     "image": _text,
     "imagePullPolicy": _one_of(*PULL_POLICIES),
-    "command": _each(_text),
-    "args": _each(_text),
+    "command": each(_text),
+    "args": each(_text),
     "workingDir": _text,
-    "env": _each(_fields({"name": _text, "value": _text})),
-    "ports": _each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
+    "env": each(_fields({"name": _text, "value": _text})),
+    "ports": each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
     "resources": check_resources,
-    "volumeMounts": _each(
+    "volumeMounts": each(
         _fields({"name": _text, "mountPath": _text, "readOnly": _truth, "subPath": _sub_path, "subPathExpr": _sub_path})
     ),
     "securityContext": _fields(_SECURITY),
 }
 _POD: Mapping[str, Check] = {
-    "containers": _each(_fields(_CONTAINER)),
-    "initContainers": _each(_fields(_CONTAINER)),
-    "volumes": _each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
+    "containers": each(_fields(_CONTAINER)),
+    "initContainers": each(_fields(_CONTAINER)),
+    "volumes": each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
     "enableServiceLinks": _truth,
-    "imagePullSecrets": _each(_fields({"name": _text})),
+    "imagePullSecrets": each(_fields({"name": _text})),
     "priorityClassName": _text,
     "runtimeClassName": _text,
     "schedulerName": _text,
     "securityContext": _fields(_SECURITY),
     "terminationGracePeriodSeconds": _whole,
-    "tolerations": _each(
+    "tolerations": each(
         _fields({"key": _text, "operator": _text, "value": _text, "effect": _text, "tolerationSeconds": _whole})
     ),
 }
