@@ -41,6 +41,7 @@ unit: install ## Run the tests that need nothing but Python
 
 .PHONY: cluster
 cluster: install ## Have the local cluster up, with the operator of this checkout installed
+	@$(BIN)/python -m e2e.prepare
 	@$(CLUSTER) up
 	@$(BIN)/python -m e2e.install
 

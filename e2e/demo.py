@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from e2e import install
+from e2e import install, prepare
 from e2e.cluster import Cluster
 from e2e.cluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes
@@ -47,7 +47,7 @@ class Stopwatch:
         print(f"  {sum(seconds for _, seconds in self.steps):6.1f} s  in all")
 
 
-def prepare(kubernetes: Kubernetes, cluster: Cluster) -> None:
+def make_namespace(kubernetes: Kubernetes, cluster: Cluster) -> None:
     """A namespace that was not there before, with the bucket's credentials."""
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -106,6 +106,7 @@ def main() -> int:
     watch = Stopwatch(time.monotonic)
     try:
         with watch.step("Kubernetes, built from source where it is not in the cache, and an S3 server"):
+            prepare.prepare()
             if subprocess.run([sys.executable, "-m", "e2e.cluster", "up"], check=False).returncode != 0:
                 return 1
         cluster = Cluster.connect()
@@ -115,7 +116,7 @@ def main() -> int:
         with watch.step("helm install podtune"):
             install.install(cluster, versions)
         with watch.step("a namespace with the bucket's credentials"):
-            prepare(kubernetes, cluster)
+            make_namespace(kubernetes, cluster)
         with watch.step(f"experiment {EXPERIMENT}"):
             run_experiment(kubernetes, cluster)
         good = tell_result(kubernetes, cluster)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from e2e.cluster.archives import Archive
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import KUBERNETES_VERSION, NODES, Layout, cache_directory
+from e2e.cluster.locks import locked
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,9 @@ def _report(run: Callable[[], int]) -> int:
         return 1
 
 
-@contextmanager
-def _only_one() -> Iterator[None]:
+def _only_one() -> AbstractContextManager[None]:
     """Let one process at a time change the cluster: its network namespace and cgroup have fixed names."""
-    cache_directory().mkdir(parents=True, exist_ok=True)
-    with (cache_directory() / "cluster.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locked(cache_directory() / "cluster.lock", "starting or removing the cluster")
 
 
 def _backend() -> _Backend:

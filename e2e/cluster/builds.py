@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import fcntl
 import hashlib
 import inspect
 import os
@@ -12,15 +11,17 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from e2e.cluster import network, packages
 from e2e.cluster.archives import Archive
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import cache_directory
+from e2e.cluster.locks import locked
 from e2e.cluster.packages import program
-from e2e.cluster.processes import run
+from e2e.cluster.processes import follow, run
+from e2e.cluster.progress import Task, screen
 
 _SUITE = "bookworm"
 _BASE_PACKAGES = ("python3", "python3-venv", "ca-certificates")
@@ -50,8 +51,9 @@ def base_image() -> Archive:
     packages.ensure_images()
     with _store_locked():
         if not archive.exists:
-            print(f"making {tag} (once; about 2 min)", flush=True)
-            _make_base(archive)
+            screen.say(f"making {tag} (once; about 2 min)")
+            with screen.task("base image"):
+                _make_base(archive)
     return archive
 
 
@@ -84,22 +86,43 @@ def build_image(
     paths = content_paths if content_paths is not None else copied_paths(text, root)
     recipe = [text, target, tag, base.key, *(f"{k}={v}" for k, v in sorted(arguments.items()))]
     archive = Archive(tag, content_key(recipe, root, paths))
-    if archive.exists:
-        archive.make_current()
-        return archive
-    packages.ensure_images()
-    with _store_locked(), _pip_configuration() as pip:
-        print(f"building {tag}", flush=True)
-        if not _buildah_has(base.tag):
-            _buildah("pull", "--quiet", f"docker-archive:{base.path}")
-        options = ["--isolation", "chroot", "--network", "host", "--layers", "--quiet", "--target", target]
+    if not archive.exists:
+        packages.ensure_images()
+        with _store_locked():
+            if not archive.exists:  # whoever held the lock may have built it
+                screen.say(f"building {tag}")
+                if not _buildah_has(base.tag):
+                    _buildah("pull", "--quiet", f"docker-archive:{base.path}")
+                _build(archive, dockerfile, target, arguments, root)
+    archive.make_current()
+    return archive
+
+
+def _build(archive: Archive, dockerfile: Path, target: str, arguments: Mapping[str, str], context: Path) -> None:
+    with screen.task(short_name(archive.tag)) as task, _pip_configuration() as pip:
+        options = ["--isolation", "chroot", "--network", "host", "--layers", "--target", target]
         options += [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
         for outside, there in {**pip, _CERTIFICATES: _CERTIFICATES}.items():
             if outside.exists():
                 options += ["--volume", f"{outside}:{there}:ro"]
-        _buildah("bud", *options, "--tag", tag, "--file", str(dockerfile.absolute()), str(root))
-        _export(tag, archive)
-    return archive
+        words = ["bud", *options, "--tag", archive.tag, "--file", str(dockerfile.absolute()), str(context)]
+        command, environment = _buildah_command(*words)
+        log = archive.path.with_name("build.log")
+        follow(command, log, lambda line: heed_build(task, line), timeout=1800, environment=environment)
+        _export(archive.tag, archive)
+
+
+def short_name(tag: str) -> str:
+    """Return an image's name without registry and version."""
+    return tag.rpartition("/")[2].partition(":")[0]
+
+
+def heed_build(task: Task, line: str) -> None:
+    """Take in a line of what buildah prints: at which instruction of the Dockerfile it is."""
+    found = re.match(r"(?:\[(\d+)/\d+\] )?STEP (\d+)/(\d+): (\w+)", line)
+    if found:
+        stage, step, steps, instruction = found.groups()
+        task.detail = f"stage {stage or 1}, step {step} of {steps} ({instruction})"
 
 
 def copied_paths(dockerfile: str, context: Path) -> list[Path]:
@@ -200,6 +223,11 @@ def _buildah_has(tag: str) -> bool:
 
 
 def _buildah(*arguments: str) -> str:
+    command, environment = _buildah_command(*arguments)
+    return run(command, timeout=1800, environment=environment)
+
+
+def _buildah_command(*arguments: str) -> tuple[list[str], dict[str, str]]:
     store = cache_directory() / "buildah"
     # A store of our own, apart from whatever the machine's user builds.
     options = ["--root", str(store / "root"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
@@ -208,8 +236,7 @@ def _buildah(*arguments: str) -> str:
     settings = store / "containers.conf"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f'[network]\nnetwork_config_dir = "{store}/networks"\n')
-    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "CONTAINERS_CONF": str(settings)}
-    return run(command, timeout=1800, environment=environment)
+    return command, {**os.environ, "BUILDAH_ISOLATION": "chroot", "CONTAINERS_CONF": str(settings)}
 
 
 @contextmanager
@@ -241,12 +268,8 @@ def _pip_configuration() -> Iterator[dict[Path, Path]]:
         yield {file: Path("/etc/pip.conf"), **{folder: folder for folder in folders if folder.is_dir()}}
 
 
-@contextmanager
-def _store_locked() -> Iterator[None]:
-    cache_directory().mkdir(parents=True, exist_ok=True)
-    with (cache_directory() / "buildah.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _store_locked() -> AbstractContextManager[None]:
+    return locked(cache_directory() / "buildah.lock", "building an image")
 
 
 def parse_build_arguments(pairs: Iterable[str]) -> dict[str, str]:

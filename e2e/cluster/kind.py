@@ -19,12 +19,15 @@ from functools import cache
 from pathlib import Path
 
 from e2e.cluster import gpus, images, storage, tools
+from e2e.cluster.builds import short_name
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.control_plane import AUDIT_POLICY
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.kubectl import Kubectl, bind
 from e2e.cluster.layout import NODES, SYSTEM_NODE, WORK_NODE, Layout, node_named
 from e2e.cluster.processes import run
+from e2e.cluster.progress import screen
+from e2e.cluster.side_by_side import Step
 from e2e.cluster.storage import S3Access, S3Client
 
 _NAME = "podtune-e2e"
@@ -132,6 +135,11 @@ def up(layout: Layout) -> None:
     layout.description.write_text(json.dumps({"mode": KindCluster.mode, "s3": asdict(access)}))
 
 
+def steps_before_up() -> list[Step]:
+    """Return what of the cluster can be made before it is up, as `native.steps_before_up` does."""
+    return tools.steps(["clients"] if shutil.which("kind") else ["clients", "kind"])
+
+
 def down(layout: Layout) -> None:
     """Remove the cluster."""
     layout.check_ours()
@@ -160,7 +168,8 @@ def build_image(dockerfile: Path, target: str, tag: str, arguments: Mapping[str,
     """Build an image with Docker, on the base image the Dockerfile names itself."""
     options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
     folder = context or dockerfile.absolute().parent
-    run(["docker", "build", "--target", target, "-t", tag, *options, "-f", dockerfile, folder], timeout=1800)
+    with screen.task(short_name(tag)):
+        run(["docker", "build", "--target", target, "-t", tag, *options, "-f", dockerfile, folder], timeout=1800)
 
 
 def cluster_configuration(layout: Layout) -> dict[str, object]:

