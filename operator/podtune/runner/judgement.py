@@ -8,7 +8,7 @@ from enum import Enum, auto
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_RUNG_TELLS, RungTell
 from podtune.protocol.messages import Result
-from podtune.runner import resources
+from podtune.runner import ledger, resources
 from podtune.runner.alarms import SOON
 from podtune.runner.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.ledger import Entry
@@ -24,7 +24,7 @@ class Begin(Enum):
     """When a trial that was picked to run next begins."""
 
     AT_ONCE = auto()
-    """It was next in the queue: its pod is made."""
+    """It was next in the queue, or why it begins is on record: its pod is made."""
     ONCE_WRITTEN = auto()
     """What was decided has to be durable before its pod is made."""
     NOT_YET = auto()
@@ -152,7 +152,10 @@ class Judge:
             exploited = self._exploits.carry_out(
                 trial, start.exploit, start.message, start.because, now=now, step=trial.status.iteration
             )
-        if start.message and exploited is None:
+        has_reason = bool(start.message) and exploited is None
+        if has_reason and not resumes and ledger.tells_of_start(trial.status):
+            has_reason = False  # it was picked by an operator that came no further than to write that down
+        if has_reason:
             trial.note(Entry.PROMOTE if resumes else Entry.START, start.message, start.because, now=now)
         if start.recorded or exploited is not None:
             self.tickets.record(trial, now)
@@ -160,7 +163,7 @@ class Judge:
         if trial.status.exploit is not None:
             trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, describe_wait(trial.status.exploit))
             return Begin.NOT_YET
-        if not resumes and not start.recorded:
+        if not resumes and not start.recorded and not has_reason:
             trial.decision_ticket = self._start_ticket  # it was chosen after those that are
             return Begin.AT_ONCE
         message = trial.status.ledger[-1].message if exploited is ExploitOutcome.SKIPPED else start.message

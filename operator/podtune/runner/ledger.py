@@ -86,6 +86,17 @@ def enter(
     return status.model_copy(update={"ledger": _newest([*status.ledger, entry])})
 
 
+def latest_start(status: TrialStatus) -> int:
+    """Number of the last entry that says why the trial starts; 0 where there is none."""
+    return next((entry.number for entry in reversed(status.ledger) if entry.action == Entry.START), 0)
+
+
+def tells_of_start(status: TrialStatus) -> bool:
+    """Whether why the next attempt starts stands there: nothing but new parameters has come after it."""
+    latest = next((entry for entry in reversed(status.ledger) if entry.action != Entry.CONFIGURE), None)
+    return latest is not None and latest.action in (Entry.START, Entry.PROMOTE, Entry.EXPLOIT)
+
+
 def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
     """The entries after the one with number `known`, for the agent that puts them into the bucket."""
     return tuple(

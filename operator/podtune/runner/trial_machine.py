@@ -253,6 +253,11 @@ class TrialMachine:
         )
 
     @property
+    def is_start_durable(self) -> bool:
+        """Whether the API server has the reason for which the scheduler has picked it to run next."""
+        return ledger.latest_start(self.saved) == ledger.latest_start(self.status)
+
+    @property
     def recorded_pod(self) -> str:
         """UID of the shared pod that the current attempt has on record; empty where it has none."""
         return self._shared_pod(self.saved.pod)
@@ -340,6 +345,7 @@ class TrialMachine:
             or self.awaits_origin
             or self.status.exploit is not None
             or not self.is_durable
+            or not self.is_start_durable
             or not (self.is_to_run or self.is_paused_by_scheduler)
         ):
             return NEVER

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
 from podtune.runner import ledger
-from podtune.runner.actions import Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import CreatePod, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.ledger import Entry
 from podtune.tuning.schedulers.base import Action, Start
 from podtune.tuning.schedulers.base import Verdict as Said
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
-from tests.unit.runner.simulation import STORE, Simulation, spec
+from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
 entries = st.tuples(
@@ -79,6 +80,55 @@ def test_retries_are_kept() -> None:
     assert entry.message == (
         "container trial ended with exit code 1; will be retried from the checkpoint of iteration 3"
     )
+
+
+def picked(weather: Weather = FAIR) -> Simulation:
+    """One trial, whose scheduler says why it starts, as it does of one that it has promoted before."""
+    scheduler = Dictated()
+    scheduler.pick = lambda scheduler, waiting: Start(waiting[0], "runs for epoch 9: it was promoted", {"target": 9})
+    return Simulation(spec(**ONE), Program(steps=6), weather, make_scheduler=dictated(scheduler))
+
+
+def starts(simulation: Simulation) -> list[tuple[str, dict[str, str]]]:
+    return [(e.message, e.because) for e in simulation.status().ledger if e.action == Entry.START]
+
+
+ONE_START = [("runs for epoch 9: it was promoted", {"target": "9"})]
+
+
+def test_why_a_trial_starts_outlives_an_operator_that_is_killed_when_it_has_made_the_pod() -> None:
+    simulation = picked()
+    simulation.run(until=lambda: "e-0-1" in simulation.api.pods)
+    assert starts(simulation) == ONE_START, "on record before its pod is made"
+    simulation.restart()
+    simulation.run()
+    assert simulation.status().iteration == 6
+    assert starts(simulation) == ONE_START
+
+
+def test_why_a_trial_starts_is_entered_once_where_the_operator_is_killed_before_it_has_made_the_pod() -> None:
+    simulation = picked()
+    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, CreatePod) else None
+    simulation.run(until=lambda: bool(simulation.created_pods()))
+    assert starts(simulation) == ONE_START
+    simulation.refuse = lambda action: None
+    simulation.restart()
+    simulation.run()
+    assert simulation.status().iteration == 6
+    assert starts(simulation) == ONE_START
+
+
+@pytest.mark.parametrize("moment", [0.1 * n for n in range(1, 31)])
+def test_why_a_trial_starts_is_entered_once_whenever_the_operator_is_killed(moment: float) -> None:
+    simulation = picked(Weather(latency=0.5, watch_delay=0.5, restarts=(moment,))).run()
+    assert starts(simulation) == ONE_START
+
+
+def test_every_attempt_says_why_it_starts() -> None:
+    simulation = picked()
+    simulation.program = Program(steps=6, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    simulation.run()
+    assert [e.action for e in simulation.status().ledger] == ["START", "RETRY", "START"]
 
 
 def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_durable() -> None:

@@ -78,7 +78,8 @@ class Start:
 
     Attributes:
         trial: The trial.
-        message: Why it, in a sentence that holds the numbers; empty for the next in the queue.
+        message: Why it, in a sentence that holds the numbers, which is on record before the trial starts; empty for the
+            next in the queue.
         because: The numbers.
         recorded: Whether the trial's record changed: it has to be durable before the trial starts, or any that is
             chosen after it.
