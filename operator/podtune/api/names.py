@@ -142,6 +142,7 @@ class ExperimentReason(StrEnum):
     SEARCH_SLOW = "SearchSlow"
     NO_CONFIGURATION = "NoConfiguration"
     TRIAL_NOT_MADE = "TrialNotMade"
+    TRIAL_MADE_ANEW = "TrialMadeAnew"
     POD_REFUSED = "PodRefused"
     NAMESPACE_CAP_REACHED = "NamespaceCapReached"
     WITHIN_NAMESPACE_CAP = "WithinNamespaceCap"

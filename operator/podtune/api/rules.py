@@ -375,7 +375,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     TrialSpec: (
         *map(fixed_of_trial, ("experiment", "index", "parameters")),
-        *map(fixed_optional_of_trial, ("seed", "restoreFrom", "proposal")),
+        *map(fixed_optional_of_trial, ("seed", "restoreFrom", "proposal", "former")),
         Rule(
             rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",

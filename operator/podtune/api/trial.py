@@ -76,6 +76,46 @@ class Proposal(ApiModel):
     )
 
 
+class Checkpoint(StatusModel):
+    """A committed checkpoint: its manifest is in the bucket."""
+
+    step: int = Field(ge=0, description="Training iteration after which it was taken.")
+    uri: str = Field(max_length=1024, description="Where it is, such as s3://bucket/prefix/…/step.")
+    digest: str = Field(max_length=80, description="sha256:… of its manifest.")
+    metric: str = Field(default="", max_length=64, description="Value of the objective's metric with it.")
+    configuration: str = Field(
+        default="",
+        max_length=16,
+        description="Which parameters it was taken with: their fingerprint, empty for those of the spec.",
+    )
+
+
+class Origin(StatusModel):
+    """What spec.restoreFrom came to."""
+
+    uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
+    step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
+
+
+class FormerTrial(StatusModel):
+    """A Trial of the same name that was deleted, as it was last seen."""
+
+    uid: str = Field(default="", max_length=64, description="Its UID.")
+    checkpoints: list[Checkpoint] = Field(
+        default_factory=list,
+        max_length=MAX_CHECKPOINTS,
+        description="Those of its checkpoints that fit the configuration, oldest first: the trial goes on from them.",
+    )
+    origin: Origin | None = Field(default=None, description="What its restoreFrom had come to.")
+    last_result: dict[str, ShortText] = Field(
+        default_factory=dict, max_length=64, description="Its last result, where there is a checkpoint to go on from."
+    )
+    best: dict[str, ShortText] = Field(
+        default_factory=dict, max_length=64, description="Its result with the best value of the objective, likewise."
+    )
+    lack: str = Field(default="", max_length=128, description="Why the trial starts afresh, where it does.")
+
+
 class TrialSpec(ApiModel):
     """One configuration. Everything but desiredState and overrides is fixed once it is made."""
 
@@ -110,6 +150,11 @@ class TrialSpec(ApiModel):
     proposal: Proposal | None = Field(
         default=None, description="What the configuration was proposed from.", json_schema_extra=ATOMIC
     )
+    former: FormerTrial | None = Field(
+        default=None,
+        description="A Trial of this name that was deleted, in whose place this one was made.",
+        json_schema_extra=ATOMIC,
+    )
 
 
 class PodRef(StatusModel):
@@ -124,20 +169,6 @@ class PodRef(StatusModel):
     node: str = Field(default="", max_length=253, description="Node that the pod is on.")
     since: str = Field(
         default="", max_length=32, description="When a pod that had served another trial was given to it (RFC 3339)."
-    )
-
-
-class Checkpoint(StatusModel):
-    """A committed checkpoint: its manifest is in the bucket."""
-
-    step: int = Field(ge=0, description="Training iteration after which it was taken.")
-    uri: str = Field(max_length=1024, description="Where it is, such as s3://bucket/prefix/…/step.")
-    digest: str = Field(max_length=80, description="sha256:… of its manifest.")
-    metric: str = Field(default="", max_length=64, description="Value of the objective's metric with it.")
-    configuration: str = Field(
-        default="",
-        max_length=16,
-        description="Which parameters it was taken with: their fingerprint, empty for those of the spec.",
     )
 
 
@@ -191,13 +222,6 @@ class AwaitedExploit(StatusModel):
     )
     since: str = Field(max_length=32, description="When it was decided (RFC 3339); checkpoints.sync.timeout counts.")
     message: str = Field(default="", max_length=MAX_LEDGER_MESSAGE, description="Why, with its numbers.")
-
-
-class Origin(StatusModel):
-    """What spec.restoreFrom came to."""
-
-    uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
-    step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
 
 
 class RungTell(StatusModel):

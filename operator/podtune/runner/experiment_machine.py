@@ -40,6 +40,7 @@ from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.expiry import Expiry
 from podtune.runner.exploits import Exploits
 from podtune.runner.finalizer import Finalizer
+from podtune.runner.former_trials import FormerTrials
 from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
 from podtune.runner.judgement import Judge
@@ -127,8 +128,7 @@ class ExperimentMachine:
         self._dispatch = Dispatch(settings.api_backoff)
         self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
-        self._gone: set[str] = set()
-        """UIDs of Trials that were deleted: later news of them is old news."""
+        self._former = FormerTrials()
         self._storage = StorageWork(experiment, self._dispatch, settings)
         for storage_pod in storage_pods:
             self._storage.pod_seen(storage_pod)
@@ -143,6 +143,7 @@ class ExperimentMachine:
             if pod.variant:
                 self._warm.pod_seen(pod)
         self._build(trials, [pod for pod in pods if not pod.variant], {})
+        self._former.miss(experiment.name, experiment.status.trials.total, self._trials)
 
     def _build(
         self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen], doubt_until: float = 0.0
@@ -168,7 +169,7 @@ class ExperimentMachine:
             Exploits(scheduler, self._trial_with_index, self._trial_named, self._protected),
             waiting=lambda: len(self._places.queue) + self._search.to_come,
             rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
-            is_decisive=self._is_decisive,
+            is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
@@ -182,7 +183,13 @@ class ExperimentMachine:
             self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid), doubt_until)
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
         self._search = Search(
-            self.experiment.name, self.spec, self._trials, self._dispatch, self.settings, known=self._known
+            self.experiment.name,
+            self.spec,
+            self._trials,
+            self._dispatch,
+            self.settings,
+            known=self._known,
+            former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
@@ -223,7 +230,7 @@ class ExperimentMachine:
 
     def trial_seen(self, trial: Trial) -> None:
         """Takes in a version of one of the experiment's Trials."""
-        if trial.uid in self._gone:
+        if trial.uid in self._former:
             return
         known = self._trials.get(trial.name)
         if known is None:
@@ -241,10 +248,10 @@ class ExperimentMachine:
         self._mark(trial.name)
 
     def trial_gone(self, name: str) -> None:
-        """A Trial was deleted: it is as if it had never been. Unless the experiment has ended, it is made again."""
+        """A Trial was deleted: unless the experiment has ended, it is made anew, and goes on from its checkpoints."""
         trial = self._trials.pop(name, None)
         if trial is not None:
-            self._gone.add(trial.uid)
+            self._former.deleted(trial)
             self._dispatch.forget(name)
             self._reopening.forget(name)
             self._warm.trial_gone(name)
@@ -517,8 +524,7 @@ class ExperimentMachine:
         own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
         pods = [*self._strays.values(), *own]
         unseen = {machine.uid: machine.unseen for machine in machines}
-        doubt_until = now + self.settings.creation_doubt
-        self._build([machine.record for machine in machines], pods, unseen, doubt_until)
+        self._build([machine.record for machine in machines], pods, unseen, now + self.settings.creation_doubt)
 
     def _adopt(
         self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None, doubt_until: float = 0.0
@@ -587,9 +593,6 @@ class ExperimentMachine:
 
     def _trial_named(self, name: str) -> TrialMachine | None:
         return self._trials.get(name)
-
-    def _is_decisive(self, value: float) -> bool:
-        return self._end.is_decided_by(value)
 
     def _mark(self, name: str) -> None:
         self._dirty[name] = None

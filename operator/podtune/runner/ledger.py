@@ -55,6 +55,8 @@ class Entry(StrEnum):
     """It starts from another trial's checkpoint, since its user says so."""
     RESUME = "RESUME"
     """The experiment goes on after its end, and the trial with it."""
+    RECREATE = "RECREATE"
+    """Its Trial was deleted, and is made anew."""
     CONFIGURE = "CONFIGURE"
     """A user has changed its parameters."""
 

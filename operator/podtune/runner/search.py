@@ -18,6 +18,7 @@ from podtune.runner.actions import CreateTrial, EmitEvent, LearnFrom, Outcome, P
 from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Hindrance
+from podtune.runner.former_trials import FormerTrials
 from podtune.runner.proposals import Proposals
 from podtune.runner.results import metrics_of, number
 from podtune.runner.settings import RunnerSettings
@@ -51,6 +52,7 @@ class Search:
         settings: RunnerSettings,
         *,
         known: Sequence[Tell] | None = (),
+        former: FormerTrials | None = None,
     ) -> None:
         """Takes in what the Trials record.
 
@@ -61,12 +63,14 @@ class Search:
             dispatch: Where actions are asked for.
             settings: Times and limits.
             known: What an earlier experiment has found; None where that has to be looked up first.
+            former: Trials that were deleted, and are made anew.
         """
         self.spec = spec
         self.learns_from_rungs = learns_from_rungs(spec)
         """Whether the searcher is told of values at rungs, before trials have ended."""
         self._dispatch = dispatch
         self._settings = settings
+        self._former = former or FormerTrials()
         self._repeats = spec.search.repeats
         self._proposals = Proposals(
             experiment,
@@ -145,6 +149,7 @@ class Search:
     def trial_exists(self, trial: TrialMachine) -> None:
         """A Trial was made."""
         self._not_made.pop(trial.name, None)
+        self._former.made_anew(trial.name)
         self._proposals.trial_exists(trial.spec)
         self._begin(trial)
 
@@ -197,7 +202,8 @@ class Search:
                 return
             if number == chosen or self._proposals.is_begun(number):
                 name = self._proposals.trial_name(index)
-                self._dispatch.ask(CreateTrial(name, self._proposals.waiting[index]), now)
+                proposed = self._proposals.waiting[index]
+                self._dispatch.ask(CreateTrial(name, self._former.with_former(name, proposed)), now)
                 if name in before:
                     self._not_made[name] = before[name]
             places -= 1

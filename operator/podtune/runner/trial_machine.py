@@ -233,6 +233,11 @@ class TrialMachine:
         return clones.awaits_origin(self.spec, self.status)
 
     @property
+    def awaits_takeover(self) -> bool:
+        """Whether it was made anew and what it takes over, the first entry of its ledger, is not on record yet."""
+        return self.spec.former is not None and not self.saved.ledger
+
+    @property
     def is_opening(self) -> bool:
         """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
         return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
@@ -343,6 +348,7 @@ class TrialMachine:
         if (
             self.refusal
             or self.awaits_origin
+            or self.awaits_takeover
             or self.status.exploit is not None
             or not self.is_durable
             or not self.is_start_durable

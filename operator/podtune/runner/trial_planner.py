@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.conditions import clip
-from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
 from podtune.runner import (
     attempt_end,
@@ -11,6 +11,7 @@ from podtune.runner import (
     checkpoint_waits,
     checkpoints,
     deadlines,
+    former_trials,
     gangs,
     lost_work,
     trial_status,
@@ -56,6 +57,7 @@ class TrialPlanner:
             if self._places.creating(trial, now):
                 return  # another leader has made it, and the watch of pods has yet to tell
             trial.miss_pods()
+        self._take_over(trial, now)
         self._follow_wishes(trial, ended, now)
         pod = trial.pod
         if pod is not None and trial.attempt_pods.is_over:
@@ -133,6 +135,12 @@ class TrialPlanner:
                 trial.printed = logs.program_tail
             else:
                 trial.logs = logs
+
+    def _take_over(self, trial: TrialMachine, now: float) -> None:
+        """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
+        if message := former_trials.take_over(trial, now):
+            event = EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, f"{trial.name} is {message}", warning=True)
+            self._dispatch.ask(event, now)
 
     # Wishes
 
