@@ -60,6 +60,7 @@ class SimulatedAgent:
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.attempt = Attempt(attempt.uid, "value", has_store=bool(home))
+        self.attempt.begin(time.time())
         self.attempt.set_restored(Restored(attempt.restored, ""), attempt.restored)
         self.log: list[str] = []
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.agent.outbox import Outbox
 from podtune.agent.result_line import ResultLine
+from podtune.agent.training_time import TrainingTime, total_of
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.messages import (
     CheckpointCommit,
@@ -71,6 +72,7 @@ class Attempt:
         self._objective = objective
         self._has_store = has_store
         self._start_iteration = 0
+        self._time = TrainingTime()
         self._sent_seq = 0
         self._unsaid = True  # the first report says that the agent is there
         self._awaits_reply = False
@@ -97,10 +99,15 @@ class Attempt:
         self.hands_over = False
         self._patience = 0.0
 
-    def set_restored(self, restored: Restored, iteration: int) -> None:
-        """Learns what the attempt started from; iterations are counted on from there."""
+    def begin(self, time: float) -> None:
+        """Learns when the program has begun, by the clock that results are read by."""
+        self._time.begin(time)
+
+    def set_restored(self, restored: Restored, iteration: int, time_total: float = 0.0) -> None:
+        """Learns what the attempt started from; iterations and seconds of training are counted on from there."""
         self.restored = restored
         self._start_iteration = iteration
+        self._time.go_on_from(time_total)
         self._unsaid = True
 
     def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
@@ -116,11 +123,13 @@ class Attempt:
             return None
         seq = self.outbox.last_seq + 1
         metrics, step = self._with_iteration(line.metrics, seq)
+        metrics = self._time.fill_in(metrics, time)
         stores = line.checkpoint is not None and self._has_store
         self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
         if line.checkpoint is None:
             return None
-        pending = PendingCheckpoint(seq, step, line.checkpoint, metric=str(metrics.get(self._objective, "")))
+        metric = str(metrics.get(self._objective, ""))
+        pending = PendingCheckpoint(seq, step, line.checkpoint, metric, total_of(metrics))
         return self.checkpoints.add(pending) if stores else pending
 
     def set_store_problem(self, problem: StoreProblem | None) -> None:

@@ -22,12 +22,14 @@ class PendingCheckpoint:
         step: The `step` of that result.
         name: Name of its directory below `checkpoints`.
         metric: Value of the objective's metric in that result, written; empty where there is none.
+        time_total: Seconds of training up to that result, over all attempts.
     """
 
     seq: int
     step: int
     name: str
     metric: str = ""
+    time_total: float = 0.0
 
 
 class CheckpointQueue:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from podtune.agent.attempt import Attempt
 from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.read_times import ReadTimes
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results_file import ResultsFile
@@ -52,10 +53,22 @@ class Intake:
         self._has_store = settings.store is not None
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
         self._file = ResultsFile(settings.directory)
+        self._times = ReadTimes(settings.directory)
         self._expects_restore = bool(settings.restore_from)
         self._bad_lines = Repeated()
         self._file_errors = Repeated()
         self._discarded = Repeated()
+
+    def begin(self) -> None:
+        """The program begins now, or has begun when an earlier process of this agent was started."""
+        now = self._clock()
+        try:
+            began = self._times.open(now)
+        except OSError as error:
+            self._complain_of_times(error)
+            began = now
+        with self._changed:
+            self._attempt.begin(began)
 
     def poll(self) -> bool:
         """Takes what has been added to the file; returns whether all of it was taken.
@@ -78,6 +91,7 @@ class Intake:
     def close(self) -> None:
         """Nothing more is read."""
         self._file.close()
+        self._times.close()
 
     def take(self, line: ResultLine) -> None:
         """Takes one result in."""
@@ -86,10 +100,19 @@ class Intake:
         if self._attempt.restored is None:
             self._learn_start(first_result=True)
         with self._changed:
-            given_up = self._attempt.add(line, self._clock())
+            given_up = self._attempt.add(line, self._read_time())
             self._changed.notify_all()
         if given_up is not None:
             self._discard(given_up)
+
+    def _read_time(self) -> float:
+        """When the result that comes next was read."""
+        now = self._clock()
+        try:
+            return self._times.next(now)
+        except OSError as error:
+            self._complain_of_times(error)
+            return now
 
     def _take_lines(self, lines: Iterable[bytes]) -> None:
         for text in lines:
@@ -130,6 +153,10 @@ class Intake:
             self._complain("a line is too long; it was passed over")
         return lines
 
+    def _complain_of_times(self, error: OSError) -> None:
+        message = f"{error}; an agent that is started again takes results to be read when it reads them anew"
+        self._log.warning("times of results can't be kept", message=message)
+
     def _complain(self, problem: str) -> None:
         if self._bad_lines.is_worth_saying():
             self._log.warning("bad line in the results", message=problem, lines=self._bad_lines.count)
@@ -142,7 +169,7 @@ class Intake:
         info = info or RestoreInfo()
         with self._changed:
             if self._attempt.restored is None:
-                self._attempt.set_restored(info.restored, info.iteration)
+                self._attempt.set_restored(info.restored, info.iteration, info.time_total_s)
                 self._changed.notify_all()
 
     def _read_info(self) -> RestoreInfo | None:

@@ -128,5 +128,6 @@ def _info(outcome: Outcome) -> RestoreInfo:
         step=outcome.manifest.step,
         uri=outcome.candidate.uri,
         iteration=outcome.manifest.iteration,
+        time_total_s=outcome.manifest.time_total,
         message=outcome.message[:MAX_MESSAGE],
     )

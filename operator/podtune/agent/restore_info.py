@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from podtune.agent.training_time import seconds
 from podtune.protocol.messages import Restored
 from podtune.storage.directory import Directory
 from podtune.trial import layout
@@ -22,12 +23,14 @@ class RestoreInfo:
         uri: Where it was; empty for a fresh start.
         iteration: Iterations of the trial up to it.
         message: What went wrong on the way, if anything.
+        time_total_s: Seconds of training up to it, over all attempts.
     """
 
     step: int = 0
     uri: str = ""
     iteration: int = 0
     message: str = ""
+    time_total_s: float = 0.0
 
     @property
     def restored(self) -> Restored:
@@ -61,6 +64,7 @@ def read_restore_info(directory: Directory) -> RestoreInfo | None:
         uri=str(body.get("uri", "")),
         iteration=_count(body, "iteration"),
         message=str(body.get("message", "")),
+        time_total_s=_seconds(body, "time_total_s"),
     )
 
 
@@ -68,4 +72,11 @@ def _count(body: dict[str, Any], name: str) -> int:
     value = body.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
         raise ValueError(f"{name} in restore.json is {value!r}, not a whole number from 0")
+    return value
+
+
+def _seconds(body: dict[str, Any], name: str) -> float:
+    value = seconds(body.get(name, 0.0))
+    if value is None:
+        raise ValueError(f"{name} in restore.json is {body[name]!r}, not a number of seconds from 0")
     return value

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, Value, metric_problem
-from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, RESERVED_KEYS
+from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, FILLED_IN, RESERVED_KEYS
 
-MAX_VALUES = MAX_METRICS - 1
-"""One place is kept for the iteration, which the agent fills in."""
+MAX_VALUES = MAX_METRICS - len(FILLED_IN)
+"""Places are kept for what the agent fills in."""
 MAX_PROBLEMS = 8
 SHOWN = 200
 """How many characters of a bad line are shown in a message."""

@@ -123,6 +123,7 @@ class Sidecar:
         except OSError as error:
             self._log.error("shared directory can't be prepared", message=str(error))
         self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
+        self._intake.begin()
         self._intake.poll()
         if not self._settings.follows:
             self._sender.start()

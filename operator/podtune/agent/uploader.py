@@ -271,7 +271,7 @@ class Uploader(threading.Thread):
             return digest
         self._learn_of_earlier()
         self._interruption.allow(self._sync.timeout, "checkpoints.sync.timeout")
-        taken = Taken(self._attempt_id, step=pending.step, iteration=pending.step, metric=pending.metric)
+        taken = Taken(self._attempt_id, pending.step, pending.step, pending.metric, pending.time_total)
         with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
             digest = upload_checkpoint(
                 self._store,

@@ -66,8 +66,8 @@ class PopulationSettings(ApiModel):
     time_attribute: MetricName = Field(
         default="training_iteration",
         description=(
-            "The result that counts a trial's progress, such as epoch; it must not fall, but for a trial that goes on "
-            "from another's checkpoint and has that one's from there on."
+            "The result that counts a trial's progress, such as epoch or time_total_s; it must not fall, but for a "
+            "trial that goes on from another's checkpoint and has that one's from there on."
         ),
     )
     interval: int = Field(

@@ -15,7 +15,7 @@ from podtune.api.objective import MetricName
 from podtune.api.plugin import Plugin
 from podtune.api.population import Pb2Settings, PbtSettings, PopulationSettings
 
-_TIME_ATTRIBUTE = "The result that counts a trial's progress, such as epoch; it must never fall."
+_TIME_ATTRIBUTE = "The result that counts a trial's progress, such as epoch or time_total_s; it must never fall."
 _TIME_OF_RUNGS = f"{_TIME_ATTRIBUTE} One that skips a rung is held there by the next value that it reports."
 
 
@@ -134,10 +134,7 @@ class BohbSettings(HyperbandSettings):
 class MedianSettings(ApiModel):
     """The median stopping rule (Golovin et al., 2017, https://research.google/pubs/pub46180/)."""
 
-    time_attribute: MetricName = Field(
-        default="training_iteration",
-        description="The result that counts a trial's progress, such as epoch; it must never fall.",
-    )
+    time_attribute: MetricName = Field(default="training_iteration", description=_TIME_ATTRIBUTE)
     grace_period: int = Field(
         default=1, ge=0, description="No trial is stopped before this; means are taken from here on."
     )

@@ -12,6 +12,7 @@ from podtune.api.model import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.names import DesiredState, TrialState
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.restore_from import RestoreFrom
+from podtune.protocol.messages import MAX_METRICS
 
 ShortText = Annotated[str, Field(max_length=256)]
 Remembered = Annotated[str, Field(max_length=2048)]
@@ -313,9 +314,13 @@ class TrialStatus(StatusModel):
         default_factory=list, max_length=MAX_FAILED_NODES, description="Nodes that have failed it, the latest last."
     )
     pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
-    last_result: dict[str, ShortText] = Field(default_factory=dict, max_length=64, description="The last result.")
+    last_result: dict[str, ShortText] = Field(
+        default_factory=dict,
+        max_length=MAX_METRICS,
+        description="The last result; time_this_iter_s is left out, unless it is an objective.",
+    )
     best: dict[str, ShortText] = Field(
-        default_factory=dict, max_length=64, description="The result with the best value of the objective."
+        default_factory=dict, max_length=MAX_METRICS, description="The result with the best value of the objective."
     )
     best_value: str = Field(
         default="", max_length=64, description="That value by itself: kubectl can't show one whose name varies."

@@ -14,7 +14,7 @@ from rich.text import Text
 from podtune.cli.progress import Progress
 from podtune.cli.resources import ExperimentView, TrialView, age, short
 from podtune.cli.troubles import experiment_troubles, trial_message
-from podtune.trial.layout import ITERATION
+from podtune.trial.layout import FILLED_IN, ITERATION
 
 STATE_STYLES = {
     "PENDING": "yellow",
@@ -179,9 +179,13 @@ def _columns(trials: list[TrialView], experiment: ExperimentView) -> dict[str, l
 
 
 def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
-    """A few metrics beside the objective's; where there is none, how far the trials are."""
+    """A few metrics beside the objective's; where there is none, how far the trials are.
+
+    What the agent fills in is none of them, but for the time that a scheduler goes by.
+    """
     reported = dict.fromkeys(name for trial in trials for name in trial.last_result)
-    own = [name for name in reported if name not in (experiment.metric, ITERATION)]
+    passed_over = {experiment.metric, *(FILLED_IN - {experiment.time_attribute, *experiment.objectives}), ITERATION}
+    own = [name for name in reported if name not in passed_over]
     return own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
 
 

@@ -107,6 +107,12 @@ class ExperimentView:
         return str(self.spec.get("objective", {}).get("metric", ""))
 
     @property
+    def time_attribute(self) -> str:
+        """What counts the progress of trials, where the scheduler's settings name something."""
+        settings = [given for given in self.spec.get("scheduler", {}).values() if isinstance(given, dict)]
+        return next((str(given["timeAttribute"]) for given in settings if "timeAttribute" in given), "")
+
+    @property
     def objectives(self) -> Mapping[str, str]:
         """What is better, max or min, by metric."""
         objective = self.spec.get("objective", {})

@@ -147,7 +147,7 @@ def _curves(
     chosen = FUNCTIONS.get(function or FUNCTION)
     if chosen is None:
         raise CliError(f"--function {function} is not known; choose one of {', '.join(FUNCTIONS)}")
-    length = iterations or longest_training(spec) or ITERATIONS
+    length = iterations or longest_training(spec, seconds) or ITERATIONS
     return SyntheticCurves(
         chosen, spec.parameters, spec.objective, iterations=length, seconds=seconds, seed=spec.search.seed
     )

@@ -44,7 +44,8 @@ Phase = Literal["Training", "Draining"]
 MAX_RESULTS_A_REPORT = 500
 MAX_COMMITS_A_REPORT = 64
 MAX_ATTEMPT = 128
-MAX_METRICS = 64
+MAX_METRICS = 66
+"""Of which the agent fills some in: `podtune.trial.layout.FILLED_IN`."""
 MAX_KEY = 128
 MAX_TEXT = 256
 MAX_MESSAGE = 512

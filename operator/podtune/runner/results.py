@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from podtune.api.objective import Objective
 from podtune.api.trial import TrialStatus
 from podtune.protocol.messages import Result, Value
+from podtune.trial.layout import TIME_THIS_ITER
 
 MAX_SHOWN = 64
 """Longest value that a status shows, in characters."""
@@ -59,18 +60,26 @@ def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
 def with_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
     """The status after a result: last and best result, iteration and progress."""
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
+    written = shown(_told(result.metrics, objective, time_attribute))
     if is_new(status, result, time_attribute):
         if not _is_passed_over(status, result, objective):
-            changes["last_result"] = shown(result.metrics)
+            changes["last_result"] = written
         time = number(result.metrics, time_attribute)
         if time is not None and not math.isnan(time):
             changes["progress"] = repr(time)
     value = number(result.metrics, objective.metric)
     if value is not None and objective.is_better(value, best_value(status, objective.metric)):
-        changes["best"] = shown(result.metrics)
+        changes["best"] = written
         changes["best_value"] = show(value)
         changes["best_parameters"] = status.parameters
     return status.model_copy(update=changes)
+
+
+def _told(metrics: Mapping[str, Value], objective: Objective, time_attribute: str) -> Mapping[str, Value]:
+    """What a status tells of a result: how long its iteration took only where something goes by that."""
+    if TIME_THIS_ITER in (time_attribute, *(criterion.metric for criterion in objective.criteria)):
+        return metrics
+    return {name: value for name, value in metrics.items() if name != TIME_THIS_ITER}
 
 
 def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -> bool:

@@ -7,6 +7,7 @@ import math
 from podtune.api.objective import Objective
 from podtune.api.trial import TrialStatus
 from podtune.runner.results import best_value, metrics_of, number
+from podtune.trial.layout import TIMES
 
 
 def lack(status: TrialStatus, objective: Objective) -> str:
@@ -35,7 +36,7 @@ def _is_shown(status: TrialStatus, metric: str) -> bool:
 
 def _words(status: TrialStatus, metric: str) -> str:
     if metric not in status.last_result:
-        seen = ", ".join(sorted(status.last_result)) or "none"
+        seen = ", ".join(sorted(status.last_result.keys() - TIMES)) or "none"
         return f"{metric} was never reported; metrics seen: {seen}"
     last = status.last_result[metric]
     value = number(metrics_of(status.last_result), metric)

@@ -24,7 +24,7 @@ from podtune.simulation.course import Outcome
 from podtune.simulation.curves.base import Curve, Curves
 from podtune.simulation.ladder import PlannedBracket, brackets, milestones
 from podtune.simulation.simulation import Simulation
-from podtune.simulation.trainings import ITERATIONS, longest_training, scheduler_kind
+from podtune.simulation.trainings import ITERATIONS, an_iteration, longest_training, scheduler_kind
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration
@@ -108,7 +108,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     Raises:
         SimulationError: The experiment can't run on this cluster.
     """
-    length = iterations or longest_training(spec) or ITERATIONS
+    length = iterations or longest_training(spec, seconds) or ITERATIONS
+    advance = an_iteration(spec, seconds)
     gpus = requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _simulable(spec)
     if spec.scheduler.needs_store is None:
@@ -129,12 +130,14 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         seconds=seconds,
         gpus_a_trial=_counted(gpus, spec.trial_template.replicas),
         brackets=brackets(spec),
-        rungs=_rungs(spec, milestones(spec, length), outcomes, scale, seconds / SECONDS_AN_HOUR),
+        rungs=_rungs(
+            spec, milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
+        ),
         decisions=_decisions(outcomes, scale),
         hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
         gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale if counts else 0.0,
         whole_gpu_hours=trials * a_trial / SECONDS_AN_HOUR,
-        notes=tuple(_notes(spec, iterations, scale)),
+        notes=tuple(_notes(spec, iterations, seconds, scale)),
     )
 
 
@@ -218,13 +221,29 @@ def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[O
 
 
 def _rungs(
-    spec: ExperimentSpec, milestones: Sequence[int], outcomes: Sequence[Outcome], scale: float, hours: float
+    spec: ExperimentSpec,
+    milestones: Sequence[int],
+    outcomes: Sequence[Outcome],
+    scale: float,
+    *,
+    seconds: float,
+    advance: float,
 ) -> tuple[PlannedRung, ...]:
-    """Counts how far trials got; `hours` is how long an iteration takes."""
-    reached = [[trial.status.iteration for trial in outcome.trials] for outcome in outcomes]
+    """Counts how far trials got.
+
+    Args:
+        spec: The experiment.
+        milestones: Where the scheduler looks at trials, in units of the time attribute.
+        outcomes: How the simulations went.
+        scale: How many times as many trials there will be as were simulated.
+        seconds: How long an iteration takes.
+        advance: By how much it advances the time attribute.
+    """
+    reached = [[trial.status.iteration * advance for trial in outcome.trials] for outcome in outcomes]
+    hours = seconds / advance / SECONDS_AN_HOUR
     planned = []
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
-        iterations = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
+        times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
         limits = resources.limits(spec.scheduler, passed)
         replicas = spec.trial_template.replicas
         gpus = _counted(requested_gpus(with_limits(spec.trial_template.spec, limits)) * replicas, replicas)
@@ -233,7 +252,7 @@ def _rungs(
                 time=milestone,
                 trials=scale * _mean(sum(i >= milestone for i in run) for run in reached),
                 further=scale * _mean(sum(i > milestone for i in run) for run in reached),
-                gpu_hours=scale * iterations * gpus * hours,
+                gpu_hours=scale * times * gpus * hours,
             )
         )
     return tuple(planned)
@@ -246,8 +265,8 @@ def _decisions(outcomes: Sequence[Outcome], scale: float) -> dict[str, float]:
     return {action: scale * counts[action] / len(outcomes) for action in told}
 
 
-def _notes(spec: ExperimentSpec, iterations: int | None, scale: float) -> Iterator[str]:
-    if iterations is None and longest_training(spec) is None:
+def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
+    if iterations is None and longest_training(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
     if not requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
         yield "the template asks for no GPU, and none is counted for the pods of a gang"

@@ -16,11 +16,13 @@ from podtune.simulation.agent import Agent
 from podtune.simulation.clock import NEVER
 from podtune.simulation.site import Site
 from podtune.simulation.training import advance, fresh, resumed
-from podtune.trial.layout import ITERATION
+from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
 from podtune.tuning.randomness import generator
 from podtune.tuning.searchers.base import Configuration
 
 NODE = "simulated"
+DECIMALS = 3
+"""Of the seconds that results tell of, as agents write them."""
 SECONDS_AN_HOUR = 3600.0
 CRASHED = ContainerEnd("trial", 1, "Error")
 KILLED = ContainerEnd("trial", 143, "Error")
@@ -174,9 +176,11 @@ class SimulatedPod:
     def _iterate(self) -> None:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
             return
+        before = self._training.seconds
         self._training, reported = advance(self._training, self._curve, self._site.metric)
-        iteration = self._training.iteration
+        iteration, seconds = self._training.iteration, self._training.seconds
         metrics: dict[str, float | int | str | bool] = {ITERATION: iteration}
+        metrics |= {TIME_THIS_ITER: round(seconds - before, DECIMALS), TIME_TOTAL: round(seconds, DECIMALS)}
         metrics.setdefault(self._site.time_attribute, iteration)
         metrics |= reported
         every = self._site.model.checkpoint_every

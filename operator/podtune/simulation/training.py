@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podtune.simulation.curves.base import Curve
 from podtune.tuning.searchers.base import Configuration
@@ -19,12 +19,14 @@ class Training:
         value: The objective after them; NaN before the first.
         configuration: What they were trained with, the last of them at least.
         mixed: Whether the configuration has changed on the way: the value is no longer the curve's.
+        seconds: How long they took.
     """
 
     iteration: int
     value: float
     configuration: Configuration
     mixed: bool = False
+    seconds: float = 0.0
 
 
 def fresh(configuration: Configuration) -> Training:
@@ -35,7 +37,7 @@ def fresh(configuration: Configuration) -> Training:
 def resumed(checkpoint: Training, configuration: Configuration) -> Training:
     """A training that goes on from a checkpoint, perhaps with another configuration."""
     changed = checkpoint.iteration > 0 and checkpoint.configuration != configuration
-    return Training(checkpoint.iteration, checkpoint.value, configuration, checkpoint.mixed or changed)
+    return replace(checkpoint, configuration=configuration, mixed=checkpoint.mixed or changed)
 
 
 def advance(training: Training, curve: Curve, metric: str) -> tuple[Training, Mapping[str, float]]:
@@ -60,7 +62,8 @@ def advance(training: Training, curve: Curve, metric: str) -> tuple[Training, Ma
         before, end = curve.metrics(iteration - 1)[metric], curve.metrics(curve.length)[metric]
         value = training.value + _share(before, value, end) * (end - training.value)
         metrics = {**metrics, metric: value}
-    return Training(iteration, value, training.configuration, training.mixed), metrics
+    seconds = training.seconds + curve.seconds(iteration)
+    return replace(training, iteration=iteration, value=value, seconds=seconds), metrics
 
 
 def _share(before: float, after: float, end: float) -> float:

@@ -101,6 +101,8 @@ class Manifest:
         metric: Value of the objective's metric with it, written; empty where there is none.
         created: When the program had finished it (RFC 3339, UTC).
         files: Its files, sorted by path.
+        time_total: Seconds of training of the trial up to it: where counting goes on after a restore. Manifests of
+            earlier releases do not say it, and have 0.
     """
 
     attempt: str
@@ -109,6 +111,7 @@ class Manifest:
     metric: str
     created: str
     files: tuple[ManifestFile, ...]
+    time_total: float = 0.0
 
     @property
     def size(self) -> int:
@@ -123,6 +126,7 @@ class Manifest:
             "step": self.step,
             "iteration": self.iteration,
             "metric": self.metric,
+            "time_total_s": self.time_total,
             "created": self.created,
             "files": [file.to_json() for file in self.files],
         }
@@ -168,6 +172,7 @@ def parse_manifest(data: bytes) -> Manifest:
         metric=_text(body, "metric"),
         created=_text(body, "created"),
         files=files,
+        time_total=_seconds(body, "time_total_s"),
     )
 
 
@@ -255,3 +260,10 @@ def _count(body: Mapping[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 60:
         raise ManifestError(f"{name} is not a whole number from 0")
     return value
+
+
+def _seconds(body: Mapping[str, Any], name: str) -> float:
+    value = body.get(name, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 60:
+        raise ManifestError(f"{name} is not a number of seconds from 0")
+    return float(value)

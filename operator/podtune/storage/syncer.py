@@ -48,12 +48,14 @@ class Taken:
         step: `step` of its result.
         iteration: Iterations of the trial up to it.
         metric: Value of the objective's metric with it, written.
+        time_total: Seconds of training of the trial up to it.
     """
 
     attempt: str
     step: int
     iteration: int
     metric: str
+    time_total: float = 0.0
 
 
 def upload_checkpoint(
@@ -103,6 +105,7 @@ def upload_checkpoint(
         metric=taken.metric,
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
         files=upload_files(target, tree, tree.files(matcher(options.exclude))),
+        time_total=taken.time_total,
     )
     committed = commit(store, address, manifest)
     catalogue.add(address, committed)

@@ -28,8 +28,8 @@ RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY, END_KEY})
 RESTORED = "restored"
 """The restored checkpoint's directory; there only when something was restored, and before the program starts."""
 RESTORE_INFO = "restore.json"
-"""`{"step": 9, "uri": "s3://…", "iteration": 9, "message": ""}`: what was restored; written last, so RESTORED is whole.
-`step` 0 and an empty `uri`: nothing could be, the program starts afresh, and `message` says why."""
+"""`{"step": 9, "uri": "s3://…", "iteration": 9, "time_total_s": 81.5, "message": ""}`: what was restored; written last,
+so RESTORED is whole. `step` 0, an empty `uri`: nothing could be, the program starts afresh, and `message` says why."""
 CONTROL = "control.json"
 """`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
 
@@ -41,6 +41,13 @@ TRIALS = "trials"
 
 ITERATION = "training_iteration"
 """Result key that the agent fills in where the program has not: results so far, over all attempts."""
+TIME_THIS_ITER = "time_this_iter_s"
+"""Another: seconds since the result before, or since the program began."""
+TIME_TOTAL = "time_total_s"
+"""Another: seconds of training so far, over all attempts."""
+TIMES = frozenset({TIME_THIS_ITER, TIME_TOTAL})
+FILLED_IN = frozenset({ITERATION, *TIMES})
+"""All that the agent fills in."""
 
 ENV_DIRECTORY = "PODTUNE_DIR"
 ENV_TRIAL = "PODTUNE_TRIAL"

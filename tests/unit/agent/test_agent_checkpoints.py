@@ -376,9 +376,10 @@ class TestRestore:
 
         return run
 
-    def test_the_newest_is_restored(self, run):
+    def test_the_newest_is_restored(self, run, operator):
         info, restored = run()
         assert (info.step, info.iteration, info.message) == (2, 2, "")
+        assert info.time_total_s == operator.results[2].metrics["time_total_s"] > 0
         assert (restored / "weights").read_text() == "w2"
         assert (restored / "sub" / "state").read_text() == "state"
         assert oct((restored / "weights").stat().st_mode & 0o777) == "0o644"

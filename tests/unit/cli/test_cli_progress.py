@@ -116,6 +116,19 @@ def test_a_line_is_written_when_something_goes_wrong_and_when_it_is_mended(progr
     assert written[4:] == [f"{doing}; {lost}", f"10:05:00 digits {lost}", doing]
 
 
+@pytest.mark.parametrize(("time", "shown"), [("epoch", False), ("time_total_s", True)])
+def test_times_take_no_column_unless_the_scheduler_goes_by_them(time: str, shown: bool) -> None:
+    seen = Progress()
+    watched = experiment("digits", **RUNNING)
+    watched["spec"]["scheduler"] = {"asha": {"timeAttribute": time, "maxTime": 27}}
+    _list(seen, EXPERIMENT, watched)
+    times = {"training_iteration": "9", "time_this_iter_s": "60.5", "time_total_s": "541.25"}
+    _list(seen, TRIALS, trial(7, **TRAINING | {"lastResult": {**TRAINING["lastResult"], **times}}))
+    assert ("541.2" in _drawn(seen)) == shown
+    assert "60.5" not in _drawn(seen)
+    assert "0.9611" in _drawn(seen)
+
+
 def test_before_anything_is_known_the_picture_says_so() -> None:
     assert "waiting for the experiment" in _drawn(None)
     seen = Progress()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from podtune.agent.training_time import TrainingTime, total_of
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
 from podtune.protocol.messages import (
@@ -153,6 +154,9 @@ class SimulatedPod:
         self._parameters = dict(parameters)
         found = next((uri for uri in restore if uri in self._sim.bucket and self._is_whole(uri)), None)
         self.restored = Restored(CheckpointAddress.from_uri(found).step, found) if found else Restored(0)
+        self._time = TrainingTime()
+        self._time.begin(self._sim.now)
+        self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
         self._can_start = found is not None or not restore_or_fail
         if found is not None:
             is_clone = restore_or_fail and f"/{trial}/" not in found
@@ -186,6 +190,7 @@ class SimulatedPod:
         if not self._alive:
             return
         moment = self._sim.now
+        self._time.begin(moment)
         if not self._can_start:
             end = ContainerEnd(RESTORE_CONTAINER, NOT_RESTORABLE, "Error", "its manifest is missing")
             self._finish(PodPhase.FAILED, (end,), agent=False)
@@ -251,12 +256,14 @@ class SimulatedPod:
         if value is not None:
             metrics["accuracy"] = value
         metrics |= self._program.further(self.index, self._step)
+        metrics = self._time.fill_in(metrics, self._sim.now)
         result = Result(len(self._results) + 1, self._sim.now, metrics, self._step, checkpoint)
         self._results.append(result)
         if checkpoint:
             self._wants_checkpoint = False
             commit = CheckpointCommit(self._step, result.seq, f"{self._home}/{self._step}", f"sha256:{self._step:04x}")
             self._uploading.append(commit)
+            self._sim.trained_for[commit.uri] = total_of(metrics)
             if self._program.upload < math.inf:
                 self._sim.after_unless_frozen(self._sim.jitter(self._program.upload), lambda: self._uploaded(commit))
         self._post_soon()

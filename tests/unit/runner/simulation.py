@@ -171,8 +171,8 @@ class Simulation:
         """Committed checkpoints, oldest first."""
         self.trained_with: dict[str, dict[str, str]] = {}
         """By URI of a checkpoint: the parameters that it was trained with last."""
-        self.damaged: set[str] = set()
-        """Checkpoints that are in the bucket and can't be restored."""
+        self.damaged, self.trained_for = set[str](), dict[str, float]()
+        """Checkpoints that are in the bucket and can't be restored; how many seconds of training went into each."""
         self.pods: dict[str, SimulatedPod] = {}
         self.storage = StoragePods(self, lambda: self.api.experiment, self.api.next_version)
         self.storage.changed = self._watched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.course import Outcome
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
+from podtune.simulation.plan import make_plan
 from podtune.simulation.simulation import Simulation, SimulationError
+from podtune.simulation.trainings import longest_training
 from tests.unit.tuning.manifests import experiment
 
 STORE = {"store": {"bucket": "bucket"}}
 ASHA = {"asha": {"maxTime": 9, "reductionFactor": 3}}
+ASHA_BY_TIME = {"asha": {"timeAttribute": "time_total_s", "gracePeriod": 60, "maxTime": 540, "reductionFactor": 3}}
 STEADY = ClusterModel(pod_start=20, pod_stop=5, checkpoint=5)
 
 
@@ -54,6 +58,33 @@ def test_asha_stops_most_trials_early_and_uses_less_gpu_time() -> None:
     early = [message for message in stops if "is below the cutoff" in message]
     assert len(early) == outcome.status.trials.stopped_early
     assert len(stops) == 24
+
+
+def test_results_have_the_times_of_training_over_all_attempts() -> None:
+    model = replace(STEADY, disruptions_per_hour=3.0)
+    outcome = run(spec(checkpoints=STORE), model)
+    assert max(trial.status.attempt for trial in outcome.trials) > 1
+    for trial in outcome.trials:
+        last = trial.status.last_result
+        assert last["time_total_s"] == repr(60.0 * trial.status.iteration)
+        assert "time_this_iter_s" not in last, "a status is to stay small"
+
+
+def test_a_scheduler_can_go_by_training_time() -> None:
+    by_iterations, by_time = spec(scheduler=ASHA), spec(scheduler=ASHA_BY_TIME)
+    assert longest_training(by_time, seconds=60) == longest_training(by_iterations, seconds=60) == 9
+    one, other = run(by_iterations), run(by_time)
+    assert other.status.trials.stopped_early == one.status.trials.stopped_early > 0
+    assert [trial.status.iteration for trial in other.trials] == [trial.status.iteration for trial in one.trials]
+
+
+def test_a_plan_counts_rungs_of_training_time_in_seconds() -> None:
+    model = ClusterModel()
+    one, other = (make_plan(spec(scheduler=scheduler), model, seconds=60) for scheduler in (ASHA, ASHA_BY_TIME))
+    assert [rung.time for rung in one.rungs] == [1, 3, 9]
+    assert [rung.time for rung in other.rungs] == [60, 180, 540]
+    assert [rung.trials for rung in other.rungs] == pytest.approx([rung.trials for rung in one.rungs])
+    assert [rung.gpu_hours for rung in other.rungs] == pytest.approx([rung.gpu_hours for rung in one.rungs])
 
 
 def test_the_same_seeds_decide_the_same() -> None:

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,7 @@ PATHS = st.lists(st.lists(NAMES.filter(lambda name: name not in (".", "..")), mi
 
 def manifest(*paths, **changes):
     fields = {"attempt": "pod-1", "step": 9, "iteration": 9, "metric": "0.5", "created": "2026-01-01T00:00:00+00:00"}
+    fields["time_total"] = 81.5
     fields["files"] = tuple(ManifestFile(path, 1, HASH) for path in paths)
     return Manifest(**(fields | changes))
 
@@ -56,6 +58,12 @@ def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file, versio
     whole = manifest(files=(ManifestFile("z", 1, HASH), file))
     assert json.loads(whole.to_bytes())["version"] == version
     assert parse_manifest(whole.to_bytes()) == whole
+
+
+def test_one_of_an_earlier_release_took_no_time():
+    body = json.loads(manifest("a").to_bytes())
+    del body["time_total_s"]
+    assert parse_manifest(json.dumps(body).encode()) == manifest("a", time_total=0.0)
 
 
 def test_the_digest_is_that_of_the_stored_bytes():
@@ -95,6 +103,7 @@ def test_paths_can_not_clash(paths):
         ({"files": [{"path": "a", "size": 1, "sha256": "no"}]}, "sha256"),
         ({"step": True}, "step"),
         ({"created": 1}, "created"),
+        *[({"time_total_s": value}, "time_total_s") for value in ("1", -1, True, math.nan, math.inf, 10**400)],
     ],
 )
 def test_a_bad_field_is_named(change, said):

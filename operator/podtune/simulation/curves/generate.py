@@ -10,6 +10,7 @@ from podtune.api.search import Search
 from podtune.api.search_space import format_value
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.curves.table import SECONDS
+from podtune.trial.layout import ITERATION, TIME_TOTAL
 from podtune.tuning.searchers import make_searcher
 
 
@@ -20,7 +21,7 @@ def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: st
         file: Where to write.
         curves: What trials report.
         spec: The experiment; its search space is drawn from.
-        time: Name of its time attribute.
+        time: Name of its time attribute; where that is training time, iterations are counted.
         count: How many configurations are drawn.
         seed: Seeds the draws.
     """
@@ -28,7 +29,8 @@ def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: st
     search = Search(algorithm="random", max_trials=count, seed=seed)
     searcher = make_searcher(spec.model_copy(update={"search": search}))
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*names, time, spec.objective.metric, SECONDS])
+    counted = ITERATION if time == TIME_TOTAL else time
+    writer.writerow([*names, counted, spec.objective.metric, SECONDS])
     for number in range(count):
         proposed = searcher.ask(number, ())
         assert proposed is not None  # a random search is never exhausted

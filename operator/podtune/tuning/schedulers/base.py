@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from podtune.trial.layout import TIMES
 from podtune.tuning.numbers import as_number
 from podtune.tuning.searchers.base import Configuration
 
@@ -123,12 +124,12 @@ class MetricMissing(ValueError):
 
         Args:
             name: The metric that was looked for.
-            seen: The metrics that the result has.
+            seen: The metrics that the result has; times that the agent adds are not told.
             field: The field of the Experiment that names the metric.
             found: The metric's value, where it is there but is no number.
         """
         self.name = name
-        self.seen = tuple(sorted(seen))
+        self.seen = tuple(sorted(set(seen) - TIMES))
         what = "is not in the result" if found is None else f"is {found!r:.80}, which is not a number"
         super().__init__(
             f"metric {name!r} ({field}) {what}; seen: {', '.join(self.seen) or 'none'}; "
