@@ -11,6 +11,7 @@ from e2e.kubernetes import Kubernetes, Object, eventually
 TRIALS = "trials.podtune.dev"
 EXPERIMENTS = "experiments.podtune.dev"
 LONG = 240.0
+SMALL: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
 def actions(trial: Object) -> list[str]:
@@ -83,7 +84,8 @@ def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
     namespace.apply(
         experiment(
             "population",
-            program("population", {"EPOCHS": "8", "EPOCH_SECONDS": "1"}),
+            # Without GPUs, for which trials of other tests would have these wait, and train one after the other.
+            program("population", {"EPOCHS": "12", "EPOCH_SECONDS": "1"}, resources=SMALL),
             parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
             checkpoints={"store": store(cluster), "keep": {"count": 32}},
             search={"algorithm": "random", "maxTrials": 4, "seed": 5},
