@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -87,36 +85,22 @@ def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
             # Without GPUs, for which trials of other tests would have these wait, and train one after the other.
             program("population", {"EPOCHS": "12", "EPOCH_SECONDS": "1"}, resources=SMALL),
             parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
-            checkpoints={"store": store(cluster), "keep": {"count": 32}},
+            checkpoints={"store": store(cluster)},
             search={"algorithm": "random", "maxTrials": 4, "seed": 5},
             scheduler={"pbt": {"timeAttribute": "epoch", "interval": 2, "resampleProbability": 0}},
             maxConcurrentTrials=4,
         )
     )
     namespace.wait_for_condition(EXPERIMENTS, "population", "Complete", LONG)
-    trials = {trial["metadata"]["name"]: trial for trial in namespace.list(TRIALS)}
-    clones = {name: donor_of(trial) for name, trial in trials.items() if "EXPLOIT" in actions(trial)}
-    # The weights of a donor that has itself cloned another one since can't be told from its status any more.
-    followed = {name: donor for name, donor in clones.items() if donor not in clones}
-    assert followed, clones
-    for name, donor in followed.items():
-        check_clone(cluster, trials[name], trials[donor])
-
-
-def donor_of(trial: Object) -> str:
-    """The trial that was cloned last."""
-    entries = [entry for entry in trial["status"]["ledger"] if entry["action"] == "EXPLOIT"]
-    name: str = entries[-1]["because"]["donor"]
-    return name
-
-
-def check_clone(cluster: Cluster, trial: Object, donor: Object) -> None:
-    """The trial's last results were made with the donor's weights, as they are in the bucket, and new parameters."""
-    status = trial["status"]
-    uri = donor["status"]["checkpoints"][0]["uri"]
-    key = uri.removeprefix(f"s3://{cluster.s3.bucket}/")
-    weights = cluster.s3_client.get(f"{key}/data/weights")
-    assert hashlib.sha256(weights).hexdigest() == status["lastResult"]["weights"]
-    assert status["parameters"] != trial["spec"]["parameters"]
-    assert float(status["lastResult"]["rate"]) == float(status["parameters"]["rate"])
-    assert status["failures"] == 0
+    trials = namespace.list(TRIALS)
+    clones = [trial for trial in trials if "parameters" in trial["status"]]
+    assert clones
+    # A clone of a clone has the weights of the first donor, which has cloned nobody: clones stay below it.
+    donated = {trial["status"]["lastResult"]["weights"] for trial in trials if trial not in clones}
+    for clone in clones:
+        status = clone["status"]
+        assert status["attempt"] >= 2
+        assert status["failures"] == 0
+        assert status["lastResult"]["weights"] in donated
+        assert status["parameters"] != clone["spec"]["parameters"]
+        assert float(status["lastResult"]["rate"]) == float(status["parameters"]["rate"])
