@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podtune.api.model import FieldError
+from podtune.api.pod_checks import shown
 from podtune.api.quantities import parse_quantity
 
 _NATIVE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
@@ -21,19 +22,19 @@ def check_resources(resources: Any, path: str) -> None:
     if resources is None:
         return
     if not isinstance(resources, Mapping):
-        raise FieldError(path, f"{_shown(resources)} is not a map; write limits and requests below it")
+        raise FieldError(path, f"{shown(resources)} is not a map; write limits and requests below it")
     limits, requests = (_checked(resources.get(kind), f"{path}.{kind}") for kind in ("limits", "requests"))
     for name, amount in requests.items():
         place = f"{path}.requests.{name}"
         if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):  # type: ignore[operator]
-            raise FieldError(place, f"{_shown(amount)} is more than its limit, {_shown(limits[name])}; raise the limit")
+            raise FieldError(place, f"{shown(amount)} is more than its limit, {shown(limits[name])}; raise the limit")
         if not is_device(name):
             continue
         if name not in limits:
-            raise FieldError(place, f"{_shown(amount)} stands in requests alone; write it under limits instead")
+            raise FieldError(place, f"{shown(amount)} stands in requests alone; write it under limits instead")
         if parse_quantity(amount) != parse_quantity(limits[name]):
             raise FieldError(
-                place, f"{_shown(amount)} is not its limit, {_shown(limits[name])}; leave it out of requests"
+                place, f"{shown(amount)} is not its limit, {shown(limits[name])}; leave it out of requests"
             )
 
 
@@ -49,14 +50,14 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
         place = f"{path}.{name}" if path else str(name)
         if "/" not in str(name) and not _NATIVE.fullmatch(str(name)):
             remedy = "write cpu, memory, ephemeral-storage or a device such as nvidia.com/gpu"
-            raise FieldError(place, f"{_shown(amount)} is of a resource that containers do not have; {remedy}")
+            raise FieldError(place, f"{shown(amount)} is of a resource that containers do not have; {remedy}")
         parsed = parse_quantity(amount)
         if parsed is None:
-            raise FieldError(place, f"{_shown(amount)} is not a quantity; write it like 4, 500m or 16Gi")
+            raise FieldError(place, f"{shown(amount)} is not a quantity; write it like 4, 500m or 16Gi")
         if parsed < 0:
-            raise FieldError(place, f"{_shown(amount)} is too small; write 0 or more")
+            raise FieldError(place, f"{shown(amount)} is too small; write 0 or more")
         if is_device(name) and parsed.denominator != 1:
-            raise FieldError(place, f"{_shown(amount)} is a part of a device; write a whole number")
+            raise FieldError(place, f"{shown(amount)} is a part of a device; write a whole number")
 
 
 def is_device(name: str) -> bool:
@@ -68,10 +69,6 @@ def _checked(amounts: Any, path: str) -> Mapping[str, Any]:
     if amounts is None:
         return {}
     if not isinstance(amounts, Mapping):
-        raise FieldError(path, f"{_shown(amounts)} is not a map; write amounts by resource name below it")
+        raise FieldError(path, f"{shown(amounts)} is not a map; write amounts by resource name below it")
     check_amounts(amounts, path)
     return {str(name): amount for name, amount in amounts.items() if amount is not None}
-
-
-def _shown(value: Any) -> str:
-    return f"{str(value).lower() if isinstance(value, bool) else value!r}"[:64]

@@ -1,4 +1,4 @@
-"""The checks that an allow-list of pod fields is made of: each looks at a value and its path."""
+"""The checks that tables of pod fields are made of: each looks at a value and its path."""
 
 from __future__ import annotations
 

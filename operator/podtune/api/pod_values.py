@@ -14,7 +14,7 @@ from typing import Any
 
 from podtune.api.container_resources import check_resources
 from podtune.api.model import FieldError
-from podtune.api.pod_checks import Check, each
+from podtune.api.pod_checks import Check, each, shown
 from podtune.api.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
 from podtune.trial import layout
@@ -55,9 +55,12 @@ def check_pod_values(spec: Mapping[str, Any]) -> None:
                 known = ", ".join(map(repr, volumes)) or "none"
                 problem = f"{mount.get('name')!r} is not among the pod's volumes ({known}); add it to volumes"
                 raise FieldError(f"{place}.name", problem)
-            if mount.get("mountPath") in mounted:
-                raise FieldError(f"{place}.mountPath", f"{mount['mountPath']!r} stands there twice; change one of them")
-            mounted.add(mount.get("mountPath"))
+            target = mount.get("mountPath")
+            if target is None:
+                raise FieldError(f"{place}.mountPath", "is missing; say where in the container the volume goes")
+            if target in mounted:
+                raise FieldError(f"{place}.mountPath", f"{target!r} stands there twice; change one of them")
+            mounted.add(target)
 
 
 def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> None:
@@ -106,42 +109,42 @@ def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any, path: str) -> None:
     if not isinstance(value, str):
-        raise FieldError(path, f"{_shown(value)} is not a text; put it in quotes")
+        raise FieldError(path, f"{shown(value)} is not a text; put it in quotes")
 
 
 def _whole(value: Any, path: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise FieldError(path, f"{_shown(value)} is not a whole number; write one without quotes")
+        raise FieldError(path, f"{shown(value)} is not a whole number; write one without quotes")
 
 
 def _truth(value: Any, path: str) -> None:
     if not isinstance(value, bool):
-        raise FieldError(path, f"{_shown(value)} is neither true nor false; write one of the two")
+        raise FieldError(path, f"{shown(value)} is neither true nor false; write one of the two")
 
 
 def _amount(value: Any, path: str) -> None:
     parsed = parse_quantity(value)
     if parsed is None or parsed < 0:
-        raise FieldError(path, f"{_shown(value)} is not a quantity; write it like 500m or 16Gi")
+        raise FieldError(path, f"{shown(value)} is not a quantity; write it like 500m or 16Gi")
 
 
 def _label(value: Any, path: str) -> None:
     _text(value, path)
     if len(value) > MAX_LABEL or not _LABEL.fullmatch(value):
         problem = f"is no name of a container; write up to {MAX_LABEL} small letters, digits and -, such as my-trial"
-        raise FieldError(path, f"{_shown(value)} {problem}")
+        raise FieldError(path, f"{shown(value)} {problem}")
 
 
 def _sub_path(value: Any, path: str) -> None:
     _text(value, path)
     if value.startswith("/") or ".." in value.split("/"):
-        raise FieldError(path, f"{_shown(value)} leads out of the volume; write a path below it, without '..'")
+        raise FieldError(path, f"{shown(value)} leads out of the volume; write a path below it, without '..'")
 
 
 def _one_of(*choices: str) -> Check:
     def check(value: Any, path: str) -> None:
         if value not in choices:
-            raise FieldError(path, f"{_shown(value)} is not one of the choices; use {', '.join(choices)}")
+            raise FieldError(path, f"{shown(value)} is not one of the choices; use {', '.join(choices)}")
 
     return check
 
@@ -149,17 +152,12 @@ def _one_of(*choices: str) -> Check:
 def _fields(known: Mapping[str, Check]) -> Check:
     def check(value: Any, path: str) -> None:
         if not isinstance(value, Mapping):
-            raise FieldError(path, f"{_shown(value)} is not a map; write fields below it")
+            raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
         for name, entry in value.items():
             if entry is not None and name in known:
                 known[name](entry, f"{path}.{name}" if path else name)
 
     return check
-
-
-def _shown(value: Any) -> str:
-    """A value as in the manifest, shortened."""
-    return str(value).lower() if isinstance(value, bool) else repr(value)[:64]
 
 
 _SECURITY: Mapping[str, Check] = {

@@ -12,6 +12,8 @@ _FORM = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+MAX_LENGTH = 64
+"""Characters of the longest text that is read as a quantity; nobody writes one that is."""
 LARGEST_EXPONENT = 30
 """Beyond it, Kubernetes takes a quantity for as large, or as small, as one can be."""
 
@@ -20,7 +22,8 @@ def parse_quantity(written: Any) -> Fraction | None:
     """The amount that a quantity stands for, as text or number; None where it is no quantity."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         return None
-    match = _FORM.fullmatch(str(written))
+    text = str(written)
+    match = _FORM.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         return None
     amount = Fraction(match["digits"].removesuffix(".")) * (-1 if match["sign"] == "-" else 1)

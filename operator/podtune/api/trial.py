@@ -109,10 +109,14 @@ class FormerTrial(StatusModel):
     )
     origin: Origin | None = Field(default=None, description="What its restoreFrom had come to.")
     last_result: dict[str, ShortText] = Field(
-        default_factory=dict, max_length=64, description="Its last result, where there is a checkpoint to go on from."
+        default_factory=dict,
+        max_length=MAX_METRICS,
+        description="Its last result, where there is a checkpoint to go on from.",
     )
     best: dict[str, ShortText] = Field(
-        default_factory=dict, max_length=64, description="Its result with the best value of the objective, likewise."
+        default_factory=dict,
+        max_length=MAX_METRICS,
+        description="Its result with the best value of the objective, likewise.",
     )
     lack: str = Field(default="", max_length=128, description="Why the trial starts afresh, where it does.")
 

@@ -386,12 +386,18 @@ class Executor:
             return ""
 
     async def _emit(self, experiment: Experiment, action: EmitEvent) -> Outcome:
-        own = self._reporter.namespace
-        if action.left_at and own and own != experiment.namespace:
-            body = own_event_manifest(experiment, action, self._reporter)
-            await self._client.request("POST", paths.events(own), body=body)
-        body = event_manifest(experiment, action, self._reporter)
-        await self._client.request("POST", paths.events(experiment.namespace), body=body)
+        """Emits an Event, of what is left in a bucket two: each is tried, whatever becomes of the other."""
+        bodies = {experiment.namespace: event_manifest(experiment, action, self._reporter)}
+        if action.left_at and self._reporter.namespace:
+            bodies.setdefault(self._reporter.namespace, own_event_manifest(experiment, action, self._reporter))
+        problem: ApiError | None = None
+        for namespace, body in bodies.items():
+            try:
+                await self._client.request("POST", paths.events(namespace), body=body)
+            except ApiError as error:
+                problem = error
+        if problem is not None:
+            raise problem
         return DONE
 
 

@@ -66,8 +66,8 @@ def of_refused_pod(trial: TrialMachine) -> Deadline | None:
 
 
 def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
-    if trial.pod is not None and trial.pod.training_until:
-        return  # the program has ended; the agent has checkpoints.drain for what is left
+    if trial.attempt_pods and all(pod.training_until for pod in trial.attempt_pods):
+        return  # all programs have ended; the agent has checkpoints.drain for what is left
     yield from _start(trial)
     yield from _pending(trial)
     yield from _handover(trial, now)
@@ -119,9 +119,10 @@ def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     """A program that takes longer than any should, all attempts added up."""
     limit = trial.context.spec.failures.run_deadline
-    if limit is None or trial.pod is None or not trial.pod.training_since:
+    pod = next((pod for pod in trial.attempt_pods if pod.training_since and not pod.training_until), None)
+    if limit is None or pod is None:
         return
-    left = seconds(limit) - training_time(trial.status, trial.pod, now)
+    left = seconds(limit) - training_time(trial.status, pod, now)
     why = f"(for longer than failures.runDeadline, {limit}, all attempts added up)"
     message = "the program has not come to an end"
     yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)
@@ -133,7 +134,7 @@ def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     After a restart of the operator, its agent is heard first: it may have results that nobody could take in meanwhile.
     """
     limit, pod = trial.context.spec.failures.silence_deadline, trial.pod
-    if limit is None or pod is None or not pod.training_since or pod.is_over:
+    if limit is None or pod is None or not pod.training_since or pod.training_until or pod.is_over:
         return
     last = max(pod.training_since, parse_rfc3339(trial.status.last_result_time) or 0.0)
     due = max(last + seconds(limit), trial.unseen.deaf_until(pod.uid, now, trial.context.settings.report_wait))

@@ -29,7 +29,7 @@ def _pod(**container: Any) -> dict[str, Any]:
         ("-1", -1),
         (4, 4),
         ("1e999999999", 10**30),
-        *((wrong, None) for wrong in ("256MB", "one", "", "1 Gi", "1ki", "0x10", ".", True, None, [1])),
+        *((wrong, None) for wrong in ("256MB", "one", "", "1 Gi", "1ki", "0x10", ".", True, None, [1], "9" * 5000)),
     ],
 )
 def test_quantities_are_read_as_kubernetes_reads_them(written: Any, amount: Any) -> None:
@@ -79,3 +79,10 @@ def test_a_reference_to_a_parameter_that_there_is_not_is_refused(text: str, fiel
     with pytest.raises(FieldError, match=r"is of a parameter that there is not") as refused:
         check_references(_pod(**{field: ["x", text]}), ["lr"])
     assert refused.value.path == f"containers[0].{field}[1]"
+
+
+def test_every_mount_has_a_place() -> None:
+    pod = _pod(volumeMounts=[{"name": "data"}, {"name": "data"}]) | {"volumes": [{"name": "data", "emptyDir": {}}]}
+    with pytest.raises(FieldError, match="is missing; say where in the container the volume goes") as refused:
+        check_pod_values(pod)
+    assert refused.value.path == "containers[0].volumeMounts[0].mountPath"

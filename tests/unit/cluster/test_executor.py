@@ -383,6 +383,13 @@ async def test_what_is_left_in_a_bucket_is_told_in_the_operators_own_namespace_t
     assert (body["type"], body["note"]) == ("Warning", f"Experiment {NAMESPACE}/digits: left at s3://b/u/")
 
 
+async def test_it_is_told_in_the_experiments_namespace_though_the_operators_own_takes_no_events(bench: Bench) -> None:
+    bench.cluster.fail("POST", "/namespaces/podtune-system/events$", refusal(403, "no right"))
+    action = EmitEvent("", "CheckpointsLeft", "left at s3://b/u/", warning=True, left_at="s3://b/u/")
+    assert (await bench.do(action)).verdict is Verdict.FAILED
+    assert f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events" in [call.path for call in bench.cluster.calls]
+
+
 async def test_other_events_are_in_the_experiments_namespace_alone(bench: Bench) -> None:
     await event(bench, EmitEvent("", "A", "a", warning=True))
     assert [call.path for call in bench.cluster.calls if "/events" in call.path] == [

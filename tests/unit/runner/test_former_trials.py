@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from podtune.agent.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
 from podtune.api.trial import Checkpoint, FormerTrial, TrialSpec, TrialStatus
 from podtune.runner.actions import CreateTrial, Outcome, Verdict, WriteTrialStatus
@@ -305,3 +306,13 @@ def test_one_that_started_from_anothers_checkpoint_goes_on_from_its_own() -> Non
     after = simulation.status(1)
     assert made_anew(simulation, 1) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 12"]
     assert (after.origin, after.clone, after.iteration) == (before.status.origin, None, 20)
+
+
+def test_a_trial_with_as_many_metrics_as_one_may_have_is_made_anew_too() -> None:
+    many = {f"metric{n}": float(n) for n in range(MAX_VALUES - 1)}  # and accuracy
+    simulation = running(Program(steps=20, checkpoint_every=4, further=lambda trial, step: many))
+    before = len(simulation.status().last_result)
+    simulation.delete_trial("e-0")
+    simulation.run()
+    assert len(simulation.api.trials["e-0"].spec.former.last_result) == before  # type: ignore[union-attr]
+    assert simulation.status().state is TrialState.TERMINATED

@@ -181,6 +181,14 @@ def test_gangs_that_kueue_admits_need_no_turn() -> None:
     assert len({action.trial for action in simulation.actions(CreatePod)}) == 4
 
 
+def test_a_rank_that_hangs_after_rank_0_has_ended_is_ended_by_the_run_deadline() -> None:
+    failures = {"backoff": BACKOFF, "maxFailures": 0, "runDeadline": "5m"}
+    program = Program(steps=STEPS, mishaps={0: (Mishap(Fate.HUNG, 2, rank=1),)})
+    simulation = Simulation(gangs(2, failures=failures), program).run()
+    status = simulation.status()
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.RUN_DEADLINE_EXCEEDED)
+
+
 @pytest.mark.parametrize("wish", [DesiredState.STOPPED, DesiredState.PAUSED])
 def test_a_wish_takes_all_pods_away(wish: DesiredState) -> None:
     simulation = Simulation(gangs(), Program(steps=100, checkpoint_every=1))
