@@ -13,13 +13,13 @@ from podtune.protocol.messages import MAX_MESSAGE, UNACKED_PREFIX, FinalCommit, 
 class TerminationLog:
     """The file that the kubelet reads when the container has ended.
 
-    It is a mount of its own, so it can't be replaced, only overwritten. Each text is written over the one before and
-    filled up with spaces to its length: killed at any moment, the file still holds a whole final commit.
+    It is a mount of its own, so it can't be replaced, only overwritten. Each text is written over the one before,
+    whoever wrote that, and filled up with spaces to its length: killed at any moment, the file still holds a whole
+    final commit.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._length = 0
 
     def write(self, commit: FinalCommit) -> None:
         """Writes the final commit as it is now; the last one written counts.
@@ -27,10 +27,9 @@ class TerminationLog:
         Raises:
             OSError: It can't be written.
         """
-        text = commit.to_json().ljust(self._length)
-        self._length = len(text)
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
+            text = commit.to_json().ljust(os.fstat(file).st_size)
             os.pwrite(file, text.encode("ascii"), 0)
         finally:
             os.close(file)

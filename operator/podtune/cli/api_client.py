@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from podtune.cli.errors import NotFound, Refused, Unreachable
+from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
 from podtune.cli.kubeconfig import Connection
 from podtune.kube.answers import WrongAnswer, check_answer
 from podtune.kube.paths import check_path
@@ -26,6 +26,11 @@ WATCH_SECONDS = 240
 """How long the server keeps a watch open; then it is taken up again where it ended."""
 WATCH_TRIES = 5
 PAGE = 500
+MAX_ANSWER = 64 << 20
+"""Bytes of an answer that are read: one object has at most some three MB."""
+MAX_REFUSAL = 1 << 20
+MAX_LINE = 1 << 20
+"""Bytes of a log's line; a longer one is read in pieces, for a program need not end its lines."""
 FIELD_MANAGER = "kubectl-podtune"
 
 
@@ -115,7 +120,10 @@ class HttpApi:
 
     def _object(self, answer: Any) -> Object:
         try:
-            body = json.loads(answer.read())
+            data = answer.read(MAX_ANSWER + 1)
+            if len(data) > MAX_ANSWER:
+                raise AnswerTooLarge(f"{self._connection.server} has answered with more than {MAX_ANSWER >> 20} MiB")
+            body = json.loads(data)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._unreachable(error) from error
         if not isinstance(body, dict):
@@ -160,16 +168,23 @@ class HttpApi:
         # No timeout: a program may be silent for hours.
         with self._open(path, params, None) as answer:
             try:
-                for line in answer:
+                for line in iter(lambda: answer.readline(MAX_LINE), b""):
                     yield line.decode(errors="replace").rstrip("\n")
             except (OSError, http.client.HTTPException) as error:
                 raise self._unreachable(error) from error
 
     def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Object], str]:
         items: list[Object] = []
-        query = {**(params or {}), "limit": str(PAGE)}
+        limit = PAGE
+        query = dict(params or {})
         while True:
-            page = self.get(path, query)
+            try:
+                page = self.get(path, query | {"limit": str(limit)})
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 8)
+                continue
             items += page.get("items") or []
             metadata = page.get("metadata", {})
             if not metadata.get("continue"):
@@ -186,7 +201,7 @@ class HttpApi:
         }
         with self._open(path, query, WATCH_SECONDS + TIMEOUT) as answer:
             try:
-                for line in answer:
+                for line in iter(lambda: answer.readline(MAX_ANSWER), b""):
                     event = json.loads(line)
                     if event["type"] == "ERROR":
                         raise _refusal(event["object"].get("code", 500), event["object"].get("message", ""))
@@ -215,7 +230,7 @@ class HttpApi:
             return self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
-                raise _refusal(error.code, _message(error.read())) from error
+                raise _refusal(error.code, _message(error.read(MAX_REFUSAL))) from error
         except (OSError, http.client.HTTPException) as error:  # urllib's URLError is an OSError
             raise self._unreachable(error) from error
 

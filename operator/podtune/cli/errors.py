@@ -4,6 +4,7 @@
 CliError
 ├── KubeconfigError   no way to the cluster is known
 ├── Unreachable       the API server did not answer
+├── AnswerTooLarge    its answer is longer than we read
 └── Refused           it answered with an error
     └── NotFound
 ```
@@ -22,6 +23,10 @@ class KubeconfigError(CliError):
 
 class Unreachable(CliError):
     """The API server did not answer."""
+
+
+class AnswerTooLarge(CliError):
+    """The API server's answer is longer than we read; that of a smaller page may be short enough."""
 
 
 class Refused(CliError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -149,33 +151,57 @@ def _best(view: ExperimentView) -> Text:
 
 def _running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
     shown = _columns(trials, experiment)
-    for name in _dispensable(trials, experiment):
-        if sum(map(_width, shown.items())) + GAP * (len(shown) - 1) <= width:
+    for column in sorted((c for c in shown if c.rank), key=lambda c: c.rank):
+        if sum(c.width for c in shown) + GAP * (len(shown) - 1) <= width:
             break
-        del shown[name]
+        shown.remove(column)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
-    for place, (name, cells) in enumerate(shown.items()):
+    for place, column in enumerate(shown):
         # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
-        least = None if place else max(map(len, cells))
-        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least)
-    for row in zip(*shown.values(), strict=True):
+        least = None if place else max(map(len, column.cells))
+        table.add_column(column.name, overflow="ellipsis", no_wrap=True, min_width=least)
+    for row in zip(*(column.cells for column in shown), strict=True):
         table.add_row(*row)
     return table
 
 
-def _columns(trials: list[TrialView], experiment: ExperimentView) -> dict[str, list[str]]:
-    """Cells by the name of their column, from left to right."""
-    columns = {
-        "TRIAL": [trial.name for trial in trials],
-        "DOING": [f"{t.reason}, attempt {t.attempt}" if t.attempt > 1 else t.reason for t in trials],
-    }
-    for name in experiment.parameters:
-        columns[name] = [short(trial.parameters.get(name, "")) for trial in trials]
-    for name in (*_other_metrics(trials, experiment), experiment.metric):
-        columns[name] = [short(trial.last_result.get(name, "")) for trial in trials]
-    columns["BEST"] = [short(trial.best_value) for trial in trials]
-    columns["NODE"] = [trial.node for trial in trials]
-    return columns
+@dataclass(eq=False, slots=True)
+class _Column:
+    """A column of the table.
+
+    Attributes:
+        name: Its header.
+        cells: One for each trial.
+        rank: Where a terminal is narrow, the columns with the lowest go first; 0 for one that stays.
+    """
+
+    name: str
+    cells: list[str]
+    rank: int = 0
+
+    @property
+    def width(self) -> int:
+        """Characters of its widest cell, or of its header."""
+        return max(len(self.name), *map(len, self.cells))
+
+
+def _columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Column]:
+    """The columns from left to right; of those that may go, the node goes first, and what was reached stays."""
+    parameters, others = experiment.parameters, _other_metrics(trials, experiment)
+    ranks = count(len(parameters) + len(others) + 1, -1)
+    tried = [_Column(n, [short(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
+    names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
+    reached = [_Column(names[n], [short(t.last_result.get(n, "")) for t in trials], next(ranks)) for n in others]
+    objective = [short(trial.last_result.get(experiment.metric, "")) for trial in trials]
+    return [
+        _Column("TRIAL", [trial.name for trial in trials]),
+        _Column("DOING", [f"{t.reason}, attempt {t.attempt}" if t.attempt > 1 else t.reason for t in trials]),
+        *tried,
+        *reached,
+        _Column(names[experiment.metric], objective),
+        _Column("BEST", [short(trial.best_value) for trial in trials]),
+        _Column("NODE", [trial.node for trial in trials], next(ranks)),
+    ]
 
 
 def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
@@ -187,16 +213,6 @@ def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[
     passed_over = {experiment.metric, *(FILLED_IN - {experiment.time_attribute, *experiment.objectives}), ITERATION}
     own = [name for name in reported if name not in passed_over]
     return own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
-
-
-def _dispensable(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
-    """The columns that go where a terminal is narrow, the first ones first: what was reached stays."""
-    return ["NODE", *reversed(_other_metrics(trials, experiment)), *reversed(experiment.parameters)]
-
-
-def _width(column: tuple[str, list[str]]) -> int:
-    name, cells = column
-    return max(len(name), *map(len, cells))
 
 
 def _troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:

@@ -53,9 +53,10 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
     stands for the pod's own grace period, with the time for a last checkpoint: where there is one, where the agent was
     not heard, and where the program has ended already and its agent drains.
     """
-    own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    given = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds")
+    own = DEFAULT_GRACE if given is None else max(1, given)  # 0 would take the pod off the API server while it runs
     uid, decision = trial.attempt_uid, trial.saved.decision
-    if not trial.home or pod.training_until or not isinstance(own, int) or own < 1:
+    if not trial.home or pod.training_until:
         return None
     if decision is not None and decision.reason == TrialReason.STORE_UNUSABLE:
         return own

@@ -318,8 +318,11 @@ def test_the_control_file_replaces_a_link_and_does_not_follow_it(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["control.json", "target"]
 
 
-def test_a_shorter_final_commit_leaves_nothing_of_the_longer_one(tmp_path):
+@pytest.mark.parametrize("writers", [1, 2])
+def test_a_shorter_final_commit_leaves_nothing_of_the_longer_one(tmp_path, writers):
+    """In a warm pod each attempt has a writer of its own."""
     log = TerminationLog(tmp_path / "log")
     log.write(FinalCommit("pod-1", seq=1, acked_seq=0, store_problem=StoreProblem("Unreachable", "m" * 300, False)))
+    log = log if writers == 1 else TerminationLog(tmp_path / "log")
     log.write(FinalCommit("pod-1", seq=1, acked_seq=1))
     assert parse_final_commit((tmp_path / "log").read_text()) == FinalCommit("pod-1", seq=1, acked_seq=1)

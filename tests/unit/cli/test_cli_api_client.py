@@ -10,8 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from podtune.cli import api_client
 from podtune.cli.api_client import WATCH_TRIES, Change, HttpApi
-from podtune.cli.errors import NotFound, Refused, Unreachable
+from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
 from podtune.cli.kubeconfig import Connection
 from podtune.kube import paths
 from podtune.kube.paths import PathError
@@ -120,6 +121,32 @@ def test_a_long_list_is_read_page_by_page(api: HttpApi, server: Server) -> None:
     assert names == ["a", "b", "c"]
     assert [query.get("continue") for _, query, _ in server.asked] == [None, ["token"]]
     assert all(query["labelSelector"] == ["l"] for _, query, _ in server.asked)
+
+
+def test_where_a_page_is_too_large_smaller_ones_are_asked_for(
+    api: HttpApi, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_client, "MAX_ANSWER", 100)
+    server.answers_with({"items": [{"n": "x" * 100}]})
+    server.answers_with({"items": [{"n": 1}], "metadata": {"continue": "t"}})
+    server.answers_with({"items": [{"n": 2}]})
+    assert api.list_all(paths.trials("a")) == [{"n": 1}, {"n": 2}]
+    assert [query["limit"] for _, query, _ in server.asked] == [["500"], ["62"], ["62"]]
+
+
+def test_an_object_that_is_too_large_is_told(api: HttpApi, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_client, "MAX_ANSWER", 100)
+    server.answers_with(b"x" * 101)
+    with pytest.raises(AnswerTooLarge, match="has answered with more than"):
+        api.get(paths.trials("a"))
+
+
+def test_a_line_of_a_log_that_does_not_end_is_read_in_pieces(
+    api: HttpApi, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_client, "MAX_LINE", 4)
+    server.answers_with(b"abcdefg\nh\n")
+    assert list(api.lines(paths.log_of(paths.pod("a", "p")))) == ["abcd", "efg", "h"]
 
 
 @pytest.mark.parametrize(

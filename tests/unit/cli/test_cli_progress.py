@@ -49,6 +49,14 @@ def test_the_picture_shows_progress_counts_best_and_each_running_trial(progress:
     assert rows[1][1:] == ["Training,", "attempt", "2", "0.012346", "64", "tanh", "9", "0.1", "0.96111", "0.964", "n2"]
 
 
+def test_a_metric_that_is_called_as_a_parameter_has_a_column_of_its_own(progress: Progress) -> None:
+    shown = TRAINING | {"lastResult": {"hidden_units": "63.5", "accuracy": "0.9"}}
+    _list(progress, TRIALS, trial(7, **shown))
+    header, row = _drawn(progress).splitlines()[-2:]
+    assert header.split()[2:7] == ["learning_rate", "hidden_units", "activation", "hidden_units", "(result)"]
+    assert [value in row.split() for value in ("64", "63.5")] == [True, True]
+
+
 def test_without_a_limit_there_is_no_bar() -> None:
     seen = Progress()
     item = experiment("digits", trials={"total": 5, "terminated": 3, "running": 2})

@@ -230,6 +230,16 @@ def test_a_pod_with_nothing_left_to_store_has_the_templates_grace_period_alone()
         assert [action.grace for action in simulation.actions(DeletePod)] == [grace]
 
 
+@pytest.mark.parametrize(("written", "grace"), [(None, 30), (0, 1), (7, 7)])
+def test_the_templates_grace_period_may_be_null_or_0(written: int | None, grace: int) -> None:
+    container = {"name": "trial", "image": "example"}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": written}}
+    fields = {"stop": {"metrics": {"training_iteration": 3}}, "trialTemplate": template}
+    simulation = Simulation(spec(**ONE, **fields), Program(steps=1000))
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert [action.grace for action in simulation.actions(DeletePod)] == [grace]
+
+
 def test_a_pause_waits_for_one_answer_alone() -> None:
     """A program that goes on to report a checkpoint with each result would else never be paused."""
     simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=20.0))
