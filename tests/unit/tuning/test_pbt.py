@@ -205,6 +205,26 @@ class TestAsynchronousExploits:
             exploits.append(exploit_of(report(rivals(seed=seed), 1, 10, 0.1)))
         assert exploits[0] == exploits[1] != exploits[2]
 
+    @pytest.mark.parametrize("synchronous", [False, True])
+    def test_a_trial_whose_exploit_was_skipped_is_no_clone(self, *, synchronous: bool) -> None:
+        """What it was to clone is kept for it no longer, and new parameters of a user's leave its progress its own."""
+        scheduler = full(2, synchronous=synchronous)
+        report(scheduler, 1, 5, 0.5)
+        scheduler.on_result(0, {"epoch": 8, "accuracy": 0.9, "training_iteration": 80})
+        if synchronous:
+            scheduler.choose([0, 1])  # the donor, which is as far
+            exploit = exploit_of(scheduler.choose([1]))
+        else:
+            exploit = exploit_of(report(scheduler, 1, 10, 0.5))
+        assert (exploit.donor, exploit.step, scheduler.pinned_steps(0)) == (0, 80, {80})
+        scheduler.on_exploit_skipped(1)
+        scheduler.on_result(0, {"epoch": 13, "accuracy": 0.95, "training_iteration": 130})
+        assert scheduler.pinned_steps(0) == {130}
+        before = scheduler.record(1)
+        scheduler.on_configuration(1, configuration(7))
+        assert scheduler.record(1) == before
+        assert "clone" not in before
+
 
 class TestPlaces:
     def test_while_others_wait_a_trial_that_was_looked_at_is_paused(self) -> None:
