@@ -1,12 +1,15 @@
 """Credentials of a mounted Secret: those that it holds when a request is made."""
 
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 from podtune.storage.address import StoreAddress
 from podtune.storage.errors import InvalidCredentials
+from podtune.storage.mounted_credentials import MountedCredentials
 from podtune.storage.s3_store import S3Store
 from tests.unit.storage.web_server import WebServer
 
@@ -70,6 +73,25 @@ def test_a_renewed_secret_is_used_by_the_next_request(store, secret, server):
     store.put_bytes("c", b"")
     assert [used(asked) for asked in server.asked] == ["first", "second", "third"]
     assert [asked.headers.get("x-amz-security-token") for asked in server.asked] == ["one", "two", None]
+
+
+def test_keys_of_two_versions_are_never_used_together(secret):
+    secret.write(secretAccessKey="a", sessionToken="one")
+    slow = secret.directory / "..1" / "accessKeyID"
+    os.mkfifo(slow)
+    (secret.directory / "accessKeyID").symlink_to("..data/accessKeyID")
+
+    def renew_meanwhile() -> None:
+        with slow.open("w") as pipe:  # from here on the first key is being read
+            secret.write(accessKeyID="second", secretAccessKey="b", sessionToken="two")
+            pipe.write("first")
+
+    renewal = threading.Thread(target=renew_meanwhile, daemon=True)
+    renewal.start()
+    credentials = MountedCredentials(secret.directory)
+    assert tuple(credentials.get_frozen_credentials())[:3] == ("first", "a", "one")
+    renewal.join()
+    assert tuple(credentials.get_frozen_credentials())[:3] == ("second", "b", "two")
 
 
 def test_credentials_that_were_refused_are_read_again(store, secret, server):
