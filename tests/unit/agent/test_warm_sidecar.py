@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -234,6 +235,15 @@ def test_a_directory_that_the_program_has_swapped_for_a_link_is_not_stored(reuse
     (tmp_path / "seen").touch()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
     assert b"the agent's own" not in store.objects.values()
+
+
+def test_only_the_agent_may_move_the_directories_of_trials(start, operator):
+    operator.waiting = [assignment(1, 1.0)]
+    pod = start()
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    trials = Settings.from_environ(pod.environ).directory.root / "trials"
+    assert stat.S_IMODE(trials.stat().st_mode) & (stat.S_IWGRP | stat.S_IWOTH) == 0
+    assert stat.S_IMODE((trials / "digits-1-1").stat().st_mode) & stat.S_IWOTH, "the program writes to its own"
 
 
 def test_the_program_finds_the_variables_of_its_trial(start, operator, tmp_path):
