@@ -99,13 +99,24 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             and not d["metadata"]["name"].endswith(("-edit", "-view", "-import"))
             for rule in d["rules"]
         ]
-        elsewhere = [rule for rule in own if rule["resources"] != ["events"]]
-        granted = {resource: rule["verbs"] for rule in elsewhere for resource in rule["resources"]}
-        assert granted["experiments"] == ["get", "list", "watch", "patch", "delete"]
-        assert granted["trials"] == ["create", "get", "list", "watch"]
-        assert granted["trials/status"] == granted["experiments/status"] == ["update"]
-        events = sorted(rule["verbs"] for rule in own if rule["resources"] == ["events"])
-        assert events == [["create"], ["create", "patch"]], "in its own namespace, and where Experiments are"
+        rights = [(" ".join(rule["resources"] + rule.get("resourceNames", [])), rule["verbs"]) for rule in own]
+        assert sorted(rights) == [
+            ("configmaps", ["create", "get"]),
+            ("events", ["create"]),  # in its own namespace
+            ("events", ["create", "patch"]),
+            ("experiments", ["get", "list", "watch", "patch", "delete"]),
+            ("experiments/finalizers trials/finalizers", ["update"]),
+            ("experiments/status trials/status", ["update"]),
+            ("leases", ["create"]),
+            ("leases podtune-operator", ["get", "update"]),
+            ("persistentvolumeclaims", ["create", "get", "delete"]),
+            ("pods", ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]),
+            ("pods", ["list", "patch"]),  # in its own namespace
+            ("pods/log", ["get"]),
+            ("services", ["create", "get"]),
+            ("tokenreviews", ["create"]),
+            ("trials", ["create", "get", "list", "watch"]),
+        ]
 
 
 def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
