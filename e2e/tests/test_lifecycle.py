@@ -7,6 +7,7 @@ import sys
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.trials import epochs_of_attempt
 
 API_VERSION = "podtune.dev/v1alpha1"
 TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
@@ -177,3 +178,30 @@ def test_a_checkpoint_that_is_gone_is_told_of(cluster: Cluster, namespace: Kuber
     status = status_of(namespace, "taker-0")
     assert (status["state"], status["reason"]) == ("ERROR", "CheckpointUnavailable")
     assert "giver-0 has no checkpoint of iteration 77 any more" in status["message"]
+
+
+def test_a_trial_deleted_by_hand_goes_on_from_its_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:
+    slow = counter({"EPOCHS": "30", "EPOCH_SECONDS": "0.4"})
+    namespace.apply(experiment("again", slow, search=ONE, checkpoints={"store": store(cluster)}))
+    eventually(lambda: has_checkpoint(namespace, "again-0", step=3))
+    before = namespace.get(TRIALS, "again-0")
+    namespace.kubectl("delete", TRIALS, "again-0")
+    made_anew = eventually(
+        lambda: namespace.get(TRIALS, "again-0"),
+        lambda trial: trial["metadata"]["uid"] != before["metadata"]["uid"] and trial.get("status", {}).get("ledger"),
+    )
+    former = made_anew["spec"]["former"]
+    assert former["uid"] == before["metadata"]["uid"]
+    step = former["checkpoints"][-1]["step"]
+    assert step >= 3
+    entry = made_anew["status"]["ledger"][0]
+    assert (entry["action"], entry["because"]) == ("RECREATE", {"checkpoint": str(step)})
+    goes_on = f"goes on from the checkpoint of iteration {step}"
+    assert goes_on in entry["message"]
+    told = [event["message"] for event in namespace.list("events") if event["reason"] == "TrialMadeAnew"]
+    assert [message for message in told if message.startswith("again-0 is made anew") and goes_on in message]
+    namespace.wait_for_condition(EXPERIMENTS, "again", "Complete")
+    status = status_of(namespace, "again-0")
+    assert (status["state"], status["attempt"], status["iteration"]) == ("TERMINATED", 1, 30)
+    assert status["lastResult"]["start"] == str(step)
+    assert epochs_of_attempt(cluster, status["checkpoint"]["uri"]) == list(range(step + 1, 31))

@@ -30,6 +30,7 @@ from podtune.cluster.claims import delete_claim, ensure_claim
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
+from podtune.cluster.first_answers import FirstAnswers
 from podtune.cluster.gang_requests import GangRequests
 from podtune.cluster.node_avoidance import avoid
 from podtune.cluster.origins import find_checkpoint
@@ -121,6 +122,7 @@ class Executor:
         self._observer = observer
         self._agent = agent
         self._reporter = reporter
+        self._first_answers = FirstAnswers()
         self._gangs = GangRequests(client, observer.pod, self._create_one_pod)
 
     async def execute(self, experiment: Experiment, action: ClusterAction) -> Outcome:
@@ -195,7 +197,8 @@ class Executor:
     async def _ask_for_pod(self, experiment: Experiment, action: CreatePod | TryPod) -> Outcome:
         if isinstance(action, TryPod):
             return await self._try_pod(experiment, action)
-        return await self._create_pod(experiment, action)
+        template = (experiment.uid, *sorted(action.limits.items()))
+        return await self._first_answers.ask(template, lambda: self._create_pod(experiment, action))
 
     async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
         body = pod_manifest(experiment, action, self._agent)

@@ -61,6 +61,8 @@ class Refusals:
         stalled = find_condition(experiment.status.conditions, ConditionType.STALLED)
         is_told = stalled is not None and stalled.reason == ExperimentReason.POD_REFUSED
         self._message = stalled.message if is_told and stalled is not None else ""
+        self._told = self._message
+        """What the last Event said: a dry run may pass what is refused all the same."""
 
     @property
     def is_held(self) -> bool:
@@ -126,7 +128,8 @@ class Refusals:
         is_new = self._refusal is None
         self._refusal = PodRefusal(trial=creation.trial, generation=self._experiment.generation, time=rfc3339(now))
         self._message = _sentence(creation, words)
-        if is_new:
+        if is_new and self._message != self._told:
+            self._told = self._message
             event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)
             self._dispatch.ask(event, now)
 

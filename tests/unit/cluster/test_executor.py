@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -211,6 +212,32 @@ async def test_what_a_dry_run_can_not_tell_is_left_to_the_request_itself(
 ) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message, "AlreadyExists" if status == 409 else ""))
     assert await bench.do(TRY_POD) == DONE
+
+
+async def test_one_pods_refusal_stands_for_those_that_were_to_be_made_with_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = bench.cluster.request
+
+    async def later(*args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        return await request(*args, **options)
+
+    monkeypatch.setattr(bench.cluster, "request", later)
+    message = 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+    others = [replace(CREATE_POD, trial=f"digits-{index}", trial_uid=f"t-{index}") for index in range(2, 5)]
+    bench.cluster.fail("POST", "pods", refusal(403, message))
+    outcomes = await asyncio.gather(*map(bench.do, [CREATE_POD, *others]))
+    assert outcomes == [Outcome(Verdict.REFUSED, message, ExperimentReason.POD_REFUSED)] * 4
+    assert len(bench.cluster.writes("pods")) == 1
+    assert await asyncio.gather(*map(bench.do, [CREATE_POD, *others])) == [DONE] * 4, "asked once more, all are made"
+
+
+async def test_a_pod_with_other_limits_is_no_others_kin(bench: Bench) -> None:
+    larger = replace(CREATE_POD, trial="digits-1", trial_uid="t-1b", limits={"memory": "1Gi"})
+    bench.cluster.fail("POST", "pods", refusal(422, "too much"))
+    outcomes = await asyncio.gather(bench.do(larger), bench.do(CREATE_POD))
+    assert sorted(outcome.verdict for outcome in outcomes) == sorted([Verdict.REFUSED, Verdict.DONE])
 
 
 async def test_a_pod_that_is_tried_is_not_made(bench: Bench) -> None:

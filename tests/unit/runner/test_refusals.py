@@ -51,6 +51,23 @@ def test_the_first_refusal_holds_the_experiment() -> None:
         assert WORDS in trial.status.message
 
 
+def test_what_only_a_dry_run_passes_is_tried_once_in_five_minutes_and_told_once() -> None:
+    """As the database refuses what is too large for it, of which a dry run knows nothing."""
+    simulation = refused()
+    simulation.refuse = lambda action: REFUSED if isinstance(action, CreatePod) else None
+    simulation.run(3600.0)
+    assert 10 <= len(simulation.actions(CreatePod)) / 3 <= 14
+    assert len(simulation.api.trials) == 3, "no other trial is proposed in between"
+    assert [event.reason for event in simulation.events] == ["PodRefused"]
+    assert status_of(simulation).state is ExperimentState.STALLED
+
+
+def test_an_experiment_whose_trials_have_all_ended_unstarted_has_failed() -> None:
+    simulation = refused(maxConcurrentTrials=12, failures={"startDeadline": "20s"}).run(60.0)
+    status = status_of(simulation)
+    assert (status.state, status.trials.error) == (ExperimentState.FAILED, 12)
+
+
 def test_one_condition_says_what_the_api_server_says_and_what_to_do() -> None:
     simulation = refused().run(60.0)
     status = status_of(simulation)
