@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, FILLED_IN, R
 MAX_VALUES = MAX_METRICS - len(FILLED_IN)
 """Places are kept for what the agent fills in."""
 MAX_PROBLEMS = 8
+MAX_NAME = 255
+"""Bytes of a directory's name."""
 SHOWN = 200
 """How many characters of a bad line are shown in a message."""
 
@@ -120,7 +123,16 @@ def _checkpoint(body: Mapping[str, Any], problems: list[str]) -> str | None:
     name = body.get(CHECKPOINT_KEY)
     if name is None:
         return None
-    if not isinstance(name, str) or not 0 < len(name) <= 255 or name in (".", "..") or set(name) & {"/", "\0"}:
+    if not isinstance(name, str) or not _names_entry(name):
         problems.append(f"{CHECKPOINT_KEY} is not the name of a directory: {str(name)[:SHOWN]!r}")
         return None
     return name
+
+
+def _names_entry(name: str) -> bool:
+    """Whether a directory may have this name; half a surrogate pair, say, is no text that the file system takes."""
+    try:
+        length = len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return False
+    return 0 < length <= MAX_NAME and name not in (".", "..") and not set(name) & {"/", "\0"}

@@ -84,15 +84,21 @@ class NamedValues:
     def _add(self, name: str, value: Value) -> Iterator[ResultLine]:
         problem = metric_problem(name, value)
         if problem:
-            self._problems = [*self._problems[: MAX_PROBLEMS - 1], f"{name[:MAX_KEY]!r} {problem}"]
+            self._complain(name, problem)
             return
         if name in self._metrics:
             yield from self.finish()
         is_last = name == self._last
         if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # a place is kept for the last one
             self._metrics[name] = value
+        else:
+            self._complain(name, f"was left out: a result has {MAX_VALUES} values at most")
         if is_last:
             yield from self.finish()
+
+    def _complain(self, name: str, problem: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(f"{name[:MAX_KEY]!r} {problem}")
 
 
 def make_reader(pattern: re.Pattern[str], last: str = "") -> ResultReader:

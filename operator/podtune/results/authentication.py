@@ -64,20 +64,32 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token or not token.isascii():
             raise Unauthenticated("no bearer token was sent")
         key = hashlib.sha256(token.encode()).digest()
+        if (caller := self._remembered(key)) is not None:
+            return caller
+        async with self._reviews:
+            if (caller := self._remembered(key)) is not None:
+                return caller  # it was reviewed for another request while this one waited
+            try:
+                caller = await self._review(token)
+            except Unauthenticated as error:
+                _remember(self._refused, key, (self._monotonic() + REFUSED_SECONDS, str(error)), MAX_REFUSED)
+                raise
+            _remember(self._known, key, (self._monotonic() + CACHE_SECONDS, caller), CACHE_SIZE)
+        return caller
+
+    def _remembered(self, key: bytes) -> Caller | None:
+        """Whose a token is by its last review; None where that was too long ago, or there was none.
+
+        Raises:
+            Unauthenticated: It was refused a moment ago.
+        """
         known = self._known.get(key)
         if known is not None and known[0] > self._monotonic():
             return known[1]
         refused = self._refused.get(key)
         if refused is not None and refused[0] > self._monotonic():
             raise Unauthenticated(refused[1])
-        async with self._reviews:
-            try:
-                caller = await self._review(token)
-            except Unauthenticated as error:
-                _remember(self._refused, key, (self._monotonic() + REFUSED_SECONDS, str(error)), MAX_REFUSED)
-                raise
-        _remember(self._known, key, (self._monotonic() + CACHE_SECONDS, caller), CACHE_SIZE)
-        return caller
+        return None
 
     async def _review(self, token: str) -> Caller:
         review = {

@@ -110,7 +110,7 @@ def test_a_line_may_only_say_that_the_program_is_done():
     assert not parsed.is_result
 
 
-@pytest.mark.parametrize("name", ["../x", "", ".", "..", "a/b", "x" * 300, 7, "a\0b"])
+@pytest.mark.parametrize("name", ["../x", "", ".", "..", "a/b", "x" * 300, "é" * 200, "\ud800", 7, "a\0b"])
 def test_a_checkpoint_can_not_be_named_out_of_its_directory(name):
     parsed = parse_line(json.dumps({"a": 1, "_checkpoint": name}).encode(), "accuracy")
     assert parsed.checkpoint is None

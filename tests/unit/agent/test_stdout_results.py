@@ -93,6 +93,8 @@ def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone():
     (line,) = lines.take("loss=2")
     assert line.metrics == {"loss": 2}
     assert line.problems
+    (line,) = lines.take(" ".join([*many, "loss=2"]))
+    assert line.problems[0] == "'m62' was left out: a result has 63 values at most"
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,14 @@ async def test_a_token_that_was_refused_is_not_reviewed_again_at_once() -> None:
     assert await gate.authenticate("Bearer abc") == Caller("team", "digits-0-1", "p-1")
 
 
+@pytest.mark.parametrize("status", [review(), {"authenticated": False}])
+async def test_a_token_that_comes_a_thousand_times_at_once_is_reviewed_a_few_times(status: dict[str, Any]) -> None:
+    reviews = Reviews(status)
+    guard = authenticator(reviews)
+    await asyncio.gather(*(guard.authenticate("Bearer abc") for _ in range(1000)), return_exceptions=True)
+    assert len(reviews.asked) <= MAX_REVIEWS
+
+
 async def test_wrong_tokens_do_not_drive_right_ones_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "CACHE_SIZE", 3)
     reviews = Reviews()
