@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from podtune.cli import text
 from podtune.cli.errors import CliError
-from podtune.cli.resources import ConditionView, Counts, ExperimentView, TrialView
+from podtune.cli.resources import Counts, ExperimentView, TrialView
 from podtune.cli.troubles import experiment_troubles, trial_trouble
 
 
@@ -34,7 +35,7 @@ def description_facts(view: ExperimentView, trials: Sequence[TrialView]) -> dict
     return {
         **experiment_facts(view),
         "spec": view.spec,
-        "conditions": [_condition(condition) for condition in view.conditions],
+        "conditions": [asdict(condition) for condition in view.conditions],
         "items": [_trial(trial, parameters) for trial in trials],
     }
 
@@ -56,7 +57,7 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
         "bestValue": text.numbers({"": trial.best_value})[""] if trial.best_value else None,
         "checkpoint": trial.checkpoint or None,
         "logTail": trial.log_tail.splitlines(),
-        "conditions": [_condition(condition) for condition in trial.conditions],
+        "conditions": [asdict(condition) for condition in trial.conditions],
     }
 
 
@@ -77,13 +78,4 @@ def _counts(counts: Counts) -> dict[str, int]:
         "done": counts.done,
         "failed": counts.failed,
         "stoppedEarly": counts.stopped_early,
-    }
-
-
-def _condition(condition: ConditionView) -> dict[str, str]:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from podtune.cli.resources import DecisionView, TrialView
@@ -38,18 +39,7 @@ def why_facts(trial: TrialView) -> dict[str, Any]:
         "reason": trial.reason,
         "message": trial.message,
         "parameters": dict(trial.parameters),
-        "decisions": [
-            {
-                "number": decision.number,
-                "time": decision.time,
-                "attempt": decision.attempt,
-                "step": decision.step,
-                "action": decision.action,
-                "message": decision.message,
-                "because": dict(decision.because),
-            }
-            for decision in trial.ledger
-        ],
+        "decisions": [asdict(decision) for decision in trial.ledger],
         "lastLines": {"attempt": trial.tail_attempt, "lines": trial.log_tail.splitlines()} if trial.log_tail else None,
     }
 

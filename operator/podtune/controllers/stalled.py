@@ -19,6 +19,7 @@ class Stalled:
 
     def __init__(self, backoff: Backoff) -> None:
         self._dispatch = Dispatch(backoff)
+        self._has_warned = False
 
     def decide(self, experiment: Experiment, now: float) -> Plan:
         """What has to be done now, as a machine would say it."""
@@ -43,12 +44,15 @@ class Stalled:
 
     def _let_go(self, experiment: Experiment, now: float) -> None:
         """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""
-        if finalizer.is_there(experiment):
+        if not finalizer.is_there(experiment):
+            return
+        if not self._has_warned:
+            self._has_warned = True
             left_at = f"{experiment.uid}/"
             message = f"checkpoints may be left in its bucket below {left_at}; delete them there"
             reason = ExperimentReason.CHECKPOINTS_LEFT
             self._dispatch.ask(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
-            Finalizer(self._dispatch).drop(experiment, now)
+        Finalizer(self._dispatch).drop(experiment, now)
 
     def landed(self, experiment: Experiment, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went."""

@@ -129,8 +129,9 @@ def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
 
     everybody = [{"namespaceSelector": {}}]
     assert admitted(_render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
-    named = admitted(_render(networkPolicy__metricsNamespaces=["monitoring", NAMESPACE]))
-    assert named == {"results": everybody, "metrics": [namespace(NAMESPACE), namespace("monitoring")]}
+    named = admitted(_render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
+    metrics = [namespace(NAMESPACE), namespace("monitoring"), namespace("007")]
+    assert named == {"results": everybody, "metrics": metrics}
     assert _template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
 
 

@@ -1,0 +1,28 @@
+"""An Experiment that can't be read, and is deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from podtune.api.names import FINALIZER
+from podtune.controllers.stalled import Stalled
+from podtune.runner.actions import DONE, EmitEvent, Outcome, Verdict, WriteMetadata
+from podtune.runner.retry import Backoff
+from tests.unit.cluster.objects import experiment_record
+
+
+def test_what_may_be_left_in_its_bucket_is_told_once_however_long_the_finalizer_stays() -> None:
+    experiment = replace(
+        experiment_record(), spec=None, problem="it can't be read", deleting=True, finalizers=(FINALIZER,)
+    )
+    stalled = Stalled(Backoff(1.0, 60.0))
+    events, writes = 0, 0
+    for moment in range(300):
+        for action in stalled.decide(experiment, float(moment)).actions:
+            events += isinstance(action, EmitEvent)
+            writes += isinstance(action, WriteMetadata)
+            refused = isinstance(action, WriteMetadata)
+            outcome = Outcome(Verdict.FAILED, "a webhook is away") if refused else DONE
+            stalled.landed(experiment, action, outcome, float(moment))
+    assert events == 1
+    assert 5 < writes < 30, "it is tried again, ever more rarely"
