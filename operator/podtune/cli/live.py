@@ -159,9 +159,9 @@ def _running(trials: list[TrialView], experiment: ExperimentView, width: int) ->
     for place, column in enumerate(shown):
         # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
         least = None if place else max(map(len, column.cells))
-        table.add_column(column.name, overflow="ellipsis", no_wrap=True, min_width=least)
+        table.add_column(Text(column.name), overflow="ellipsis", no_wrap=True, min_width=least)
     for row in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # not as they are: what is in brackets would be read as markup
     return table
 
 

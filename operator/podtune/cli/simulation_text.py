@@ -26,7 +26,7 @@ WIDTH = 120
 
 def print_picture(picture: RenderableType) -> None:
     """Prints a picture, as wide as the terminal is."""
-    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(picture)
+    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False, emoji=False).print(picture)
 
 
 def plain_table(*columns: str) -> Table:

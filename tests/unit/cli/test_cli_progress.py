@@ -57,6 +57,14 @@ def test_a_metric_that_is_called_as_a_parameter_has_a_column_of_its_own(progress
     assert [value in row.split() for value in ("64", "63.5")] == [True, True]
 
 
+@pytest.mark.parametrize("value", ["[red]", "[/red]", "[relu,tanh]", ":smile:"])
+def test_what_looks_like_markup_is_shown_as_it_is(progress: Progress, value: str) -> None:
+    item = trial(7, **TRAINING)
+    item["spec"]["parameters"]["activation"] = value
+    _list(progress, TRIALS, item)
+    assert value in _drawn(progress).splitlines()[-1]
+
+
 def test_without_a_limit_there_is_no_bar() -> None:
     seen = Progress()
     item = experiment("digits", trials={"total": 5, "terminated": 3, "running": 2})
