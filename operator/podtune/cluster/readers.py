@@ -53,6 +53,8 @@ HOPELESS = frozenset(
     }
 )
 """Reasons for a container to wait that rarely go away by themselves; only sidecars are ever started again."""
+MAX_DIGITS = 10
+"""Of a number in an annotation or a label, which anybody may have written."""
 DISRUPTION_CONDITIONS = ("DisruptionTarget", "TerminationTarget")
 
 
@@ -85,6 +87,11 @@ def is_same_but_for_status(metadata: Object, known: Experiment | Trial) -> bool:
     same = (known.uid, known.generation, known.deleting)
     found = (metadata["uid"], metadata.get("generation", 1), "deletionTimestamp" in metadata)
     return found == same and int(metadata["resourceVersion"]) > known.version
+
+
+def leaves_dependents(body: Object) -> bool:
+    """Whether an object is being deleted in such a way that what belongs to it stays, as by `--cascade=orphan`."""
+    return "orphan" in (body["metadata"].get("finalizers") or ())
 
 
 def owner_uid(body: Object, kind: str) -> str:
@@ -314,7 +321,7 @@ def read_grace_period(body: Object) -> GracePeriod | None:
 
 def _count(text: str) -> int:
     """A number that anybody may have written; 0 where it is none."""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0
 
 
 def _owner(body: Object, kind: str) -> Object:

@@ -1,14 +1,16 @@
-"""Ends pods that are being deleted, whose program runs on, and whose agent has nothing to store.
+"""Ends pods whose owner is gone, and those that are being deleted and whose program runs on.
 
 The grace period of a pod with a store for checkpoints is the program's own and the time that its last checkpoint may
 take. A program that ignores SIGTERM, as the first process of a container does unless it handles it, would hold its GPU
-for all of that. So once its own part is over, and its agent has said that nothing waits to be stored, the pod is
-deleted again with a short grace period: a later deletion may only shorten it. This holds for every pod of ours, whoever
-deleted it, with or without its Experiment. Without an operator the grace period bounds it.
+for all of that. So where nothing waits to be stored, as the pod's agent has said, a pod is given the program's part
+alone (`runner/grace_periods.py`), and what counts is who deletes it first: the kubelet of Kubernetes 1.34 lets a
+sidecar wait for the program for as long as the first deletion said, and kills nothing meanwhile.
 
-Not every kubelet heeds it: that of Kubernetes 1.34 lets a sidecar wait for the program for as long as the first
-deletion said, and kills nothing meanwhile. So what the runner deletes has only the program's part to begin with,
-where nothing is left to store (`runner/checkpoint_waits.py`).
+- Pods whose Trial or Experiment is gone, or is being deleted, the garbage collector would delete with the whole grace
+  period. So they are deleted here as soon as that is seen: it has several requests to make from an Experiment to its
+  pods, and from a Trial one more than we. Where it comes first, or no operator runs, the whole grace period bounds it.
+- A pod that somebody else has deleted, and whose program runs when its own part is over, is deleted again with a short
+  grace period: a later deletion may only shorten it, and not every kubelet is as that one.
 
 A pod whose program has ended is left alone: its agent stores what is left, and takes no longer than it may. So is one
 whose agent was not heard since the operator started.
@@ -17,7 +19,7 @@ whose agent was not heard since the operator started.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
@@ -27,6 +29,7 @@ from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.readers import GracePeriod, read_grace_period
 from podtune.kube import paths
 from podtune.protocol.messages import Unstored
+from podtune.runner import grace_periods
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +39,8 @@ MARGIN = 1.0
 """Seconds after the program's part of the grace period: what it has reported in the end is on its way."""
 RETRY_SECONDS = 10.0
 """Seconds until a deletion that has failed is tried again."""
+MAX_DELETIONS = 16
+"""Deletions under way at a time."""
 
 
 @dataclass(slots=True)
@@ -46,15 +51,17 @@ class _Ending:
         pod: The pod.
         due: When the program's part of the grace period is over.
         wanted: The `seq` of the newest checkpoint that was reported by then; None before.
+        is_ended: Whether it is being deleted again.
     """
 
     pod: GracePeriod
     due: float
     wanted: int | None = None
+    is_ended: bool = False
 
 
 class OverduePods:
-    """Knows the pods that are being deleted, and what the agents of all have left to store."""
+    """Knows the pods whose grace period is not their program's alone, and what their agents have left to store."""
 
     def __init__(self, client: ClusterClient, now: Callable[[], float]) -> None:
         """Knows of no pod yet.
@@ -65,52 +72,86 @@ class OverduePods:
         """
         self._client = client
         self._now = now
-        self._alive: set[str] = set()
+        self._pods: dict[str, GracePeriod] = {}
+        self._leaders: dict[tuple[str, str, str], str] = {}
+        """By attempt: the pod whose agent speaks for all, that of rank 0."""
         self._unstored: dict[str, Unstored | None] = {}
         self._endings: dict[str, _Ending] = {}
+        self._orphans: dict[str, int] = {}
+        """The pods to delete because their owner is gone, and how long each is given."""
         self._changed = asyncio.Event()
+        self._turns = asyncio.Semaphore(MAX_DELETIONS)
 
     def seen(self, body: Manifest) -> None:
         """A pod was seen."""
         pod = read_grace_period(body)
         if pod is None:
             return
+        known = self._pods.get(pod.uid)
+        self._pods[pod.uid] = pod
+        if not pod.rank:
+            self._leaders[pod.attempt] = pod.uid
         if not pod.is_deleting:
-            self._alive.add(pod.uid)
-        elif not pod.program_runs or pod.given <= pod.own + LAST_SECONDS:
+            return
+        if not pod.program_runs or pod.given <= pod.own + LAST_SECONDS:
             self._endings.pop(pod.uid, None)
         elif pod.uid in self._endings:
             self._endings[pod.uid].pod = pod
         else:
             # The clock of who began to delete it may differ from ours: where we saw that, ours counts.
-            since = self._now() if pod.uid in self._alive else min(pod.deleted, self._now())
+            was_alive = known is not None and not known.is_deleting
+            since = self._now() if was_alive else min(pod.deleted, self._now())
             self._endings[pod.uid] = _Ending(pod, since + pod.own + MARGIN)
         self._changed.set()
 
     def gone(self, uid: str) -> None:
-        """A pod is no longer there."""
-        self._alive.discard(uid)
-        self._unstored.pop(uid, None)
-        self._endings.pop(uid, None)
+        """A pod is no longer there, or no longer ours."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None and self._leaders.get(pod.attempt) == uid:
+            del self._leaders[pod.attempt]
+        for known in (self._unstored, self._endings, self._orphans):
+            known.pop(uid, None)
 
     def heard(self, uid: str, unstored: Unstored | None) -> None:
         """The agent of a pod has reported."""
-        if uid in self._alive or uid in self._endings:
+        if uid in self._pods:
             self._unstored[uid] = unstored
             if self._endings:
                 self._changed.set()
 
+    def orphaned(self, uids: Iterable[str]) -> None:
+        """The owner of pods is gone, or is being deleted: the garbage collector is about to delete them."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is None or pod.is_deleting:
+                continue
+            leader = self._leader(pod)
+            grace = grace_periods.of_first_deletion(
+                int(pod.own),
+                program_runs=pod.program_runs,
+                heard=leader in self._unstored,
+                unstored=self._unstored.get(leader),
+            )
+            if grace is not None:
+                self._orphans[uid] = grace
+                self._changed.set()
+
     async def run(self) -> None:
         """Works for ever."""
-        while True:
-            self._changed.clear()
-            for ending in list(self._overdue()):
-                await self._end(ending)
-            try:
-                async with asyncio.timeout(self._until_next()):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass  # one is due
+        async with asyncio.TaskGroup() as deletions:
+            while True:
+                self._changed.clear()
+                for uid, grace in self._orphans.items():
+                    deletions.create_task(self._end_orphan(self._pods[uid], grace))
+                self._orphans.clear()
+                for ending in self._overdue():
+                    ending.is_ended = True
+                    deletions.create_task(self._end_overdue(ending))
+                try:
+                    async with asyncio.timeout(self._until_next()):
+                        await self._changed.wait()
+                except TimeoutError:
+                    pass  # one is due
 
     def _until_next(self) -> float | None:
         now = self._now()
@@ -120,7 +161,7 @@ class OverduePods:
     def _overdue(self) -> Iterator[_Ending]:
         now = self._now()
         for ending in self._endings.values():
-            if ending.due <= now and self._has_nothing_to_store(ending):
+            if not ending.is_ended and ending.due <= now and self._has_nothing_to_store(ending):
                 yield ending
 
     def _has_nothing_to_store(self, ending: _Ending) -> bool:
@@ -137,21 +178,35 @@ class OverduePods:
 
     def _leader(self, pod: GracePeriod) -> str:
         """The pod whose agent speaks for a pod: that of rank 0 of its gang."""
-        if not pod.rank:
-            return pod.uid
-        gang = (other.pod for other in self._endings.values() if other.pod.attempt == pod.attempt)
-        return next((member.uid for member in gang if not member.rank), "")
+        return self._leaders.get(pod.attempt, "") if pod.rank else pod.uid
 
-    async def _end(self, ending: _Ending) -> None:
-        pod = ending.pod
-        path = paths.pod(pod.namespace, pod.name)
-        body = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": LAST_SECONDS}
+    async def _end_orphan(self, pod: GracePeriod, grace: int) -> None:
         try:
-            await self._client.request("DELETE", path, body=body)
-        except ApiError as error:
-            if not (isinstance(error, ApiRefusal) and (error.is_not_found or error.is_conflict)):
-                log.warning("overdue pod not ended", namespace=pod.namespace, pod=pod.name, error=str(error))
-                ending.due = self._now() + RETRY_SECONDS
-                return
-        log.info("overdue pod ended", namespace=pod.namespace, pod=pod.name)
-        self._endings.pop(pod.uid, None)
+            await self._delete(pod, grace)
+        except (ApiError, paths.PathError) as error:
+            # By now the garbage collector has deleted it: the grace period bounds it.
+            log.warning("pod without owner not ended", namespace=pod.namespace, pod=pod.name, error=str(error))
+        else:
+            log.info("pod without owner ended", namespace=pod.namespace, pod=pod.name, grace=grace)
+
+    async def _end_overdue(self, ending: _Ending) -> None:
+        pod = ending.pod
+        try:
+            await self._delete(pod, LAST_SECONDS)
+        except (ApiError, paths.PathError) as error:
+            log.warning("overdue pod not ended", namespace=pod.namespace, pod=pod.name, error=str(error))
+            ending.due, ending.is_ended = self._now() + RETRY_SECONDS, False
+            self._changed.set()
+        else:
+            log.info("overdue pod ended", namespace=pod.namespace, pod=pod.name)
+            self._endings.pop(pod.uid, None)
+
+    async def _delete(self, pod: GracePeriod, grace: int) -> None:
+        """Deletes a pod; one that is gone, or another of its name, is none of our business."""
+        body = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": grace}
+        async with self._turns:
+            try:
+                await self._client.request("DELETE", paths.pod(pod.namespace, pod.name), body=body)
+            except ApiRefusal as refusal:
+                if not refusal.is_not_found and not refusal.is_conflict:
+                    raise

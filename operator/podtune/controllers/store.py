@@ -27,6 +27,7 @@ from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
 from podtune.controllers.turns import Turns
 from podtune.protocol.messages import Unstored
+from podtune.runner import finalizer
 from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
@@ -78,6 +79,8 @@ class Store:
         self._crowd = Crowd()
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
+        self._spared = Recent(REMEMBERED)
+        """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
         self._synced = False
 
@@ -100,6 +103,8 @@ class Store:
             self._by_name[experiment.namespace, experiment.name] = uid
         entry.experiment = experiment
         self._tell(entry, lambda machine: machine.experiment_seen(experiment))
+        if experiment.deleting and not (known is not None and known.deleting):
+            self._experiment_is_ending(entry, body)
 
     def trial(self, body: Manifest) -> None:
         """A Trial was seen."""
@@ -124,6 +129,8 @@ class Store:
         self._tell(entry, lambda machine: machine.trial_seen(trial))
         for pod in self._pods_of(trial.uid) if is_new else ():
             self._tell_of_pod(trial.uid, pod)
+        if trial.deleting and (known is None or is_new or not known.deleting):
+            self._trial_is_ending(trial.uid, body)
 
     def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment was given a status; what else there is of it is as it was known."""
@@ -175,6 +182,27 @@ class Store:
         """The agent of a pod has reported, be the pod's Experiment known or not."""
         if self._overdue_pods is not None:
             self._overdue_pods.heard(pod, unstored)
+
+    # What is ending
+
+    def _experiment_is_ending(self, entry: Entry, body: Manifest) -> None:
+        """An Experiment is being deleted. Where its deletion waits for us, its machine ends its pods."""
+        if readers.leaves_dependents(body):
+            self._spared.add(entry.experiment.uid)
+        elif not finalizer.is_there(entry.experiment):
+            self._end_pods_of(entry.experiment.uid, *(trial.uid for trial in entry.trials.values()))
+
+    def _trial_is_ending(self, uid: str, body: Manifest) -> None:
+        """A Trial is being deleted."""
+        if readers.leaves_dependents(body):
+            self._spared.add(uid)
+        else:
+            self._end_pods_of(uid)
+
+    def _end_pods_of(self, *owners: str) -> None:
+        """The garbage collector is about to delete the pods of these: it does not know how long they need."""
+        if self._overdue_pods is not None:
+            self._overdue_pods.orphaned(uid for owner in owners for uid in self._pods.get(owner, ()))
 
     # What is gone
 
@@ -305,6 +333,8 @@ class Store:
         entry = self._entries.pop(uid, None)
         if entry is None:
             return
+        if uid not in self._spared:
+            self._end_pods_of(uid, *(trial.uid for trial in entry.trials.values()))
         self._crowd.settle(uid, None)
         entry.drop_machine()
         for trial in entry.trials.values():
@@ -319,6 +349,8 @@ class Store:
 
     def _forget_trial(self, uid: str) -> None:
         self._gone.add(uid)
+        if uid not in self._spared:
+            self._end_pods_of(uid)
         experiment_uid, name = self._trials.pop(uid, ("", ""))
         entry = self._entries.get(experiment_uid)
         if entry is not None:

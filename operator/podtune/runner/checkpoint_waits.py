@@ -10,7 +10,7 @@ from __future__ import annotations
 from podtune.api.model import seconds
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.trial import Decision
-from podtune.runner import clones
+from podtune.runner import clones, grace_periods
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -47,23 +47,19 @@ def stored_by(trial: TrialMachine, now: float) -> float:
 
 
 def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
-    """Seconds that a pod of ours is given to end: the template's, where its agent has nothing left to store, or can't.
-
-    A later deletion can't shorten that well, since kubelets have sidecars wait for as long as the first one said. None
-    stands for the pod's own grace period, with the time for a last checkpoint: where there is one, where the agent was
-    not heard, and where the program has ended already and its agent drains.
-    """
-    given = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds")
-    own = DEFAULT_GRACE if given is None else max(1, given)  # 0 would take the pod off the API server while it runs
+    """Seconds that a pod of ours is given to end; None for its own grace period."""
+    own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds")
+    own = DEFAULT_GRACE if own is None else own
     uid, decision = trial.attempt_uid, trial.saved.decision
-    if not trial.home or pod.training_until:
+    if not trial.home or not isinstance(own, int):
         return None
-    if decision is not None and decision.reason == TrialReason.STORE_UNUSABLE:
-        return own
-    if trial.unseen.unstored[0] != uid:
-        return None
-    unstored = trial.unseen.unstored_of(uid)
-    return None if unstored is not None and unstored.waits else own
+    gives_up = decision is not None and decision.reason == TrialReason.STORE_UNUSABLE
+    return grace_periods.of_first_deletion(
+        own,
+        program_runs=not pod.training_until,
+        heard=gives_up or trial.unseen.unstored[0] == uid,
+        unstored=None if gives_up else trial.unseen.unstored_of(uid),
+    )
 
 
 def stores_answer(trial: TrialMachine) -> bool:

@@ -13,7 +13,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.storage_job import StoragePurpose
-from podtune.runner import finalizer
+from podtune.runner import checkpoint_waits, finalizer
 from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.finalizer import Finalizer
@@ -85,7 +85,8 @@ class Deletion:
     def _stop(self, trial: TrialMachine, now: float) -> None:
         for pod in _living(trial.pods):
             if not pod.deleting and pod_of(pod.uid) not in trial.unseen.deletions:
-                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid)), now)
+                grace = checkpoint_waits.grace_period(trial, pod)
+                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
 
     def _warn(self, prefix: str, problem: str, now: float) -> None:
         if not self._warned:

@@ -18,6 +18,9 @@ Where pods are reused (`trialTemplate.reuse`), the program goes from trial to tr
         model = build(this.params({"lr": 0.1}))
         this.report({"accuracy": model.train()})
 
+In a pod, a program that is its container's first process and leaves SIGTERM alone ends on it with exit code 143, once
+it has called a function of this module; the kernel would have it train on. A handler of its own is left as it is.
+
 Outside of a pod the same program runs alone: parameters come from `PODTUNE_PARAM_<name>` variables and the defaults,
 results are printed, checkpoints are not kept. With `PODTUNE_DIR` set to a directory it writes there what it would
 write in a pod.

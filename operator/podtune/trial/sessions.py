@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from podtune.trial import layout
+from podtune.trial import layout, termination
 from podtune.trial.metrics import Value, flatten
 from podtune.trial.sharing import open_shared
 from podtune.trial.snapshot import take_snapshot
@@ -43,6 +43,7 @@ def find_session(environ: Mapping[str, str] = os.environ) -> Session:
     """The pod's session where there is a shared directory, or else one for a program on its own."""
     directory = environ.get(layout.ENV_DIRECTORY)
     if directory or Path(layout.DIRECTORY).is_dir():
+        termination.end_on_sigterm()
         return PodSession(Path(directory or layout.DIRECTORY), environ)
     return LocalSession(environ)
 
@@ -77,16 +78,8 @@ class PodSession:
 
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Appends the result as one line; a checkpoint is in its place before the line names it."""
-        line: dict[str, Value] = dict(flatten(metrics))
-        if checkpoint is not None:
-            line[layout.CHECKPOINT_KEY] = take_snapshot(checkpoint, self.directory / layout.CHECKPOINTS)
-            self._request_answered = self._control.read("shouldCheckpoint")
-        if done:
-            line[layout.DONE_KEY] = self._done_said = True
-        self._append(line)
-        if not self._watches_end:
-            self._watches_end = True
-            atexit.register(self._at_exit, os.getpid())
+        with termination.ending_afterwards():
+            self._hand_over(metrics, checkpoint, done)
 
     def restored_checkpoint(self) -> Path | None:
         """The restored directory, once it is known to be whole."""
@@ -112,6 +105,18 @@ class PodSession:
         atexit.unregister(self._at_exit)
         self._append({layout.DONE_KEY: True, layout.END_KEY: True})
 
+    def _hand_over(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
+        line: dict[str, Value] = dict(flatten(metrics))
+        if checkpoint is not None:
+            line[layout.CHECKPOINT_KEY] = take_snapshot(checkpoint, self.directory / layout.CHECKPOINTS)
+            self._request_answered = self._control.read("shouldCheckpoint")
+        if done:
+            line[layout.DONE_KEY] = self._done_said = True
+        self._append(line)
+        if not self._watches_end:
+            self._watches_end = True
+            atexit.register(self._at_exit, os.getpid())
+
     def _at_exit(self, registered_in: int) -> None:
         """Says that the program is done, where its normal end can mean nothing else.
 
@@ -120,7 +125,11 @@ class PodSession:
         """
         if os.getpid() != registered_in or self._done_said or hasattr(sys, "last_value"):
             return
-        traps_sigterm = signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN)
+        handler = signal.getsignal(signal.SIGTERM)
+        if termination.is_ours(handler):
+            traps_sigterm = termination.has_begun()
+        else:
+            traps_sigterm = handler not in (signal.SIG_DFL, signal.SIG_IGN)
         if self._stop_seen or not traps_sigterm:
             self._append({layout.DONE_KEY: True})
 

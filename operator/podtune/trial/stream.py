@@ -12,7 +12,7 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from podtune.trial import layout
+from podtune.trial import layout, termination
 from podtune.trial.sessions import PodSession, Session, find_session
 
 SHORTEST_POLL = 0.002
@@ -75,7 +75,7 @@ class _Waiter:
 
 
 class _Ending:
-    """Notices SIGTERM while it is entered, where the program does not handle that itself.
+    """Notices SIGTERM while it is entered, where the program does not handle that itself: it ends by leaving its loop.
 
     The first process of a container is not ended by it otherwise, and would hold its pod for the whole grace period.
     """
@@ -83,17 +83,19 @@ class _Ending:
     def __init__(self) -> None:
         self.has_begun = False
         self._handles = False
+        self._former: Any = signal.SIG_DFL
 
     def __enter__(self) -> _Ending:
+        self._former = signal.getsignal(signal.SIGTERM)
         in_main = threading.current_thread() is threading.main_thread()
-        self._handles = in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        self._handles = in_main and (self._former is signal.SIG_DFL or termination.is_ours(self._former))
         if self._handles:
             signal.signal(signal.SIGTERM, self._begin)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._handles:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, self._former)
 
     def _begin(self, *_: object) -> None:
         self.has_begun = True

@@ -8,14 +8,23 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from podtune.api.names import ANNOTATION_GRACE
+import pytest
+
+from podtune.api.names import (
+    ANNOTATION_GRACE,
+    FINALIZER,
+    LABEL_ATTEMPT,
+    LABEL_EXPERIMENT,
+    LABEL_MADE_FOR,
+    LABEL_TRIAL,
+)
 from podtune.cluster.client import Manifest
 from podtune.controllers.overdue_pods import RETRY_SECONDS, OverduePods
 from podtune.controllers.store import Store
 from podtune.protocol.messages import Unstored
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import Failure, FakeCluster, no_answer
-from tests.unit.cluster.objects import pod_body
+from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
 from tests.unit.cluster.virtual_time import in_virtual_time, now, settle
 
 RUNNING = {"running": {"startedAt": "1970-01-01T00:00:00Z"}}
@@ -194,3 +203,140 @@ async def test_the_agent_of_rank_0_speaks_for_its_gang() -> None:
         scene.overdue.heard("p-0", None)
         await settle()
         assert [body["preconditions"]["uid"] for body in scene.deletions] == ["p-0", "p-1"]
+
+
+class Owned(Scene):
+    """The pod with its Trial and Experiment, whose agent has nothing to store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store.experiment(experiment_body())
+        self.store.trial(trial_body())
+        self.see()
+        self.store.agent_heard("p-1", None)
+
+
+FIRST = {"preconditions": {"uid": "p-1"}, "gracePeriodSeconds": 30}
+UNDER_WAY = {"deletionTimestamp": "2024-05-01T12:00:00Z"}
+
+
+def going(body: Manifest, *finalizers: str) -> Manifest:
+    """An object whose deletion waits for something."""
+    body["metadata"] |= UNDER_WAY | {"resourceVersion": "90", "finalizers": list(finalizers)}
+    return body
+
+
+@pytest.mark.parametrize(
+    "go",
+    [
+        lambda store: store.experiment_gone(experiment_body()),
+        lambda store: store.trial_gone(trial_body()),
+        lambda store: store.vanished("e-1"),
+        lambda store: store.experiment(going(experiment_body(), "foregroundDeletion")),
+        lambda store: store.trial(going(trial_body(), "foregroundDeletion")),
+    ],
+    ids=["experiment", "trial", "missed", "experiment in the foreground", "trial in the foreground"],
+)
+@in_virtual_time
+async def test_a_pod_whose_owner_goes_is_deleted_at_once_with_its_programs_time_alone(go: Any) -> None:
+    """Before the garbage collector deletes it with the whole of its grace period."""
+    scene = Owned()
+    with scene.running():
+        await settle()
+        assert scene.deletions == []
+        go(scene.store)
+        await settle()
+        assert scene.deletions == [FIRST]
+        scene.see(deleted=now(), deletionGracePeriodSeconds=30)
+        scene.store.trial_gone(trial_body())
+        await asyncio.sleep(1000)
+        assert scene.deletions == [FIRST]
+
+
+@in_virtual_time
+async def test_a_shared_pod_goes_with_its_experiment() -> None:
+    scene = Scene()
+    scene.store.experiment(experiment_body())
+    owner = {"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}
+    labels = {LABEL_EXPERIMENT: "digits", LABEL_TRIAL: "digits-0", LABEL_ATTEMPT: "1", LABEL_MADE_FOR: "t-1"}
+    scene.see(ownerReferences=[owner], labels=labels)
+    scene.store.agent_heard("p-1", None)
+    with scene.running():
+        scene.store.experiment_gone(experiment_body())
+        await settle()
+        assert scene.deletions == [FIRST]
+
+
+@in_virtual_time
+async def test_a_pod_whose_agent_has_something_to_store_or_was_not_heard_is_left_to_the_garbage_collector() -> None:
+    for heard in (True, False):
+        scene = Scene()
+        scene.store.experiment(experiment_body())
+        scene.store.trial(trial_body())
+        scene.see()
+        if heard:
+            scene.store.agent_heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
+        with scene.running():
+            scene.store.experiment_gone(experiment_body())
+            await asyncio.sleep(10)
+            assert scene.deletions == []
+
+
+@in_virtual_time
+async def test_a_pod_whose_program_has_ended_drains_also_when_its_owner_goes() -> None:
+    scene = Owned()
+    scene.see(program=ENDED)
+    with scene.running():
+        scene.store.experiment_gone(experiment_body())
+        await asyncio.sleep(10)
+        assert scene.deletions == []
+
+
+@in_virtual_time
+async def test_a_pod_that_somebody_deletes_together_with_its_owner_is_not_deleted_once_more_at_once() -> None:
+    scene = Owned()
+    with scene.running():
+        scene.see(deleted=now())
+        scene.store.experiment_gone(experiment_body())
+        await asyncio.sleep(30)
+        assert scene.deletions == []
+        await asyncio.sleep(2)
+        assert scene.deletions == [SHORT]
+
+
+@in_virtual_time
+async def test_pods_that_are_to_outlive_their_owner_do() -> None:
+    """As with `kubectl delete --cascade=orphan`."""
+    scene = Owned()
+    with scene.running():
+        scene.store.trial(going(trial_body(), "orphan"))
+        scene.store.trial_gone(going(trial_body()))
+        await asyncio.sleep(10)
+        assert scene.deletions == []
+    scene = Owned()
+    with scene.running():
+        scene.store.experiment(going(experiment_body(), "orphan"))
+        scene.store.experiment_gone(going(experiment_body()))
+        await asyncio.sleep(10)
+        assert scene.deletions == []
+
+
+@in_virtual_time
+async def test_an_experiment_whose_deletion_waits_for_us_is_left_to_its_machine() -> None:
+    scene = Owned()
+    with scene.running():
+        scene.store.experiment(going(experiment_body(), FINALIZER))
+        await asyncio.sleep(10)
+        assert scene.deletions == []
+
+
+@in_virtual_time
+async def test_a_pod_without_a_number_for_a_grace_period_stops_nobody() -> None:
+    """Anybody in its namespace may write its annotation."""
+    scene = Owned()
+    with scene.running():
+        for text in ("9" * 5000, "9" * 20, "-1", "x"):
+            scene.see(annotations={ANNOTATION_GRACE: text})
+        scene.store.experiment_gone(experiment_body())
+        await settle()
+        assert scene.deletions == [{"preconditions": {"uid": "p-1"}, "gracePeriodSeconds": 1}]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import FINALIZER, ExperimentReason
-from podtune.runner.actions import CreatePod, CreateStoragePod, Outcome, Verdict, WriteMetadata
+from podtune.runner.actions import CreatePod, CreateStoragePod, DeletePod, Outcome, Verdict, WriteMetadata
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Program
@@ -137,3 +137,14 @@ def test_a_user_who_changes_his_mind_on_the_way_keeps_the_checkpoints() -> None:
     running.run(10.0)
     assert is_gone(running)
     assert running.bucket
+
+
+@pytest.mark.parametrize(("every", "grace"), [(0, 30), (1, None)])
+def test_its_pods_have_the_templates_grace_period_alone_where_nothing_is_left_to_store(
+    every: int, grace: int | None
+) -> None:
+    program = Program(steps=50, checkpoint_every=every, upload=4.5)
+    running = Simulation(spec(**DELETE), program, settings=QUICK).run(10.0)
+    delete(running)
+    running.run(1.0)
+    assert {action.grace for action in running.actions(DeletePod)} == {grace}

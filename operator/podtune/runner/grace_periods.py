@@ -1,0 +1,24 @@
+"""How long a pod is given to end, where our deletion of it is the first."""
+
+from __future__ import annotations
+
+from podtune.protocol.messages import Unstored
+
+
+def of_first_deletion(own: int, *, program_runs: bool, heard: bool, unstored: Unstored | None) -> int | None:
+    """Seconds that a pod is given: its program's part alone, where its agent has nothing left to store.
+
+    A later deletion can't shorten that well, since kubelets have sidecars wait for as long as the first one said. None
+    stands for the pod's own grace period, with the time for a last checkpoint: where there is one, where the agent was
+    not heard, and where the program has ended already and its agent drains.
+
+    Args:
+        own: Seconds of the pod's grace period that are the program's. Where that is none, one is given: a deletion
+            with no grace period at all takes the object away while its program runs.
+        program_runs: Whether the program has not ended.
+        heard: Whether the pod's agent was, which tells what is left to store.
+        unstored: What it said last.
+    """
+    if own < 0 or not program_runs or not heard or (unstored is not None and unstored.waits):
+        return None
+    return max(1, own)
