@@ -232,6 +232,7 @@ def test_the_buckets_credentials_and_the_token_are_the_agents_alone() -> None:
     assert volume["secret"]["secretName"] == "podtune-s3"
     assert [item["key"] for item in volume["secret"]["items"]] == ["accessKeyID", "secretAccessKey", "sessionToken"]
     assert volume["secret"]["optional"]  # so a running pod outlives it
+    assert volume["secret"]["defaultMode"] == 0o444  # the files are root's, and the agent is another user
     tokens = [c["name"] for c in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]] if _has_token(c)]
     assert tokens == ["podtune-agent"]
 
