@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e import prepare
-from e2e.cluster import builds, kind, native, tools
+from e2e.cluster import builds, kind, native, progress, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.locks import locked
 from e2e.cluster.processes import follow
@@ -127,6 +127,23 @@ def test_a_terminal_shows_one_line_that_gives_way_to_what_is_said(clock: Clock) 
         screen.draw()
         screen.say("installing buildah")
     assert stream.getvalue() == f"{clear}base image: 5 s{clear}installing buildah\n{clear}base image: 5 s{clear}"
+
+
+@pytest.mark.parametrize(("columns", "period"), [(60, "_REDRAW_SECONDS"), (None, "_PLAIN_SECONDS")])
+def test_what_is_under_way_is_shown_again_by_itself(
+    monkeypatch: pytest.MonkeyPatch, columns: int | None, period: str
+) -> None:
+    monkeypatch.setattr(progress, period, 0.001)
+    shown = threading.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if "base image" in text:
+                shown.set()
+            return super().write(text)
+
+    with Screen(Stream(), lambda _: columns).task("base image"):
+        assert shown.wait(60)
 
 
 def test_nothing_is_said_where_nothing_takes_long(clock: Clock) -> None:
