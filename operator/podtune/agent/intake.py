@@ -54,7 +54,7 @@ class Intake:
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
         self._file = ResultsFile(settings.directory)
         self._times = ReadTimes(settings.directory)
-        self._expects_restore = bool(settings.restore_from)
+        self._expects_restore = settings.restores
         self._bad_lines = Repeated()
         self._file_errors = Repeated()
         self._discarded = Repeated()

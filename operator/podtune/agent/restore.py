@@ -53,6 +53,8 @@ def restore(
 ) -> RestoreInfo:
     """Restores the first checkpoint that is whole, or none, and leaves word of it.
 
+    Where the attempt looks for checkpoints by itself, those that it finds come first.
+
     A checkpoint that is damaged never fails the trial: it starts afresh then, and says why. Only one that is to go on
     from another trial's checkpoint, with the parameters that belong to it, fails instead.
 
@@ -70,11 +72,12 @@ def restore(
         SettingsError: The list of checkpoints is wrong.
     """
     candidates = parse_candidates(settings.restore_from)
-    if candidates and settings.store is None:
+    if settings.restores and settings.store is None:
         raise SettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
     started = time.monotonic()
     outcome = Outcome(None, None, "")
-    if candidates and settings.store is not None:
+    found: tuple[Candidate, ...] = ()
+    if settings.store is not None and (candidates or settings.finds):
         restorer = Restorer(
             make_store(settings.store.store),
             settings.store.store.bucket,
@@ -86,12 +89,15 @@ def restore(
             local=LocalCache(settings.scratch) if settings.scratch else None,
         )
         try:
-            outcome = restorer.restore(candidates, settings.directory, layout.RESTORED)
+            if settings.finds:
+                found = restorer.find(settings.store, settings.configuration)
+                log.info("looked for checkpoints", found=len(found), prefix=settings.store.prefix)
+            outcome = restorer.restore([*found, *candidates], settings.directory, layout.RESTORED)
         except StoreError as error:
             raise NotNow(str(error)) from error
     if outcome.candidate is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
-    info = _info(outcome)
+    info = _info(outcome, is_found=outcome.candidate in found)
     info.write(settings.directory)
     say = log.warning if info.message else log.info
     say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
@@ -121,7 +127,7 @@ def _candidate(item: Any) -> Candidate:
     raise SettingsError(f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"')
 
 
-def _info(outcome: Outcome) -> RestoreInfo:
+def _info(outcome: Outcome, *, is_found: bool) -> RestoreInfo:
     if outcome.candidate is None or outcome.manifest is None:
         return RestoreInfo(message=outcome.message[:MAX_MESSAGE])
     return RestoreInfo(
@@ -130,4 +136,6 @@ def _info(outcome: Outcome) -> RestoreInfo:
         iteration=outcome.manifest.iteration,
         time_total_s=outcome.manifest.time_total,
         message=outcome.message[:MAX_MESSAGE],
+        digest=outcome.candidate.digest if is_found else "",
+        metric=outcome.manifest.metric if is_found else "",
     )

@@ -24,6 +24,8 @@ class RestoreInfo:
         iteration: Iterations of the trial up to it.
         message: What went wrong on the way, if anything.
         time_total_s: Seconds of training up to it, over all attempts.
+        digest: Of its manifest, where the agent has found it by itself; else empty.
+        metric: Value of the objective's metric with it, likewise.
     """
 
     step: int = 0
@@ -31,11 +33,13 @@ class RestoreInfo:
     iteration: int = 0
     message: str = ""
     time_total_s: float = 0.0
+    digest: str = ""
+    metric: str = ""
 
     @property
     def restored(self) -> Restored:
         """The same for the operator."""
-        return Restored(self.step, self.uri, self.message)
+        return Restored(self.step, self.uri, self.message, self.digest, self.metric)
 
     def write(self, directory: Directory) -> None:
         """Writes the file whole.
@@ -65,6 +69,8 @@ def read_restore_info(directory: Directory) -> RestoreInfo | None:
         iteration=_count(body, "iteration"),
         message=str(body.get("message", "")),
         time_total_s=_seconds(body, "time_total_s"),
+        digest=str(body.get("digest", "")),
+        metric=str(body.get("metric", "")),
     )
 
 

@@ -42,6 +42,8 @@ class Settings:
         scratch: Directory of the volume that the trial keeps over its attempts; None where it has none.
         restore_from: JSON list of the checkpoints to restore from; empty where there is none.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
+        finds: Whether it looks for checkpoints of its configuration in the bucket first.
+        configuration: Digest of what the attempt trains with; empty where the operator has not told.
         stdout_pattern: How results look on standard output; None where they are not read from there.
         stdout_last: The metric that is printed last of each result, where lines name their metrics; empty: not known.
         rank: The pod's rank in its gang; 0 where it is alone.
@@ -66,6 +68,8 @@ class Settings:
     scratch: Path | None
     restore_from: str
     restore_or_fail: bool
+    finds: bool
+    configuration: str
     stdout_pattern: re.Pattern[str] | None
     stdout_last: str
     rank: int
@@ -86,6 +90,11 @@ class Settings:
         return self.replicas > 1 and not self.stores_alone
 
     @property
+    def restores(self) -> bool:
+        """Whether the attempt may begin with a checkpoint."""
+        return bool(self.restore_from) or self.finds
+
+    @property
     def checkpoint_store(self) -> TrialAddress | None:
         """Where this agent puts checkpoints; None where it has none to put."""
         return None if self.follows and self.stores_alone else self.store
@@ -100,6 +109,8 @@ class Settings:
             store=replace(self.store, trial=assignment.trial) if self.store is not None else None,
             restore_from=assignment.restore_from,
             restore_or_fail=assignment.restore_or_fail,
+            finds=assignment.find,
+            configuration=assignment.configuration,
         )
 
     @classmethod
@@ -139,6 +150,8 @@ class Settings:
             scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
             restore_from=environ.get(env.RESTORE_FROM, ""),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
+            finds=environ.get(env.FIND_CHECKPOINTS) == "true",
+            configuration=environ.get(env.CONFIGURATION, ""),
             stdout_pattern=_pattern(environ),
             stdout_last=environ.get(env.STDOUT_LAST, ""),
             drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),

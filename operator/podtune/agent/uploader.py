@@ -81,6 +81,7 @@ class Uploader(threading.Thread):
         self._attempt = attempt
         self._changed = changed
         self._attempt_id = settings.attempt
+        self._configuration = settings.configuration
         self._directory = settings.directory
         self._sync = settings.sync
         self._options = replace(settings.sync.options, writer=settings.rank)
@@ -271,7 +272,9 @@ class Uploader(threading.Thread):
             return digest
         self._learn_of_earlier()
         self._interruption.allow(self._sync.timeout, "checkpoints.sync.timeout")
-        taken = Taken(self._attempt_id, pending.step, pending.step, pending.metric, pending.time_total)
+        taken = Taken(
+            self._attempt_id, pending.step, pending.step, pending.metric, pending.time_total, self._configuration
+        )
         with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
             digest = upload_checkpoint(
                 self._store,

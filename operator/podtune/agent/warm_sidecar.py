@@ -104,7 +104,7 @@ class WarmSidecar:
             self._remove_old()
             settings.directory.make(DIRECTORY_MODE)
             prepare_directory(settings.directory)
-            if assignment.restore_from:
+            if settings.restores:
                 restore(settings, self._log, self._rng, self._make_store)
             settings.directory.replace_file(layout.PARAMETERS, _json(dict(assignment.parameters)))
             # Its own first: should the agent end in between, the next one tells the program.

@@ -92,7 +92,7 @@ class Checkpoint(StatusModel):
 
 
 class Origin(StatusModel):
-    """What spec.restoreFrom came to."""
+    """What a look for a checkpoint to start from came to."""
 
     uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
     step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
@@ -119,6 +119,13 @@ class FormerTrial(StatusModel):
         description="Its result with the best value of the objective, likewise.",
     )
     lack: str = Field(default="", max_length=128, description="Why the trial starts afresh, where it does.")
+    find_checkpoints: bool = Field(
+        default=False,
+        description=(
+            "No operator has seen it last: the first attempt looks for its checkpoints in the bucket, and goes on from "
+            "the one that has come furthest with the same configuration."
+        ),
+    )
 
 
 class TrialSpec(ApiModel):
@@ -384,6 +391,9 @@ class TrialStatus(StatusModel):
     origin: Origin | None = Field(
         default=None,
         description="What spec.restoreFrom came to; looked up again only where that can't be restored.",
+    )
+    former: Origin | None = Field(
+        default=None, description="What the first attempt has found, where spec.former has it look for checkpoints."
     )
     lost_origins: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,

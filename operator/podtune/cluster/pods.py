@@ -35,6 +35,7 @@ from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of,
 from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
+from podtune.runner.parameters import configuration_digest
 from podtune.runner.records import Experiment
 from podtune.trial import layout
 
@@ -229,7 +230,7 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
 
 
 def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
-    """The agent, and before it, where there is a checkpoint to start from, the container that restores it."""
+    """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
     variables = _agent_variables(experiment, action, agent, drain)
     store = _spec(experiment).checkpoints.store
     scratch = scratch_mounts(scratch_of(experiment))
@@ -239,7 +240,7 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
     sidecar["volumeMounts"] += scratch
     if action.variant:
         sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
-    if store is None or not action.restore:
+    if store is None or not (action.restore or action.find):
         return [sidecar]
     restore = _agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
     restore["volumeMounts"] += scratch
@@ -287,6 +288,9 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
             values[agent_env.SYNC] = sync
         if scratch_of(experiment):
             values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY
+        values[agent_env.CONFIGURATION] = configuration_digest(action.spec)
+        if action.find:
+            values[agent_env.FIND_CHECKPOINTS] = "true"
         if action.restore:
             candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)

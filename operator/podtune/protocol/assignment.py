@@ -12,6 +12,7 @@ from typing import Any
 from podtune.protocol.fields import ProtocolError, read_clipped, read_count, read_object, read_text
 
 MAX_RESTORE = 1 << 16
+MAX_CONFIGURATION = 64
 
 
 def attempt_in(pod_uid: str, trial: str, number: int) -> str:
@@ -53,6 +54,8 @@ class Assignment:
         seed: What the program may seed its draws with.
         restore_from: As `PODTUNE_RESTORE_FROM`.
         restore_or_fail: As `PODTUNE_RESTORE_OR_FAIL`.
+        find: As `PODTUNE_FIND_CHECKPOINTS`.
+        configuration: As `PODTUNE_CONFIGURATION`.
     """
 
     trial: str
@@ -62,6 +65,8 @@ class Assignment:
     seed: int | None = None
     restore_from: str = ""
     restore_or_fail: bool = False
+    find: bool = False
+    configuration: str = ""
 
     @property
     def index(self) -> str:
@@ -87,4 +92,6 @@ def parse_assignment(item: Any) -> Assignment:
         seed=None if body.get("seed") is None else read_count(body, "seed"),
         restore_from=read_clipped(body, "restore_from", MAX_RESTORE),
         restore_or_fail=body.get("restore_or_fail") is True,
+        find=body.get("find") is True,
+        configuration=read_clipped(body, "configuration", MAX_CONFIGURATION),
     )

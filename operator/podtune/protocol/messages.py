@@ -124,11 +124,17 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the attempt started from: `step` 0 and an empty `uri` mean afresh, `message` says why."""
+    """What the attempt started from: `step` 0 and an empty `uri` mean afresh, `message` says why.
+
+    Of a checkpoint that the agent has found by itself, also `digest`, of its manifest, and `metric`, the value of the
+    objective's metric with it.
+    """
 
     step: int
     uri: str = ""
     message: str = ""
+    digest: str = ""
+    metric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,6 +499,8 @@ def _parse_restored(item: object) -> Restored | None:
         step=read_count(body, "step"),
         uri=read_clipped(body, "uri", 1024),
         message=read_clipped(body, "message", MAX_MESSAGE),
+        digest=read_clipped(body, "digest", 80),
+        metric=read_clipped(body, "metric", 64),
     )
 
 

@@ -106,6 +106,7 @@ class CreatePod:
         replicas: How many pods there are.
         avoid: Names of nodes that it is to keep off.
         variant: Of a pod that may serve other attempts after this one: what its manifest is made from, as a digest.
+        find: Whether it looks for checkpoints of its configuration in the bucket first.
     """
 
     trial: str
@@ -119,6 +120,7 @@ class CreatePod:
     replicas: int = 1
     avoid: tuple[str, ...] = ()
     variant: str = ""
+    find: bool = False
 
     @property
     def key(self) -> Key:

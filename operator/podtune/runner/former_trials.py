@@ -5,6 +5,9 @@ remember it. The new Trial takes over the checkpoints by its first status, befor
 its own, for retries, for those that clone it, and for what is kept and deleted in the bucket. With them go its last and
 its best result. What the scheduler remembered of it is gone: it is compared by what it reports from then on.
 
+Where no checkpoint is on record, since no operator saw the Trial last or since it could not tell of one, the new one's
+first agent looks for them in the bucket (see `found_checkpoints`).
+
 Only those are taken over that belong to the new Trial's configuration, as it was proposed: a searcher that has learnt
 more meanwhile may propose another one, and what an exploit or a user had changed is gone with the Trial. One that had
 come to its end is run once more, from the beginning: with its last checkpoint there would be nothing left to do.
@@ -54,8 +57,7 @@ class FormerTrials:
             return
         for name in (f"{experiment}-{index}" for index in range(recorded)):
             if name not in present:
-                unseen = FormerTrial(lack="its checkpoints are not known, since no operator ran when it was deleted")
-                self._to_make_anew[name] = (None, unseen)
+                self._to_make_anew[name] = (None, FormerTrial(find_checkpoints=True))
 
     def made_anew(self, name: str) -> None:
         """There is a Trial of this name again."""
@@ -89,6 +91,8 @@ def take_over(trial: TrialMachine, now: float) -> str:
         trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, origin=former.origin)
         _take_over_results(trial, former)
         what = f"goes on from the checkpoint of iteration {newest.step}"
+    elif trial.finds_checkpoints:
+        what = "no checkpoint of it is on record: its agent looks for them in the bucket"
     else:
         what = f"starts afresh: {former.lack or _lack(former)}"
     message = f"made anew: the Trial was deleted; {what}"
@@ -109,6 +113,8 @@ def _lack(former: FormerTrial) -> str:
     """Why none of the checkpoints is taken over."""
     if former.checkpoints:
         return "the checkpoints are not in the trial's place in checkpoints.store"
+    if former.find_checkpoints:
+        return "no checkpoint of it is on record"
     return "the former one had no checkpoint"
 
 
@@ -116,13 +122,15 @@ def _describe(trial: TrialMachine) -> FormerTrial:
     """What a Trial leaves to the one that is made in its place."""
     if trial.is_finished:
         return FormerTrial(uid=trial.uid, lack="the former one had ended")
-    if trial.spec.former is not None and not trial.status.ledger:
+    if trial.spec.former is not None and (trial.finds_checkpoints or not trial.status.ledger):
         return trial.spec.former  # it had not come to take anything over itself
     own = [checkpoint for checkpoint in trial.status.checkpoints if not checkpoint.configuration]
     if trial.status.checkpoints and not own:
         return FormerTrial(uid=trial.uid, lack="all checkpoints were taken with parameters that were changed later")
     if not own:
-        return FormerTrial(uid=trial.uid)
+        # Its agent may store one yet, before the pod is gone, or have stored one that it could tell nobody of.
+        has_begun = trial.status.attempt > 0 or bool(trial.attempt_pods)
+        return FormerTrial(uid=trial.uid, find_checkpoints=has_begun)
     status = trial.status
     return FormerTrial(
         uid=trial.uid,

@@ -43,6 +43,16 @@ def fingerprint(parameters: Parameters) -> str:
     return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def configuration_digest(spec: TrialSpec) -> str:
+    """Tells what a trial trains with from what another one does: a SHA-256, in hexadecimal.
+
+    The manifests of its checkpoints hold it. So a checkpoint whose Trial is gone says by itself what it may be gone on
+    from with.
+    """
+    content = {"parameters": spec.parameters, "seed": spec.seed}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def differences(before: Parameters, after: Parameters) -> dict[str, str]:
     """By name, each value that changes, such as `0.1 → 0.12`."""
     return {name: f"{before.get(name, '-')} → {value}" for name, value in after.items() if before.get(name) != value}

@@ -228,6 +228,7 @@ class Places:
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
             variant=variant_of(trial.context.spec, limits) if trial.context.reuses else "",
+            find=trial.finds_checkpoints,
         )
 
 

@@ -6,7 +6,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialState
 from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
-from podtune.runner import checkpoints, clones, ledger, parameters, results
+from podtune.runner import checkpoints, clones, found_checkpoints, ledger, parameters, results
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import TrialMachine
 from podtune.trial.layout import ITERATION
@@ -46,9 +46,14 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
 
 def misplaced(trial: TrialMachine, report: Report) -> str:
     """URI of a checkpoint in a report that does not lie below the trial's place in its bucket; empty where all do."""
-    place = f"{trial.context.store_prefix}{trial.name}/" if trial.context.store_prefix else ""
+    place = _place(trial)
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
     return next((commit.uri for commit in commits if not lies_below(commit.uri, place)), "")
+
+
+def _place(trial: TrialMachine) -> str:
+    """What the URIs of a trial's checkpoints start with; empty without a store."""
+    return f"{trial.context.store_prefix}{trial.name}/" if trial.context.store_prefix else ""
 
 
 def lies_below(uri: str, place: str) -> bool:
@@ -142,6 +147,8 @@ def _restored_seen(trial: TrialMachine, restored: Restored, now: float) -> None:
     One that is pausing may have started from the very checkpoint that the next one is to clone once more.
     """
     trial.restored = restored
+    if trial.finds_checkpoints:
+        found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, _place(trial)), now=now)
     if trial.is_pausing:
         return
     status = clones.with_restored(trial.status, restored.uri, trial.attempt)

@@ -96,6 +96,8 @@ class TrialMachine:
         self.checkpoint_values: dict[int, str] = {}
         self.wanted_step: int | None = None
         """A checkpoint of this step or a later one is worth having."""
+        self.news = ""
+        """What was found of a former Trial, for an Event."""
         self.remark = ""
         """What is wrong with its last result that the trial goes on for."""
         self.refusal = ""
@@ -238,6 +240,16 @@ class TrialMachine:
         return self.spec.former is not None and not self.saved.ledger
 
     @property
+    def finds_checkpoints(self) -> bool:
+        """Whether its attempt looks in the bucket for what a deleted Trial has left, and has not told what it found.
+
+        The pods of a gang look one by one, and might not find the same.
+        """
+        former, status = self.spec.former, self.status
+        may_find = former is not None and former.find_checkpoints and status.former is None and not status.checkpoints
+        return may_find and bool(self.context.store_prefix) and self.context.replicas == 1
+
+    @property
     def is_opening(self) -> bool:
         """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
         return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
@@ -252,6 +264,7 @@ class TrialMachine:
             and saved.parameters == status.parameters
             and saved.round == status.round
             and saved.origin == status.origin
+            and saved.former == status.former
             and clones.is_same(saved.clone, status.clone)
             and saved.exploit == status.exploit
             and (saved.state == status.state or not self.is_finished)

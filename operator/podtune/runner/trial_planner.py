@@ -139,8 +139,13 @@ class TrialPlanner:
     def _take_over(self, trial: TrialMachine, now: float) -> None:
         """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
         if message := former_trials.take_over(trial, now):
-            event = EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, f"{trial.name} is {message}", warning=True)
-            self._dispatch.ask(event, now)
+            self._warn_of_new_one(f"{trial.name} is {message}", now)
+        if trial.news:
+            self._warn_of_new_one(f"{trial.name} {trial.news}", now)
+            trial.news = ""
+
+    def _warn_of_new_one(self, message: str, now: float) -> None:
+        self._dispatch.ask(EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, message, warning=True), now)
 
     # Wishes
 

@@ -392,4 +392,6 @@ def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
         seed=trial.spec.seed,
         restore_from=json.dumps(restore) if restore else "",
         restore_or_fail=trial.saved.clone is not None,
+        find=trial.finds_checkpoints,
+        configuration=parameters.configuration_digest(parameters.with_effective(trial.spec, trial.saved)),
     )

@@ -103,6 +103,8 @@ class Manifest:
         files: Its files, sorted by path.
         time_total: Seconds of training of the trial up to it: where counting goes on after a restore. Manifests of
             earlier releases do not say it, and have 0.
+        configuration: Digest of what the trial was trained with up to it; empty where the manifest does not say it, as
+            those of earlier releases.
     """
 
     attempt: str
@@ -112,6 +114,7 @@ class Manifest:
     created: str
     files: tuple[ManifestFile, ...]
     time_total: float = 0.0
+    configuration: str = ""
 
     @property
     def size(self) -> int:
@@ -129,6 +132,7 @@ class Manifest:
             "time_total_s": self.time_total,
             "created": self.created,
             "files": [file.to_json() for file in self.files],
+            **({"configuration": self.configuration} if self.configuration else {}),
         }
         return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
@@ -173,6 +177,7 @@ def parse_manifest(data: bytes) -> Manifest:
         created=_text(body, "created"),
         files=files,
         time_total=_seconds(body, "time_total_s"),
+        configuration=_text(body, "configuration") if "configuration" in body else "",
     )
 
 

@@ -6,30 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from podtune.storage.address import CheckpointAddress
+from podtune.storage.address import CheckpointAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, TimedOut, Unreachable
+from podtune.storage.finding import find_checkpoints
 from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 _T = TypeVar("_T")
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A checkpoint that may be restored.
-
-    Attributes:
-        uri: Where it is.
-        digest: `sha256:…` of the manifest that was committed.
-        step: Its step.
-    """
-
-    uri: str
-    digest: str
-    step: int
+__all__ = ["Candidate", "Outcome", "Restorer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +79,14 @@ class Restorer:
         self._clock = clock
         self._sleep = sleep
         self._local = local
+
+    def find(self, trial: TrialAddress, configuration: str) -> tuple[Candidate, ...]:
+        """Finds what a trial may go on from that no record tells of; see `find_checkpoints`.
+
+        Raises:
+            StoreError: The store does not answer, or does not let us look.
+        """
+        return self._patiently(lambda: find_checkpoints(self._store, trial, configuration))
 
     def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> Outcome:
         """Restores into a directory that is there afterwards only if something was restored.

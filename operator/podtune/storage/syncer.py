@@ -49,6 +49,7 @@ class Taken:
         iteration: Iterations of the trial up to it.
         metric: Value of the objective's metric with it, written.
         time_total: Seconds of training of the trial up to it.
+        configuration: Digest of what it was trained with; empty where that is not known.
     """
 
     attempt: str
@@ -56,6 +57,7 @@ class Taken:
     iteration: int
     metric: str
     time_total: float = 0.0
+    configuration: str = ""
 
 
 def upload_checkpoint(
@@ -106,6 +108,7 @@ def upload_checkpoint(
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
         files=upload_files(target, tree, tree.files(matcher(options.exclude))),
         time_total=taken.time_total,
+        configuration=taken.configuration,
     )
     committed = commit(store, address, manifest)
     catalogue.add(address, committed)

@@ -2,6 +2,7 @@
 
 import os
 import tracemalloc
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -59,6 +60,26 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
     deleted = GarbageCollector(store, trial, "pod-1").collect([candidates[0].uri], [])
     assert deleted == [candidates[1].uri]
     assert {key.split("/")[4] for key in store.list(trial.prefix)} == {"2"}
+
+
+def test_what_no_record_tells_of_is_found_and_restored(trial, bucket, tmp_path):
+    """As of a Trial that was deleted while no operator ran."""
+    (tmp_path / "shared" / "c1").mkdir(parents=True)
+    store, ours, others = S3Store(trial.store), "a" * 64, "b" * 64
+    of_namesake = replace(trial, experiment_uid="uid-of-an-earlier-one")
+    taken = [(trial, 4, ours), (trial, 12, ours), (trial, 16, others), (trial, 20, ""), (of_namesake, 24, ours)]
+    for place, step, configuration in taken:
+        (tmp_path / "shared" / "c1" / "step").write_text(str(step))
+        with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
+            what = Taken(f"pod-{step}", step, step, "0.5", 0.0, configuration)
+            upload_checkpoint(store, tree, place.checkpoint(f"pod-{step}", str(step)), what)
+
+    whole = restorer(store, bucket)
+    candidates = whole.find(trial, ours)
+    assert [candidate.step for candidate in candidates] == [12, 4]
+    outcome = whole.restore(candidates, Directory(tmp_path), "restored")
+    assert (outcome.manifest.iteration, outcome.message) == (12, "")
+    assert (tmp_path / "restored" / "step").read_text() == "12"
 
 
 def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):

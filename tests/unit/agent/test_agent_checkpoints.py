@@ -25,6 +25,8 @@ from podtune.trial.snapshot import take_snapshot
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
 ROOT = "demo/experiment-1/digits-7/pod-1"
+TAKEN_WITH = {"PODTUNE_CONFIGURATION": "c" * 64}
+LOOKS = TAKEN_WITH | {"PODTUNE_FIND_CHECKPOINTS": "true", "PODTUNE_RESTORE_FROM": ""}
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def store():
 
 @pytest.fixture
 def agent(start_agent, store, operator):
-    running = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "1"}, make_store=lambda _: store)
+    running = start_agent(STORE | TAKEN_WITH | {"PODTUNE_DRAIN_SECONDS": "1"}, make_store=lambda _: store)
     yield running
     running.end()
 
@@ -374,6 +376,7 @@ class TestRestore:
             )  # fmt: skip
             return info, Path(environ["PODTUNE_DIR"]) / "restored"
 
+        run.given = json.dumps([{"uri": c.uri, "digest": c.digest, "step": c.step} for c in commits])
         return run
 
     def test_the_newest_is_restored(self, run, operator):
@@ -383,6 +386,30 @@ class TestRestore:
         assert (restored / "weights").read_text() == "w2"
         assert (restored / "sub" / "state").read_text() == "state"
         assert oct((restored / "weights").stat().st_mode & 0o777) == "0o644"
+
+    def test_an_attempt_that_is_to_look_finds_what_was_taken_with_its_configuration(self, run, operator):
+        info, restored = run(**LOOKS)
+        newest = operator.commits[f"s3://models/{ROOT}/2"]
+        assert (info.step, info.uri, info.digest, info.metric) == (2, newest.uri, newest.digest, "2")
+        assert (info.restored.digest, info.restored.metric) == (newest.digest, "2")
+        assert (restored / "weights").read_text() == "w2"
+
+    def test_a_damaged_one_that_it_finds_falls_back_to_the_one_before(self, run, store):
+        store.objects[f"{ROOT}/2/data/weights"] = b"wX"
+        info, restored = run(**LOOKS)
+        assert (info.step, (restored / "weights").read_text()) == (1, "w1")
+        assert "weights is damaged" in info.message
+
+    @pytest.mark.parametrize(
+        "other", [{"PODTUNE_CONFIGURATION": "d" * 64}, {"PODTUNE_CONFIGURATION": ""}, {"PODTUNE_EXPERIMENT_UID": "u-2"}]
+    )
+    def test_it_finds_nothing_of_another_configuration_or_experiment(self, run, other):
+        info, restored = run(**LOOKS | other)
+        assert (info.uri, info.digest, restored.exists()) == ("", "", False)
+
+    def test_what_it_was_given_is_no_find(self, run):
+        info, _ = run(**LOOKS | {"PODTUNE_CONFIGURATION": "d" * 64, "PODTUNE_RESTORE_FROM": run.given})
+        assert (info.step, info.digest, info.metric) == (2, "", "")
 
     @pytest.mark.parametrize(
         ("key", "content", "said"),

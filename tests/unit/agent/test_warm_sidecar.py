@@ -1,5 +1,6 @@
 """A program that loops over its trials, the agent of a pod that is reused, and an operator that hands trials out."""
 
+import hashlib
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
 from podtune.storage.directory import Directory
+from podtune.storage.manifest import Manifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
 
 PROGRAM = """
@@ -301,3 +303,20 @@ def test_a_clone_without_its_checkpoint_never_begins(reused, start, operator):
     assert not final.done
     assert operator.by_attempt["pod-1/1.1"] == {}
     assert operator.by_attempt["pod-1/2.1"] == {1: 3.0, 2: 6.0}
+
+
+def test_a_trial_that_is_to_look_begins_with_what_is_found(reused, start, operator):
+    reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
+    store, ours = MemoryStore(), "c" * 64
+    for step, configuration in ((5, ours), (9, "d" * 64)):
+        weights = ManifestFile("weights", 1, hashlib.sha256(b"w").hexdigest())
+        manifest = Manifest("old", step, step, "0.5", "2026-01-01T00:00:00+00:00", (weights,), 0.0, configuration)
+        root = f"{reused['PODTUNE_EXPERIMENT_UID']}/digits-1/old/{step}"
+        store.put_bytes(f"{root}/data/weights", b"w")
+        store.put_bytes(f"{root}/manifest.json", manifest.to_bytes())
+    operator.waiting = [assignment(1, 1.0, find=True, configuration=ours)]
+    start(make_store=lambda address: store)
+    operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
+    final, failure = operator.finals["pod-1/1.1"]
+    assert failure is None
+    assert (final.restored.step, final.restored.metric, final.restored.digest[:7]) == (5, "0.5", "sha256:")

@@ -171,6 +171,31 @@ def test_a_checkpoint_is_restored_before_the_agent_starts() -> None:
     assert [c["step"] for c in json.loads(env(restore)["PODTUNE_RESTORE_FROM"])] == [9, 8]
 
 
+def test_an_attempt_that_is_to_look_for_checkpoints_has_its_restore_container_do_so() -> None:
+    create = replace(action(()), find=True)
+    restore = container(manifest(create=create, checkpoints={"store": STORE}), "podtune-restore")
+    assert env(restore)["PODTUNE_FIND_CHECKPOINTS"] == "true"
+    assert "PODTUNE_RESTORE_FROM" not in env(restore)
+    with pytest.raises(StopIteration):
+        container(manifest(create=create), "podtune-restore")
+
+
+def test_the_agent_knows_the_configuration_by_a_digest_of_parameters_and_seed() -> None:
+    def digest(spec: TrialSpec) -> str:
+        create = replace(action(()), spec=spec)
+        return env(container(manifest(create=create, checkpoints={"store": STORE}), "podtune-agent"))[
+            "PODTUNE_CONFIGURATION"
+        ]
+
+    spec = action(()).spec
+    backwards = dict(reversed(spec.parameters.items()))
+    changes = [{}, {"parameters": backwards}, {"parameters": spec.parameters | {"lr": "0.02"}}, {"seed": 5}]
+    first, same, other, seeded = [digest(spec.model_copy(update=change)) for change in changes]
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert first == same
+    assert len({first, other, seeded}) == 3
+
+
 def test_a_clone_is_restored_or_the_attempt_fails() -> None:
     create = replace(action(CHECKPOINTS[:1]), restore_or_fail=True)
     pod = manifest(create=create, checkpoints={"store": STORE})

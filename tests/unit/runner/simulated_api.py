@@ -145,7 +145,7 @@ class ApiServer:
     def remove_trial(self, name: str) -> None:
         del self.trials[name]
         self.deleted_trials.add(name)
-        self._recorded = {pod for pod in self._recorded if pod.rpartition("-")[0] != name}
+        self._recorded = {pod for pod in self._recorded if not pod.startswith(f"{name}-")}
 
     def _put_trial(self, trial: Trial) -> Trial:
         self.trials[trial.name] = trial

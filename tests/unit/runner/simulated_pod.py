@@ -127,6 +127,7 @@ class SimulatedPod:
             action.spec.parameters,
             [checkpoint.uri for checkpoint in action.restore],
             restore_or_fail=action.restore_or_fail,
+            find=action.find,
         )
         open_to_it = [node for node in program.nodes if node not in action.avoid]
         self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
@@ -144,6 +145,7 @@ class SimulatedPod:
         restore: list[str],
         *,
         restore_or_fail: bool,
+        find: bool,
     ) -> None:
         """Begins with an attempt."""
         self.trial = trial
@@ -152,8 +154,10 @@ class SimulatedPod:
         self.served.append(trial)
         self._home = f"{self._sim.prefix}{trial}/{attempt_folder(attempt)}"
         self._parameters = dict(parameters)
-        found = next((uri for uri in restore if uri in self._sim.bucket and self._is_whole(uri)), None)
-        self.restored = Restored(CheckpointAddress.from_uri(found).step, found) if found else Restored(0)
+        by_itself = self._find(trial) if find else []
+        candidates = [*by_itself, *restore]
+        found = next((uri for uri in candidates if uri in self._sim.bucket and self._is_whole(uri)), None)
+        self.restored = self._restored_of(found, is_found=found in by_itself) if found else Restored(0)
         self._time = TrainingTime()
         self._time.begin(self._sim.now)
         self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
@@ -273,6 +277,19 @@ class SimulatedPod:
         """Whether a stop or a pause was decided, and no checkpoint is wanted any more."""
         return self._is_asked_to_leave and not self._wants_checkpoint
 
+    def _find(self, trial: str) -> list[str]:
+        """The trial's checkpoints in the bucket that were taken with the attempt's parameters, the furthest first."""
+        own = [uri for uri in self._sim.bucket if uri.startswith(f"{self._sim.prefix}{trial}/")]
+        fitting = [uri for uri in own if self._sim.trained_with[uri] == self._parameters]
+        return sorted(fitting, key=lambda uri: CheckpointAddress.from_uri(uri).step, reverse=True)
+
+    def _restored_of(self, uri: str, *, is_found: bool) -> Restored:
+        step = CheckpointAddress.from_uri(uri).step
+        if not is_found:
+            return Restored(step, uri)
+        value = self._program.metric(self.index, step)
+        return Restored(step, uri, digest="sha256:00", metric="" if value is None else show(value))
+
     def _leave(self, *, done: bool) -> None:
         """The program goes on to the next turn of its loop; all that is left is delivered."""
         if self._program.upload < math.inf:
@@ -290,6 +307,7 @@ class SimulatedPod:
             {name: show(value) for name, value in assignment.parameters.items()},
             [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")],
             restore_or_fail=assignment.restore_or_fail,
+            find=assignment.find,
         )
         if self._mishap is not None and self._mishap.fate in (Fate.NOT_ADMITTED, Fate.STUCK):
             self._mishap = None  # that is over for this pod

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from podtune.agent.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
-from podtune.api.trial import Checkpoint, FormerTrial, TrialSpec, TrialStatus
+from podtune.api.trial import Checkpoint, FormerTrial, Origin, TrialSpec, TrialStatus
+from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import CreateTrial, Outcome, Verdict, WriteTrialStatus
 from podtune.runner.former_trials import FormerTrials
+from podtune.runner.reported import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
 TWO = {**ONE, "search": {"algorithm": "random", "maxTrials": 2, "seed": 7}}
+PODS = {"spec": {"containers": [{"name": "trial", "image": "example"}]}}
 SAVES = Program(steps=20, checkpoint_every=4)
 
 
@@ -27,6 +31,22 @@ def running(program: Program = SAVES, weather: Weather | None = None, **fields: 
     if not program.checkpoint_every:
         return simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration >= 10)
     return simulation.run(until=lambda: last_checkpoint(simulation) == 8)
+
+
+LOOKS = "made anew: the Trial was deleted; no checkpoint of it is on record: its agent looks for them in the bucket"
+FOUND = "goes on from the checkpoint of iteration 8, found in the bucket"
+NOTHING_FOUND = "starts afresh: no checkpoint of its configuration was found in the bucket"
+
+
+def deleted_unseen(index: int = 0, weather: Weather | None = None, **fields: Any) -> Simulation:
+    """Two trials with checkpoints of iteration 8, one of which is deleted while no operator runs."""
+    simulation = Simulation(spec(**TWO | fields), SAVES, weather or Weather())
+    simulation.api.allowed_alive = None
+    simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
+    simulation.restart()
+    assert simulation.machine is None
+    simulation.delete_trial(f"e-{index}")
+    return simulation
 
 
 def last_checkpoint(simulation: Simulation, index: int = 0) -> int:
@@ -118,8 +138,16 @@ def test_without_a_checkpoint_it_starts_afresh() -> None:
     simulation.delete_trial("e-0")
     simulation.run()
     assert simulation.status().iteration == 20
+    assert made_anew(simulation) == [LOOKS, NOTHING_FOUND]
+
+
+def test_without_a_store_nothing_is_looked_for() -> None:
+    simulation = running(Program(steps=20), checkpoints={})
+    simulation.delete_trial("e-0")
+    simulation.run()
+    assert not any(action.find for action in simulation.created_pods())
     assert made_anew(simulation) == [
-        "made anew: the Trial was deleted; starts afresh: the former one had no checkpoint"
+        "made anew: the Trial was deleted; starts afresh: no checkpoint of it is on record"
     ]
 
 
@@ -151,22 +179,123 @@ def test_checkpoints_of_other_parameters_are_left() -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["before another one", "the last one"])
-def test_one_that_is_deleted_while_no_operator_runs_says_so(index: int) -> None:
-    simulation = Simulation(spec(**TWO), SAVES)
+def test_one_that_is_deleted_while_no_operator_runs_goes_on_from_what_its_agent_finds(index: int) -> None:
+    simulation = deleted_unseen(index)
+    simulation.run()
+    name = f"e-{index}"
+    assert simulation.pods[f"{name}-1"].restored.step == 8
+    assert simulation.status(index).iteration == 20
+    assert made_anew(simulation, index) == [LOOKS, FOUND]
+    assert made_anew(simulation, 1 - index) == []
+    assert warnings(simulation) == [f"{name} is {LOOKS}", f"{name} {FOUND}"]
+    assert [action.find for action in simulation.created_pods()] == [False, False, True]
+
+
+def test_what_was_found_is_the_trials_own_from_the_first_report_on() -> None:
+    simulation = deleted_unseen()
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().former is not None)
+    status = simulation.status()
+    value = repr(curve(0, 8))
+    assert status.former is not None
+    assert (status.former.step, status.former.uri) == (8, status.checkpoints[0].uri)
+    assert (status.checkpoint, status.iteration) == (status.checkpoints[0], 8)
+    assert (status.checkpoints[0].metric, status.best_value) == (value, value)
+    assert_made_anew_agrees(simulation)
+
+
+@pytest.mark.parametrize("moment", [0.2 * n for n in range(16)])
+def test_an_operator_that_is_killed_while_an_agent_looks_goes_on_from_what_it_has_found(moment: float) -> None:
+    simulation = deleted_unseen(weather=Weather(latency=0.5, watch_delay=0.5))
+    simulation.run(until=simulation.status_exists)
+    simulation.run(moment)
+    simulation.restart()
+    simulation.run()
+    assert simulation.pods["e-0-1"].restored.step == 8
+    assert simulation.status().iteration == 20
+    assert made_anew(simulation) == [LOOKS, FOUND]
+
+
+def test_an_attempt_that_could_not_tell_what_it_found_has_the_next_one_look() -> None:
+    mishaps = {0: (Mishap(Fate.STORE_AWAY),)}
+    simulation = Simulation(spec(**TWO), Program(steps=20, checkpoint_every=4))
     simulation.api.allowed_alive = None
     simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
     simulation.restart()
-    assert simulation.machine is None
-    simulation.delete_trial(f"e-{index}")
+    simulation.delete_trial("e-0")
+    simulation.program = replace(simulation.program, mishaps=mishaps)
     simulation.run()
-    assert simulation.pods[f"e-{index}-1"].restored.step == 0
-    message = (
-        "made anew: the Trial was deleted; starts afresh: "
-        "its checkpoints are not known, since no operator ran when it was deleted"
-    )
-    assert made_anew(simulation, index) == [message]
-    assert made_anew(simulation, 1 - index) == []
-    assert warnings(simulation) == [f"e-{index} is {message}"]
+    assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, True]
+    assert simulation.pods["e-0-2"].restored.step == 8
+    assert made_anew(simulation) == [LOOKS, FOUND]
+
+
+def test_a_retry_goes_on_from_what_was_found_and_looks_no_more() -> None:
+    simulation = Simulation(spec(**TWO), Program(steps=20, checkpoint_every=4))
+    simulation.api.allowed_alive = None
+    simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
+    simulation.restart()
+    simulation.delete_trial("e-0")
+    simulation.program = replace(simulation.program, mishaps={0: (Mishap(Fate.EVICTED, 10),)})
+    simulation.run()
+    assert simulation.pods["e-0-2"].restored.step == 8
+    assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, False]
+
+
+def test_checkpoints_of_another_configuration_are_not_found() -> None:
+    """Its user had changed it: what is made anew has the configuration that was proposed."""
+    simulation = Simulation(spec(**ONE), Program(steps=40, checkpoint_every=4))
+    simulation.api.allowed_alive = None
+    simulation.run(until=lambda: last_checkpoint(simulation) == 8)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
+    simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.RUNNING, overrides={"learning_rate": "0.01"})
+    simulation.run(until=lambda: simulation.status().iteration >= 30)
+    simulation.restart()
+    simulation.delete_trial("e-0")
+    simulation.run()
+    assert simulation.pods["e-0-1"].restored.step == 0
+    assert made_anew(simulation) == [LOOKS, NOTHING_FOUND]
+
+
+def test_one_that_has_nothing_left_to_do_ends_well_with_the_value_of_its_checkpoint() -> None:
+    simulation = Simulation(spec(**ONE), Program(steps=8, checkpoint_every=4, upload=0.0), Weather(latency=0.1))
+    simulation.api.allowed_alive = None
+    simulation.run(until=lambda: last_checkpoint(simulation) == 8)
+    simulation.restart()
+    simulation.delete_trial("e-0")
+    simulation.run()
+    status = simulation.status()
+    assert simulation.pods["e-0-1"].restored.step == 8
+    assert (status.state, status.reason, status.best_value) == (TrialState.TERMINATED, "Completed", repr(curve(0, 8)))
+
+
+def test_one_that_is_deleted_again_before_its_agent_has_told_is_looked_for_again() -> None:
+    simulation = deleted_unseen()
+    simulation.run(until=lambda: simulation.status_exists() and bool(simulation.status().ledger))
+    assert simulation.status().former is None
+    simulation.delete_trial("e-0")
+    simulation.run()
+    assert simulation.pods["e-0-1"].restored.step == 8
+    assert made_anew(simulation) == [LOOKS, FOUND]
+
+
+def test_the_pods_of_a_gang_do_not_look() -> None:
+    simulation = deleted_unseen(trialTemplate={**PODS, "replicas": 2})
+    simulation.run()
+    assert not any(action.find for action in simulation.created_pods())
+    assert made_anew(simulation) == [
+        "made anew: the Trial was deleted; starts afresh: no checkpoint of it is on record"
+    ]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/demo/other-uid/e-0/a/4", "s3://bucket/demo/e-uid/e-1/a/4"])
+def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
+    simulation = deleted_unseen()
+    simulation.run(until=lambda: simulation.status_exists() and bool(simulation.status().ledger))
+    assert simulation.machine is not None
+    trial = simulation.machine._trials["e-0"]
+    take_report(trial, Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")), 0.0)
+    assert (trial.status.checkpoints, trial.status.former) == ([], Origin())
 
 
 def test_a_number_that_was_never_made_a_trial_is_none_that_was_deleted() -> None:

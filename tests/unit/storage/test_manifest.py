@@ -66,6 +66,15 @@ def test_one_of_an_earlier_release_took_no_time():
     assert parse_manifest(json.dumps(body).encode()) == manifest("a", time_total=0.0)
 
 
+def test_one_says_what_its_checkpoint_was_taken_with_unless_that_is_not_known():
+    whole = manifest("a", configuration="c" * 64)
+    assert json.loads(whole.to_bytes())["configuration"] == "c" * 64
+    assert parse_manifest(whole.to_bytes()) == whole
+    assert "configuration" not in json.loads(manifest("a").to_bytes())
+    with pytest.raises(ManifestError, match="configuration"):
+        parse_manifest(json.dumps(json.loads(whole.to_bytes()) | {"configuration": 1}).encode())
+
+
 def test_the_digest_is_that_of_the_stored_bytes():
     assert digest_of(manifest("a").to_bytes()) == digest_of(manifest("a").to_bytes())
     assert digest_of(manifest("a").to_bytes()) != digest_of(manifest("a", step=10).to_bytes())
