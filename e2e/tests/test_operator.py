@@ -128,6 +128,36 @@ def test_results_reported_while_the_operator_is_away_are_not_lost(
         assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
 
 
+def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is_in_the_bucket(
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
+) -> None:
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=60s")
+    container = counter({"EPOCHS": "24", "EPOCH_SECONDS": "0.5"})
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 3}
+    namespace.apply(experiment("lost", container, search=search, checkpoints={"store": store(cluster)}))
+    stored = eventually(
+        lambda: namespace.list("trials.podtune.dev"),
+        lambda trials: any(t.get("status", {}).get("checkpoint", {}).get("step", 0) >= 3 for t in trials),
+    )[0]
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
+    namespace.kubectl("delete", "trials.podtune.dev", "lost-0")
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    namespace.wait_for_condition("experiments.podtune.dev", "lost", "Complete")
+
+    trial = namespace.get("trials.podtune.dev", "lost-0")
+    status = trial["status"]
+    assert trial["metadata"]["uid"] != stored["metadata"]["uid"]
+    assert (status["attempt"], status["iteration"], status["lastResult"]["epoch"]) == (1, 24, "24")
+    found = status["former"]["step"]
+    assert found >= stored["status"]["checkpoint"]["step"]
+    said = [entry["message"] for entry in status["ledger"] if entry["action"] == "RECREATE"]
+    assert said[1:] == [f"goes on from the checkpoint of iteration {found}, found in the bucket"]
+    events = [event["message"] for event in namespace.list("events") if event["reason"] == "TrialMadeAnew"]
+    assert f"lost-0 {said[1]}" in events
+
+
 def test_a_deleted_experiment_takes_its_trials_and_pods_along(namespace: Kubernetes) -> None:
     namespace.apply(experiment("deleted", counter({"EPOCHS": "1000"})))
     eventually(lambda: len(namespace.list("pods")) == 2)
