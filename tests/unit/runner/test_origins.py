@@ -44,6 +44,7 @@ def put_there(simulation: Simulation, checkpoint: Checkpoint = THERE) -> None:
     """The other experiment has the checkpoint, and it is in the bucket."""
     simulation.bucket.append(checkpoint.uri)
     simulation.trained_with[checkpoint.uri] = {}
+    simulation.trained_for[checkpoint.uri] = 0.0
     simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=checkpoint)
 
 
