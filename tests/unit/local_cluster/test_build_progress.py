@@ -6,7 +6,11 @@ import fcntl
 import io
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -340,3 +344,27 @@ def test_who_may_not_start_a_cluster_is_told_before_ten_minutes_are_spent(
     monkeypatch.setattr(tools, "ensure", pytest.fail)
     assert prepare.main() == 1
     assert "needs root" in capsys.readouterr().err
+
+
+def test_a_build_of_tools_shows_how_many_of_gos_packages_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock
+) -> None:
+    task = Task("kwok tools", "packages", clock)
+    shown: list[str] = []
+
+    def go_on(words: list[str | Path], log: Path, heed: Callable[[str], None], **options: Any) -> None:
+        lines = {"list": ["go: downloading a v1.0.0", "to compile: a", "to compile: b"], "install": ["a", "b"]}
+        for line in lines[str(words[1])]:
+            heed(line)
+            shown.append(f"{task.done}/{task.total} {task.detail}")
+        if words[1] == "install":
+            program = Path(options["environment"]["GOBIN"]) / "kwok"
+            program.parent.mkdir(parents=True)
+            program.touch(0o755)
+
+    monkeypatch.setattr(tools, "follow", go_on)
+    monkeypatch.setattr(tools, "_go", lambda: Path("go"))
+    monkeypatch.setattr(tools, "screen", SimpleNamespace(say=shown.append, task=lambda *_: nullcontext(task)))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert (tools.ensure("kwok") / "kwok").exists()
+    assert shown[1:] == ["0/None 1 modules fetched"] * 3 + ["1/2 ", "2/2 linking the programs"]
