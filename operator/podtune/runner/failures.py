@@ -230,7 +230,7 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
 
 def _before_deletion(pod: Pod) -> str:
     """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
-    end = None if pod.deleting else _first_failure(pod)
+    end = None if pod.interrupted else _first_failure(pod)
     return "" if end is None else f"; container {end.name} had ended with exit code {end.exit_code} by then"
 
 

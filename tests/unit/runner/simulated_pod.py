@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
+from podtune.agent.drain import BACKLOG_SHARE, LONGEST_BACKLOG
 from podtune.agent.training_time import TrainingTime, total_of
+from podtune.api.checkpoints import Checkpoints
+from podtune.api.model import seconds
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
 from podtune.protocol.messages import (
@@ -24,87 +25,36 @@ from podtune.protocol.messages import (
     RestoreFailure,
     Result,
     StoreProblem,
-    Unstored,
     result_json,
 )
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
+from podtune.runner.checkpoint_waits import DEFAULT_GRACE
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 from podtune.runner.results import show
 from podtune.storage.address import CheckpointAddress
+from tests.unit.runner.simulated_program import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_uploads import SimulatedUploads
 
 if TYPE_CHECKING:
     from tests.unit.runner.simulation import Simulation
 
 
-class Fate(Enum):
-    """What ends an attempt, besides the program's own good end."""
-
-    CRASH = "exit code 1"
-    OOM = "out of memory"
-    EVICTED = "evicted, with a DisruptionTarget"
-    TRAPPED = "evicted; the program traps SIGTERM and ends well"
-    DELETED = "deleted by somebody else"
-    VANISHED = "gone without a trace"
-    NOT_ADMITTED = "refused by the kubelet"
-    STORE_AWAY = "the bucket does not answer when it restores"
-    STUCK = "its image can't be pulled"
-    DISK = "evicted for its own disk"
-    HUNG = "the program hangs; its agent lives on"
-    UNSCHEDULABLE = "no node can take it"
+__all__ = ["Fate", "Mishap", "Program", "SimulatedPod", "curve", "is_alive"]
+FateT = TypeVar("FateT")
 
 
 @dataclass(frozen=True)
-class Mishap:
-    """A fate that overtakes an attempt after the iteration `step`."""
+class _End:
+    """How a program has ended; what the pod's status says once its agent has ended, too."""
 
-    fate: Fate
-    step: int = 0
-    exit_code: int = 1
-    rank: int = 0
-
-
-def curve(trial: int, step: int) -> float:
-    """The accuracy of a trial after some iterations: pure, bounded, and different for every trial."""
-    level = 0.5 + 0.45 * math.sin(12.9898 * (trial + 1))
-    return round(level * (1 - math.exp(-step / 4)) + 0.01 * math.sin(7.0 * step + trial), 6)
-
-
-@dataclass(frozen=True)
-class Program:
-    """What the trials of an experiment run.
-
-    Attributes:
-        steps: Iterations until the program ends by itself.
-        seconds: Time that one takes.
-        checkpoint_every: A checkpoint is taken every so many iterations; 0 for never, unless it is asked for.
-        upload: Time until a checkpoint is committed; infinity for never.
-        seen_after: Time until the pod's status says that it runs.
-        silent: Whether there is no agent: nothing is ever reported (pods of kwok).
-        says_done: Whether the program says that it is done.
-        metric: Value of the objective by trial and iteration.
-        further: Further metrics by trial and iteration.
-        mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
-        store_problem: By trial, what its agents report of the store.
-        gpus: How many GPUs a pod holds.
-        nodes: The nodes of the cluster; a pod is put on one that it does not avoid.
-        bad_nodes: Those on which every program fails with exit code 42.
-    """
-
-    steps: int = 4
-    seconds: float = 1.0
-    checkpoint_every: int = 0
-    upload: float = 0.3
-    seen_after: float = 0.0
-    silent: bool = False
-    says_done: bool = True
-    metric: Callable[[int, int], float | None] = curve
-    further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
-    mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
-    store_problem: dict[int, StoreProblem] = field(default_factory=dict)
-    gpus: float = 0.0
-    nodes: tuple[str, ...] = ("n1",)
-    bad_nodes: frozenset[str] = frozenset()
+    phase: PodPhase
+    ends: tuple[ContainerEnd, ...]
+    done: bool
+    reason: str
+    message: str
+    speaks: bool
+    """Whether its agent has last words."""
 
 
 class SimulatedPod:
@@ -118,6 +68,12 @@ class SimulatedPod:
         self._rank = rank
         self._is_shared = bool(action.variant)
         self._alive = True
+        """Whether its program may still run; its agent may go on."""
+        self._end: _End | None = None
+        """How its program has ended; None until it has."""
+        self._is_over = False
+        self._first_words = ""
+        """What its agent has written down when the program had ended, should it be killed before it says more."""
         self.served: list[str] = []
         """Names of the trials that it has served, first to last."""
         self._begin(
@@ -167,23 +123,35 @@ class SimulatedPod:
             fits = is_clone or self._is_own(self._sim.trained_with[found])
             assert fits, f"{self.name} mixes the weights of {found} with other parameters"
         self._step = self.restored.step
-        mishaps = self._program.mishaps.get(self.index, ())
-        mishap = mishaps[number - 1] if number <= len(mishaps) else None
+        mishap = _nth(self._program.mishaps.get(self.index, ()), number)
         self._mishap = mishap if mishap is not None and mishap.rank == self._rank else None
         self._results: list[Result] = []
         self._acked = 0
         self.decisions: list[int] = []
         """Numbers of those that it has heard of; they are in the bucket."""
         self._durable = 0
-        self._commits: list[CheckpointCommit] = []
-        self._uploading: list[CheckpointCommit] = []
-        self._stored: list[CheckpointCommit] = []
+        self.uploads = SimulatedUploads(
+            self._sim,
+            self._checkpoints.sync,
+            upload=self._program.upload,
+            snag=_nth(self._program.snags.get(self.index, ()), number),
+            stored=self._uploaded,
+            changed=self._something_stored,
+        )
         self._wants_checkpoint = False
         self._is_asked_to_leave = False
+        self._leaves: bool | None = None
+        """Whether the program was done when it went on to another trial; None before that."""
         self._final: FinalCommit | None = None
         self._polls = 0
         self.fenced = False
         self.post_due = False
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        spec = self._sim.api.experiment.spec
+        assert spec is not None
+        return spec.checkpoints
 
     @property
     def final_iteration(self) -> int:
@@ -234,7 +202,7 @@ class SimulatedPod:
     # The program
 
     def _train(self) -> None:
-        if not self._alive or self._final is not None:
+        if not self._alive or self._leaves is not None:
             return
         mishap = self._mishap
         if mishap is not None and self._step >= mishap.step:
@@ -265,11 +233,9 @@ class SimulatedPod:
         self._results.append(result)
         if checkpoint:
             self._wants_checkpoint = False
-            commit = CheckpointCommit(self._step, result.seq, f"{self._home}/{self._step}", f"sha256:{self._step:04x}")
-            self._uploading.append(commit)
-            self._sim.trained_for[commit.uri] = total_of(metrics)
-            if self._program.upload < math.inf:
-                self._sim.after_unless_frozen(self._sim.jitter(self._program.upload), lambda: self._uploaded(commit))
+            uri = f"{self._home}/{self._step}"
+            self._sim.trained_for[uri] = total_of(metrics)
+            self.uploads.add(result.seq, self._step, uri)
         self._post_soon()
 
     @property
@@ -291,15 +257,24 @@ class SimulatedPod:
         return Restored(step, uri, digest="sha256:00", metric="" if value is None else show(value))
 
     def _leave(self, *, done: bool) -> None:
-        """The program goes on to the next turn of its loop; all that is left is delivered."""
-        if self._program.upload < math.inf:
-            for commit in list(self._uploading):
-                self._uploaded(commit)
-        self._final = self._final_commit(done)
-        self._post_soon()
+        """The program goes on to the next turn of its loop; all that is left is stored and delivered."""
+        self._leaves = done
+        self._finish_uploads()
+        self._hand_over_if_stored()
+
+    def _finish_uploads(self) -> None:
+        """The program has ended: of one that was told to, nothing but the newest checkpoint is wanted."""
+        if self._is_asked_to_leave:
+            self.uploads.hurry()
+
+    def _hand_over_if_stored(self) -> None:
+        if self._leaves is not None and self._final is None and self.uploads.is_done:
+            self._final = self._final_commit(self._leaves)
+            self._post_soon()
 
     def _take_up(self, assignment: Assignment) -> None:
         """Goes on with the next attempt."""
+        self.uploads.close()
         self._begin(
             assignment.trial,
             assignment.number,
@@ -330,21 +305,19 @@ class SimulatedPod:
             case Fate.OOM:
                 self._finish(PodPhase.FAILED, (ContainerEnd("trial", 137, "OOMKilled"),))
             case Fate.DISK:
-                self._finish(PodPhase.FAILED, end, reason="Evicted", message="ephemeral storage exceeds its limit")
+                message = "ephemeral storage exceeds its limit"
+                self._finish(PodPhase.FAILED, end, reason="Evicted", message=message, drains=False)
             case Fate.EVICTED:
-                self._sim.api.update_pod(
-                    self.name, disruption="EvictionByEvictionAPI: drained", deleting=True, interrupted=True
-                )
-                self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(143))
+                self._sim.api.update_pod(self.name, disruption="EvictionByEvictionAPI: drained")
+                self.delete(exit_code=143)
             case Fate.TRAPPED:
-                self._sim.api.update_pod(
-                    self.name, disruption="PreemptionByScheduler: preempted", deleting=True, interrupted=True
-                )
-                self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(0))
+                self._sim.api.update_pod(self.name, disruption="PreemptionByScheduler: preempted")
+                self.delete(exit_code=0)
             case Fate.DELETED:
                 self.delete()
             case Fate.VANISHED:
-                self._alive = False
+                self._alive, self._is_over = False, True
+                self.uploads.close()
                 self._sim.api.remove_pod(self.name)
             case Fate.HUNG:
                 pass
@@ -365,28 +338,44 @@ class SimulatedPod:
 
     # Its end
 
-    def delete(self) -> None:
-        """Somebody asks for its deletion; one that has ended is gone at once."""
+    def delete(self, grace: int | None = None, *, exit_code: int = 143) -> None:
+        """Somebody asks for its deletion; one that has ended is gone at once.
+
+        Args:
+            grace: Seconds that it is given; None for its own grace period.
+            exit_code: What its program ends with.
+        """
         pod = self._sim.api.pods.get(self.name)
-        if pod is None or pod.deleting:
+        if pod is None:
             return
         if pod.phase.is_finished:
             self._sim.api.remove_pod(self.name)
             return
-        self._sim.api.update_pod(self.name, deleting=True, interrupted=True)
-        self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(143))
+        longest = self._grace_period if grace is None else float(grace)
+        self._sim.after_unless_frozen(longest, self._killed)  # a later deletion can but shorten it
+        if pod.deleting:
+            return
+        self._sim.api.update_pod(self.name, deleting=True, interrupted=self._alive)
+        self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
+
+    @property
+    def _store_problem(self) -> StoreProblem | None:
+        return self.uploads.problem or self._program.store_problem.get(self.index)
+
+    @property
+    def _grace_period(self) -> float:
+        """The template's, which is the program's, and what the agent may take after it."""
+        spec = self._sim.api.experiment.spec
+        assert spec is not None
+        own = spec.trial_template.spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        return float(own) + (seconds(self._checkpoints.drain) if self._sim.prefix else 0.0)
 
     def _terminate(self, exit_code: int) -> None:
-        """The grace period: the program is ended, the agent says its last words, the pod goes."""
+        """SIGTERM: the program ends; one that has ended already has an agent that knows."""
         pod = self._sim.api.pods.get(self.name)
-        if pod is None:
-            return
-        if self._alive:
+        if pod is not None and self._alive:
             phase = PodPhase.FAILED if exit_code or not pod.training else PodPhase.SUCCEEDED
             self._finish(phase, (ContainerEnd("trial", exit_code, "Error"),) if pod.training else ())
-        self._sim.after_unless_frozen(
-            self._sim.jitter(0.2), lambda: self._sim.api.pods.get(self.name) and self._sim.api.remove_pod(self.name)
-        )
 
     def _finish(
         self,
@@ -395,29 +384,77 @@ class SimulatedPod:
         *,
         done: bool = False,
         agent: bool = True,
+        drains: bool = True,
         reason: str = "",
         message: str = "",
     ) -> None:
+        """The program has ended, or never will begin; its agent stores what it can before the pod ends.
+
+        Args:
+            phase: How the pod ends.
+            ends: How its containers have ended.
+            done: Whether the program has said that it was done.
+            agent: Whether there is an agent that could say something.
+            drains: Whether it has the time to store anything.
+            reason: The pod's reason.
+            message: The pod's message.
+        """
         self._alive = False
-        if self.name not in self._sim.api.pods:
+        pod = self._sim.api.pods.get(self.name)
+        if pod is None:
             return
-        words = ""
-        if agent and not self._program.silent and self._sim.api.pods[self.name].training:
-            if self._program.upload < math.inf:
-                for commit in list(self._uploading):
-                    self._uploaded(commit)
-            words = self._final_commit(done).to_json()
-        ended = self._sim.now if self._sim.api.pods[self.name].started else 0.0
+        speaks = agent and not self._program.silent and pod.training
+        self._end = _End(phase, ends, done, reason, message, speaks)
+        if not speaks:
+            self._conclude("")
+            return
+        self._finish_uploads()
+        self._first_words = self._final_commit(done).to_json()
+        if self.uploads.is_done or self.fenced or not drains:
+            self._conclude(self._first_words)
+            return
+        drain = seconds(self._checkpoints.drain)
+        self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
+        self._sim.after_unless_frozen(min(drain * BACKLOG_SHARE, LONGEST_BACKLOG), self.uploads.hurry)
+        self._sim.after_unless_frozen(drain, self._out_of_time)
+        self._post_soon()
+
+    def _out_of_time(self) -> None:
+        """The agent has had all the time that it may take."""
+        if self._end is not None and not self._is_over:
+            self.uploads.break_off()
+            self._conclude(self._final_commit(self._end.done).to_json())
+
+    def _killed(self) -> None:
+        """The grace period is over."""
+        if self._end is not None and not self._is_over:
+            self._conclude(self._first_words)
+
+    def _conclude(self, words: str) -> None:
+        """Nothing of the pod runs any more."""
+        pod, end = self._sim.api.pods.get(self.name), self._end
+        assert end is not None  # the program has ended
+        self._is_over = True
+        self.uploads.close()
+        if pod is None:
+            return
+        ended = self._sim.now if pod.started else 0.0
         self._sim.api.update_pod(
             self.name,
-            phase=phase,
-            ends=ends,
+            phase=end.phase,
+            ends=end.ends,
             agent_message=words,
-            reason=reason,
-            message=message,
+            reason=end.reason,
+            message=end.message,
             ended=ended,
-            training_until=ended,
+            training_until=pod.training_until or ended,
         )
+        if pod.deleting:
+            self._sim.after_unless_frozen(self._sim.jitter(0.2), self._remove)
+
+    def _remove(self) -> None:
+        if self.name in self._sim.api.pods:
+            self._sim.api.remove_pod(self.name)
 
     def _final_commit(self, done: bool) -> FinalCommit:
         return FinalCommit(
@@ -425,19 +462,13 @@ class SimulatedPod:
             seq=len(self._results),
             acked_seq=self._acked,
             last=self._results[-1] if self._results else None,
-            checkpoints=tuple(self._commits[-4:]),
+            checkpoints=self.uploads.queue.commits,
             restored=self.restored,
-            store_problem=self._program.store_problem.get(self.index),
+            store_problem=self._store_problem,
             done=done,
             ledger=self.decisions[-1] if self.decisions else 0,
-            unstored=self._unstored(),
+            unstored=self.uploads.queue.unstored,
         )
-
-    def _unstored(self) -> Unstored | None:
-        """What the program has reported since the newest stored checkpoint."""
-        newest = max((commit.seq for commit in self._stored), default=0)
-        unstored = [commit for commit in self._uploading if commit.seq > newest]
-        return Unstored(unstored[0].seq, unstored[-1].seq, unstored[-1].step, waits=True) if unstored else None
 
     # The agent
 
@@ -448,66 +479,85 @@ class SimulatedPod:
 
     def _uploaded(self, commit: CheckpointCommit) -> None:
         """The checkpoint's manifest is in the bucket; the checkpoints that are not kept are deleted from it."""
-        if commit not in self._uploading or self.name not in self._sim.api.pods:
-            return
-        self._uploading.remove(commit)
-        self._stored.append(commit)
-        self._commits.append(commit)
         self._sim.bucket.append(commit.uri)
         self._sim.trained_with[commit.uri] = self._parameters
+
+    def _something_stored(self) -> None:
+        """A checkpoint is stored, or can't be at present."""
+        self._hand_over_if_stored()
+        if self._end is not None and self.uploads.is_done and not self._is_over:
+            self._conclude(self._final_commit(self._end.done).to_json())
         self._post_soon()
 
+    @property
+    def _may_speak(self) -> bool:
+        """Whether its agent is there: beside its program, or storing what that has left."""
+        return self._alive or (self._end is not None and self._end.speaks and not self._is_over)
+
     def _heartbeat(self) -> None:
-        if self._alive:
+        if self._may_speak:
             self._post_soon()
             self._sim.after_unless_frozen(10.0, self._heartbeat)
 
     def _post_soon(self) -> None:
-        if not self.post_due and not self.fenced and self._alive:
+        if not self.post_due and not self.fenced and self._may_speak:
             self.post_due = True
             self._sim.after_unless_frozen(self._sim.jitter(0.05), self._post)
 
     def _post(self) -> None:
         """Posts what is unacknowledged, and learns from the reply, unless one of the two is lost on its way."""
         self.post_due = False
-        if not self._alive or self.fenced:
+        if not self._may_speak or self.fenced:
             return
         report = Report(
             attempt=self.attempt,
+            phase="Training" if self._alive else "Draining",
             results=tuple(self._results[self._acked :]),
-            checkpoints=tuple(self._commits),
+            checkpoints=self.uploads.queue.to_report(),
             restored=self.restored,
-            store_problem=self._program.store_problem.get(self.index),
+            store_problem=self._store_problem,
             ledger=self.decisions[-1] if self.decisions else 0,
             final=self._final_commit(self._final.done) if self._final is not None else None,
             restore_failure=None if self._can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing"),
-            unstored=self._unstored(),
+            unstored=self.uploads.queue.unstored,
         )
         answer = self._sim.post(self.trial, self.name, report)
         if answer is Unaccepted.FENCED:
-            self.fenced = True
+            self._fenced()
         elif isinstance(answer, Reply):
             self._learn(answer)
         if self._final is not None and not self.post_due:
             self._polls += 1
             self.post_due = True
             self._sim.after_unless_frozen(0.02 * 1.5 ** min(self._polls, 10), self._post)
-        elif not self.post_due and (self._acked < len(self._results) or self._commits):
+        elif not self.post_due and (self._acked < len(self._results) or self.uploads.queue.commits):
             self.post_due = True
             self._sim.after_unless_frozen(1.0, self._post)
+
+    def _fenced(self) -> None:
+        """Its attempt counts no more: it stores nothing any more, and ends when its program has."""
+        self.fenced = True
+        self.uploads.close()
+        if self._end is not None and not self._is_over:
+            self._conclude(self._final_commit(self._end.done).to_json())
 
     def _learn(self, reply: Reply) -> None:
         self._durable = max(self._durable, reply.durable_seq)
         self._acked = max(reply.acked_seq, self._durable)
-        self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
+        self.uploads.queue.acknowledge(reply.acked_checkpoints)
         if reply.next is not None:
             self._take_up(reply.next)
             return
         self._wants_checkpoint = reply.should_checkpoint
         self._is_asked_to_leave = reply.decision != "CONTINUE"
         self.decisions += [entry.number for entry in reply.ledger]
-        if reply.kept and not self._commits:  # else one may be on its way to being recorded
+        if reply.kept and not self.uploads.queue.commits:  # else one may be on its way to being recorded
             self._sim.keep(self.trial, reply.kept)
+
+
+def _nth(fates: tuple[FateT | None, ...], number: int) -> FateT | None:
+    """What becomes of an attempt, of which there are numbers from 1."""
+    return fates[number - 1] if number <= len(fates) else None
 
 
 def is_alive(pod: Pod) -> bool:

@@ -51,6 +51,7 @@ from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
+from tests.unit.runner import checkpoint_invariants
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
 from tests.unit.runner.simulated_storage import StoragePods
@@ -259,6 +260,7 @@ class Simulation:
         """Makes a machine of what the API server holds."""
         self._life += 1  # a watch begins where the list ended
         self._pending = 0
+        self._heard, self._booted = set[str](), self.now
         self._cap = CountedCap(self.pods_allowed)
         self.machine = self.rebuilt(self._cap)
         self._searcher = None
@@ -410,7 +412,7 @@ class Simulation:
         pod = self.api.pods.get(action.name)
         if pod is not None and pod.uid == action.uid:
             self._check_deletion(pod)
-            self.pods[action.name].delete()
+            self.pods[action.name].delete(action.grace)
             self.api.writes["delete-pod"] += 1
 
     def _create_rank(self, action: CreatePod, rank: int) -> Pod:
@@ -471,6 +473,8 @@ class Simulation:
         decided = status.decision is not None and status.decision.attempt == pod.attempt
         finished = status.state is not None and status.state.is_finished
         assert ended or decided or finished, f"{pod.name} deleted too early"
+        if decided and not ended and pod.training and not pod.is_over:
+            checkpoint_invariants.assert_stored_first(self, self.pods[pod.name], status)
 
     def _check_deletion_of_shared(self, pod: Pod) -> None:
         """A pod is deleted only while it serves no trial, or after the decision on the one that it serves."""
@@ -512,8 +516,14 @@ class Simulation:
         if self.machine is None or self.unreachable or (lost and self.random.random() < 0.5):
             return None
         answer = self.machine.report(trial, pod, report, self.now)
+        self._heard.add(report.attempt)
         self._wake(self.now)
         return None if lost else answer
+
+    def hears(self, attempt: str) -> bool:
+        """Whether the operator knows what an agent is storing, or has listened for it for long enough."""
+        deaf = self.now < self._booted + self.settings.report_wait
+        return not self._is_late and (attempt in self._heard or not deaf)
 
     def keep(self, trial: str, kept: tuple[str, ...]) -> None:
         """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""

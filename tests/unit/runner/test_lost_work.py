@@ -10,7 +10,8 @@ from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "checkpoints": {"store": STORE}}
-LOST = "the checkpoint of iteration 4 is lost, none is stored"
+NO_TIME = "there is no time left; raise checkpoints.drain"
+LOST = f"the checkpoint of iteration 4 is lost, none is stored: {NO_TIME}"
 
 
 def events(simulation: Simulation) -> list[tuple[str, str]]:
@@ -60,7 +61,7 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == (
         "spec.desiredState is Paused; it will start afresh, for want of a checkpoint; "
-        "the checkpoint of iteration 6 is lost, none is stored"
+        "the checkpoint of iteration 6 is lost, none is stored: it took longer than checkpoints.sync.timeout of 90 s"
     )
 
 
