@@ -7,7 +7,7 @@ Some of the runs go on to their end, and have to be the uncut run whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -102,6 +102,8 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 """Further settings: a searcher, a scheduler, and what else the manifest says."""
 ROUGH = ClusterModel(gpus=3, checkpoint=0, crashes_per_hour=1.5, disruptions_per_hour=1.5)
 """Checkpoints take no time: an operator that comes back waits for none that a stopped trial is storing."""
+SLOW = ClusterModel(checkpoint=150, crashes_per_hour=1.5, disruptions_per_hour=1.5)
+"""A checkpoint takes longer than two iterations: donors are ranked before they have stored any."""
 PROMPT = RunnerSettings(
     result_debounce=0,
     checkpoint_debounce=0,
@@ -128,11 +130,11 @@ def make_spec(algorithm: str, scheduler: str, changes: Mapping[str, Any]) -> Exp
     return experiment(**fields)
 
 
-def make_simulation(spec: ExperimentSpec) -> Simulation:
+def make_simulation(spec: ExperimentSpec, model: ClusterModel = ROUGH) -> Simulation:
     curves = SyntheticCurves(
         FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=LENGTH, seconds=60, seed=3
     )
-    return Simulation(spec, curves, ROUGH, seed=5, settings=PROMPT)
+    return Simulation(spec, curves, model, seed=5, settings=PROMPT)
 
 
 def progress(outcome: Outcome) -> tuple[int, int]:
@@ -167,10 +169,15 @@ def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
     assert cut.starts == uncut.starts[: len(cut.starts)]
 
 
-def assert_is(cut: Outcome, uncut: Outcome) -> None:
-    """The whole run is the uncut one."""
+def assert_goes_like(cut: Outcome, uncut: Outcome) -> None:
+    """The whole run has decided and ended as the uncut one."""
     assert_begins_like(cut, uncut)
     assert cut.fingerprint == uncut.fingerprint
+
+
+def assert_is(cut: Outcome, uncut: Outcome) -> None:
+    """The whole run is the uncut one."""
+    assert_goes_like(cut, uncut)
     assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
     for ours, theirs in zip(cut.trials, uncut.trials, strict=True):
         assert_same_ledger(ours.status, theirs.status)
@@ -218,17 +225,31 @@ def test_further_settings_stand_cuts_too(variant: str) -> None:
     check_cuts(make_spec(*VARIANTS[variant]))
 
 
-def check_cuts(spec: ExperimentSpec) -> None:
-    recorded = make_simulation(spec)
+def test_exploits_that_wait_for_their_donors_checkpoints_stand_cuts_too() -> None:
+    """Also where an operator comes back while the checkpoint is on its way: it may lack the value of that one alone."""
+    spec = make_spec("random", "pbt", {"maxConcurrentTrials": 12, "scheduler": {"interval": 2}})
+    uncut = check_cuts(spec, SLOW, assert_goes_like)
+    messages = [entry.message for trial in uncut.trials for entry in trial.status.ledger]
+    assert any(message.startswith("waits for a checkpoint of") for message in messages)
+
+
+def check_cuts(
+    spec: ExperimentSpec,
+    model: ClusterModel = ROUGH,
+    assert_whole: Callable[[Outcome, Outcome], None] = assert_is,
+) -> Outcome:
+    """Checks cuts everywhere in a run, and returns how the uncut one has ended."""
+    recorded = make_simulation(spec, model)
     uncut = recorded.run()
     assert recorded.events > CUTS
     cuts = [1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)]
     assert len(set(cuts)) == CUTS
 
-    again = make_simulation(spec)
+    again = make_simulation(spec, model)
     while not again.is_over:
         again.step()
         if again.events in cuts:
             assert_begins_like(cut_here(again, uncut), uncut)
         if again.events in cuts[:: CUTS // WHOLE]:
-            assert_is(cut_for_good(again), uncut)
+            assert_whole(cut_for_good(again), uncut)
+    return uncut
