@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from podtune.agent import read_times
 from podtune.agent.event_log import EventLog, Repeated
 from podtune.agent.settings import Settings
 from podtune.agent.sync_settings import ArtifactSettings
@@ -18,7 +19,15 @@ from podtune.storage.selection import matcher
 from podtune.trial import layout
 
 OWN = frozenset(
-    {layout.PARAMETERS, layout.RESULTS, layout.CHECKPOINTS, layout.RESTORED, layout.RESTORE_INFO, layout.CONTROL}
+    {
+        layout.PARAMETERS,
+        layout.RESULTS,
+        layout.CHECKPOINTS,
+        layout.RESTORED,
+        layout.RESTORE_INFO,
+        layout.CONTROL,
+        read_times.FILE,
+    }
 )
 """What the shared directory holds besides the program's own files."""
 

@@ -69,14 +69,15 @@ class Deletion:
             self._stop(trials[name], now)
         if self._alive or _living(strays):
             return
+        if self._storage.is_namespace_ending:
+            self._warn(prefix, "its namespace is being deleted", now)
+            self._finalizer.drop(experiment, now)
+            return
         storage = self._storage.decide([DUE], now)
         status = with_storage(experiment.status, storage, now=rfc3339(now))
         if status != experiment.status:
             self._dispatch.ask(WriteExperimentStatus(experiment.version, status), now)
-        if self._storage.is_namespace_ending:
-            self._warn(prefix, "its namespace is being deleted", now)
-            self._finalizer.drop(experiment, now)
-        elif self._storage.is_over(DUE):
+        if self._storage.is_over(DUE):
             problem = self._storage.problem_of(DUE)
             if problem:
                 self._warn(prefix, problem, now)
