@@ -26,7 +26,7 @@ def stored_by(trial: TrialMachine, now: float) -> float:
     decision, pod = trial.saved.decision, trial.pod
     if decision is None or decision.action not in WAITING or pod is None or not trial.home:
         return 0.0
-    if decision.reason == TrialReason.STORE_UNUSABLE or clones.is_given_up(trial.saved):
+    if _is_of_no_use(trial, decision):
         return 0.0
     if not (pod.training or trial.has_reported):
         return 0.0
@@ -36,29 +36,29 @@ def stored_by(trial: TrialMachine, now: float) -> float:
     heard_by = trial.unseen.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
     if now < heard_by:
         return min(limit, heard_by)
-    wanted = decision.seq
-    if decision.action == DecisionAction.PAUSE and not _is_answered(trial, decision):
-        answer = trial.unseen.answer_of(trial.attempt_uid, decision.seq)
-        if not answer and _may_answer(trial):
-            asked_until = _moment(decision) + seconds(trial.context.spec.checkpoints.request_timeout)
-            return max(asked_until, limit if _is_storing(trial, wanted) else 0.0)
-        wanted = max(wanted, answer)
-    return limit if _is_storing(trial, wanted) else 0.0
+    waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
+    if _is_asked(trial, decision) and not _answer(trial, decision) and _may_answer(trial):
+        asked_until = _moment(decision) + seconds(trial.context.spec.checkpoints.request_timeout)
+        return max(asked_until, waits_until)
+    return waits_until
 
 
 def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
-    """Seconds that a pod of ours is given to end; None for its own grace period."""
+    """Seconds that a pod of ours is given to end; None for its own grace period.
+
+    A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
+    """
     own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds")
     own = DEFAULT_GRACE if own is None else own
     uid, decision = trial.attempt_uid, trial.saved.decision
     if not trial.home or not isinstance(own, int):
         return None
-    gives_up = decision is not None and decision.reason == TrialReason.STORE_UNUSABLE
+    gives_up = decision is not None and _is_of_no_use(trial, decision)
     return grace_periods.of_first_deletion(
         own,
         program_runs=not pod.training_until,
         heard=gives_up or trial.unseen.unstored[0] == uid,
-        unstored=None if gives_up else trial.unseen.unstored_of(uid),
+        unstored=None if gives_up or _has_stored_what_counts(trial, decision) else trial.unseen.unstored_of(uid),
     )
 
 
@@ -67,12 +67,39 @@ def stores_answer(trial: TrialMachine) -> bool:
     decision = trial.status.decision
     if decision is None:
         return False
-    answer = trial.unseen.answer_of(trial.attempt_uid, decision.seq)
+    answer = _answer(trial, decision)
     return bool(answer) and _is_storing(trial, answer)
 
 
 def _moment(decision: Decision) -> float:
     return parse_rfc3339(decision.time) or 0.0
+
+
+def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether nothing that the attempt has left is stored, or would count: a clone goes on from another's."""
+    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_given_up(trial.saved)
+
+
+def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:
+    """Whether nothing is left to store that a stop or a pause waits for; what was reported later may be."""
+    if decision is None or decision.action not in WAITING:
+        return False
+    return not _is_storing(trial, _last_that_counts(trial, decision))
+
+
+def _last_that_counts(trial: TrialMachine, decision: Decision) -> int:
+    """The `seq` up to which checkpoints are waited for: the decision's, or that of the answer to a pause."""
+    return max(decision.seq, _answer(trial, decision) if _is_asked(trial, decision) else 0)
+
+
+def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether the program is asked for one more checkpoint, and none of those on record is that."""
+    return decision.action == DecisionAction.PAUSE and not _is_answered(trial, decision)
+
+
+def _answer(trial: TrialMachine, decision: Decision) -> int:
+    """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
+    return trial.unseen.answer_of(trial.attempt_uid, decision.seq)
 
 
 def _is_answered(trial: TrialMachine, decision: Decision) -> bool:

@@ -17,7 +17,7 @@ def of_first_deletion(own: int, *, program_runs: bool, heard: bool, unstored: Un
             with no grace period at all takes the object away while its program runs.
         program_runs: Whether the program has not ended.
         heard: Whether the pod's agent was, which tells what is left to store.
-        unstored: What it said last.
+        unstored: What it said last; None where what is left is not waited for.
     """
     if own < 0 or not program_runs or not heard or (unstored is not None and unstored.waits):
         return None

@@ -323,6 +323,16 @@ async def test_only_the_pod_that_was_meant_is_deleted(bench: Bench) -> None:
     assert await bench.do(DeletePod("digits-0", "digits-0-1", "new")) == DONE
 
 
+@pytest.mark.parametrize(("grace", "named"), [(None, {}), (30, {"gracePeriodSeconds": 30})])
+async def test_a_pod_has_the_time_to_end_that_it_is_given(
+    bench: Bench, grace: int | None, named: dict[str, int]
+) -> None:
+    bench.cluster.put(PODS, pod_body(uid="new"))
+    await bench.do(DeletePod("digits-0", "digits-0-1", "new", grace))
+    (deletion,) = [call for call in bench.cluster.calls if call.method == "DELETE"]
+    assert deletion.body == {"preconditions": {"uid": "new"}, **named}
+
+
 async def test_finished_pods_go_in_one_request(bench: Bench) -> None:
     for index in range(3):
         bench.cluster.put(PODS, pod_body(f"digits-{index}", uid=f"p-{index}", status={"phase": "Succeeded"}))

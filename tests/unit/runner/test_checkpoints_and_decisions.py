@@ -221,13 +221,37 @@ def test_a_pause_waits_for_the_checkpoint_that_its_program_reports() -> None:
     assert steps(simulation.status().checkpoints) == [6]
 
 
-def test_a_pod_with_nothing_left_to_store_has_the_templates_grace_period_alone() -> None:
-    """What the program reports after the decision is on its way in the second case: it has the time for that."""
-    for every, grace in ((0, 30), (1, None)):
-        program = Program(steps=1000, checkpoint_every=every, upload=4.5)
-        simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 3}}), program)
-        simulation.run(until=lambda simulation=simulation: bool(simulation.actions(DeletePod)))
-        assert [action.grace for action in simulation.actions(DeletePod)] == [grace]
+@pytest.mark.parametrize("every", [0, 1])
+def test_a_stop_whose_checkpoint_is_stored_gives_its_pod_the_templates_grace_period_alone(every: int) -> None:
+    """In the second case one that was reported after the decision is on its way."""
+    program = Program(steps=1000, checkpoint_every=every, upload=4.5)
+    simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 3}}), program)
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert [action.grace for action in simulation.actions(DeletePod)] == [30]
+
+
+def test_a_stop_whose_checkpoint_is_not_stored_in_time_leaves_its_agent_the_pods_whole_grace_period() -> None:
+    simulation = waiting_for_an_upload(math.inf, sync={"timeout": "60s"})
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert [action.grace for action in simulation.actions(DeletePod)] == [None]
+
+
+@pytest.mark.parametrize(("upload", "kept"), [(20.0, True), (40.0, False)])
+def test_what_is_reported_after_the_answer_to_a_pause_is_kept_if_it_is_stored_in_time(
+    upload: float, *, kept: bool
+) -> None:
+    """The program's grace period is that time, and what is not stored by then is no loss."""
+    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=upload))
+    simulation.run(5.5)
+    simulation.api.edit_trial("e-0", desired_state="Paused")
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    deleted, counts = simulation.now, simulation.status().checkpoints[-1].step
+    assert [action.grace for action in simulation.actions(DeletePod)] == [30]
+    simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
+    status = simulation.status()
+    assert simulation.now - deleted < 35.0
+    assert (steps(status.checkpoints)[-1] > counts) is kept
+    assert status.lost_checkpoint is None
 
 
 @pytest.mark.parametrize(("written", "grace"), [(None, 30), (0, 1), (7, 7)])
@@ -382,6 +406,16 @@ def test_a_store_that_breaks_down_later_is_given_as_much_time() -> None:
     simulation.run(20.0)
     assert simulation.status().decision is not None
     assert simulation.status().decision.reason == TrialReason.STORE_UNUSABLE  # type: ignore[union-attr]
+
+
+def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:
+    """The agent has a checkpoint to store all the same, and would try for all of its time."""
+    problem = StoreProblem("AccessDenied", "access denied", permanent=True)
+    program = Program(steps=1000, checkpoint_every=2, upload=math.inf, store_problem={0: problem})
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program)
+    simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
+    assert simulation.now - START == pytest.approx(60.0, abs=5.0)
+    assert [action.grace for action in simulation.actions(DeletePod)] == [30]
 
 
 def test_without_a_store_a_retry_starts_afresh() -> None:
