@@ -11,11 +11,10 @@ from typing import TypeGuard
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
-from podtune.runner import gangs
+from podtune.runner import gangs, usable_results
 from podtune.runner.actions import FetchLogs
 from podtune.runner.failures import AttemptOutcome, FailureClass
 from podtune.runner.records import Pod, PodPhase
-from podtune.runner.results import number
 from podtune.runner.trial_machine import TrialMachine
 
 MAX_LINE = 160
@@ -99,8 +98,9 @@ def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
 
 
 def _lacks_result(trial: TrialMachine) -> bool:
-    """Whether the objective is missing at the end, where that is an error: the program may have printed why."""
+    """Whether an objective is missing at the end, where that is an error: the program may have printed why."""
     objective, final = trial.context.spec.objective, trial.final_commit()
-    if objective.missing == "lenient" or objective.metric in trial.status.best:
+    if objective.missing == "lenient":
         return False
-    return final is None or final.last is None or number(final.last.metrics, objective.metric) is None
+    last = final.last.metrics if final is not None and final.last is not None else {}
+    return usable_results.is_lacking(trial.status, objective, last)

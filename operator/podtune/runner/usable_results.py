@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from podtune.api.objective import Objective
 from podtune.api.trial import TrialStatus
+from podtune.protocol.messages import Value
 from podtune.runner.results import best_value, metrics_of, number
 from podtune.trial.layout import TIMES
 
@@ -13,6 +15,11 @@ from podtune.trial.layout import TIMES
 def lack(status: TrialStatus, objective: Objective) -> str:
     """What the trial has not reported of what is optimised; empty where nothing is missing."""
     return "; ".join(_words(status, metric) for metric in _missing(status, objective))
+
+
+def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, Value]) -> bool:
+    """Whether a trial still lacks something of what is optimised once its last result is known."""
+    return any(not _is_finite(number(last, metric)) for metric in _missing(status, objective))
 
 
 def advice(objective: Objective) -> str:
@@ -31,7 +38,11 @@ def _missing(status: TrialStatus, objective: Objective) -> list[str]:
 
 def _is_shown(status: TrialStatus, metric: str) -> bool:
     values = (number(metrics_of(result), metric) for result in (status.last_result, status.best))
-    return any(value is not None and math.isfinite(value) for value in values)
+    return any(_is_finite(value) for value in values)
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _words(status: TrialStatus, metric: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from podtune.api.conditions import find_condition
-from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
+from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.runner.actions import EmitEvent, Propose
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
@@ -60,6 +60,14 @@ def test_a_trial_that_was_trained_to_the_end_without_a_value_is_an_error_too() -
     assert "accuracy was never a finite number (last: nan)" in status.message
 
 
+def test_a_trial_that_its_user_stops_before_it_has_a_value_is_no_error() -> None:
+    simulation = Simulation(spec(**ONE), reports(lambda trial, step: NAN, steps=100)).run(5.0)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
+    simulation.run()
+    status = simulation.status()
+    assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.STOPPED_BY_USER)
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -76,7 +84,7 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
     said = f"the program ended by itself, but {words}; report a finite number of accuracy, or correct objective.metric"
-    assert status.message.removesuffix(" (last line of its log: ValueError: boom)") == said
+    assert status.message == f"{said} (last line of its log: ValueError: boom)"
     assert status.last_attempt is not None
     assert (status.last_attempt.failure_class, status.last_attempt.exit_code) == ("unusable", 0)
     assert ends(simulation) == (
@@ -128,6 +136,7 @@ def test_every_objective_is_needed() -> None:
     assert simulation.status(0).reason == TrialReason.COMPLETED
     assert simulation.status(1).reason == TrialReason.NO_USABLE_RESULT
     assert "latency was never a finite number (last: inf)" in simulation.status(1).message
+    assert simulation.status(1).message.endswith("(last line of its log: ValueError: boom)")
     assert ends(simulation)[0] is ExperimentState.COMPLETE
     assert [point.trial for point in simulation.api.experiment.status.pareto_front] == ["e-0"]
 
