@@ -43,6 +43,8 @@ def steps(kept: list[Checkpoint]) -> list[int]:
         (Keep(count=2, by="best"), DOWN, (0.9, 0.1, 0.2, 0.3), [1, 2, 3]),
         (Keep(count=2, by="best"), UP, (0.5, 0.5, 0.5), [1, 2]),
         (Keep(count=1, by="best"), UP, (None, math.nan, 0.1, None), [2, 3]),
+        (Keep(count=1, by="best"), UP, (math.inf, 0.1, None), [1, 2]),
+        (Keep(count=1, by="best"), DOWN, (-math.inf, 0.1, None), [1, 2]),
     ],
 )
 def test_which_checkpoints_are_kept(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ class Recorder(Fifo):
         self.shown: list[object] = []
         self.completed: list[tuple[int, object]] = []
         self.removed: list[int] = []
+        self.last: Metrics = {}
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
@@ -35,6 +37,7 @@ class Recorder(Fifo):
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        self.last = metrics
         self.completed.append((trial, metrics.get(self.time_attribute)))
         return super().on_trial_complete(trial, metrics)
 
@@ -61,6 +64,16 @@ def test_the_result_that_a_rule_stops_a_trial_at_completes_it_and_is_not_shown_a
     assert recorder.shown == [1, 2]
     assert recorder.completed == [(0, 3)]
     assert recorder.removed == []
+
+
+@pytest.mark.parametrize(("mode", "infinity"), [("max", math.inf), ("min", -math.inf)])
+def test_a_trial_that_ends_with_an_infinity_that_nothing_could_beat_is_completed_with_nan(
+    mode: str, infinity: float
+) -> None:
+    recorder = Recorder()
+    program = Program(steps=3, metric=lambda trial, step: infinity if step == 3 else 0.5)
+    simulate(recorder, program, objective={"metric": "accuracy", "mode": mode}).run()
+    assert repr(recorder.last["accuracy"]) == "nan"
 
 
 def test_a_trial_whose_time_is_up_is_completed_with_its_last_result() -> None:

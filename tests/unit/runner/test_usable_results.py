@@ -10,7 +10,9 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
+from podtune.api.trial import TrialStatus
 from podtune.runner.actions import EmitEvent, Propose
+from podtune.runner.results import best_value
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
@@ -92,6 +94,11 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
         "all 1 trials are done, but no trial has reported a finite number of accuracy; "
         "the message of each trial says what it reported",
     )
+
+
+@pytest.mark.parametrize("written", ["inf", "-inf", "nan"])
+def test_what_is_not_finite_is_no_best_value_whoever_wrote_it(written: str) -> None:
+    assert best_value(TrialStatus(best={"accuracy": written}), "accuracy") is None
 
 
 def test_it_is_not_tried_again() -> None:

@@ -108,3 +108,4 @@ def test_an_infinity_that_nothing_could_beat_is_no_number(mode: str, value: floa
     assert repr(criterion.comparable(value)) == repr(told)
     assert criterion.is_better(value, None) is math.isfinite(value)
     assert not criterion.is_better(GOOD[mode], 1.0)
+    assert criterion.is_better(1.0, GOOD[mode]), "it does not stay the best, wherever it comes from"
