@@ -257,7 +257,7 @@ class TestMissingMetrics:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
         with pytest.raises(MetricMissing) as caught:
-            scheduler.on_result(0, {"epoch": 3, "acc": 0.5})
+            scheduler.on_result(0, {"epoch": 3, "acc": 0.5, "time_total_s": 9.0, "time_this_iter_s": 3.0})
         assert caught.value.name == "accuracy"
         assert caught.value.seen == ("acc", "epoch")
         assert str(caught.value) == (
