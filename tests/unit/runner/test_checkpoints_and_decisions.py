@@ -413,10 +413,12 @@ def test_a_store_that_breaks_down_later_is_given_as_much_time() -> None:
 def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:
     """The agent has a checkpoint to store all the same, and would try for all of its time."""
     problem = StoreProblem("AccessDenied", "access denied", permanent=True)
-    program = Program(steps=1000, checkpoint_every=2, upload=math.inf, store_problem={0: problem})
+    program = Program(steps=1000, checkpoint_every=2, upload=math.inf)
     simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program)
+    simulation.run(10.0)
+    program.store_problem[0] = problem
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
-    assert simulation.now - START == pytest.approx(60.0, abs=5.0)
+    assert simulation.now - START == pytest.approx(70.0, abs=5.0)
     assert [action.grace for action in simulation.actions(DeletePod)] == [30]
 
 
