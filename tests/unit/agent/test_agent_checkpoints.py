@@ -559,5 +559,6 @@ class TestTheEnd:
         monkeypatch.setattr(uploader.Uploader, "_report", lambda *_: None)  # no other problem is told
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "1"}, make_store=lambda _: store)
         self.write_checkpoint(agent)
-        problem = agent.end().store_problem
-        assert problem.message == "the last checkpoint could not be stored in 1 s; raise checkpoints.drain"
+        final = agent.end()
+        assert final.store_problem.message == "the last checkpoint could not be stored in 1 s; raise checkpoints.drain"
+        assert (final.unstored.seq, final.unstored.waits) == (1, True), "the operator says what is lost"

@@ -1,0 +1,41 @@
+"""The operator is told at once of what is not stored: it may wait for that before it takes the pod away."""
+
+import pytest
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.result_line import ResultLine
+from podtune.protocol.messages import CheckpointCommit, Reply, Unstored
+
+COMMIT = CheckpointCommit(1, 1, "s3://b/1", "sha256:1")
+
+
+@pytest.fixture
+def attempt():
+    """An attempt whose operator knows that a checkpoint is being stored."""
+    attempt = Attempt("pod-1", "loss", has_store=True)
+    attempt.begin(0.0)
+    attempt.add(ResultLine({"loss": 1.0}, "a"), 1.0)
+    attempt.checkpoints.start()
+    assert attempt.report(10.0).unstored == Unstored(since=1, seq=1, step=1, waits=True)
+    attempt.take_reply(Reply(1, 1), 10.0)
+    assert attempt.next_report_at() > 10.0
+    return attempt
+
+
+def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt):
+    attempt.checkpoints.give_up()
+    assert attempt.next_report_at() < 10.0
+    assert attempt.report(11.0).unstored == Unstored(since=1, seq=1, step=1, waits=False)
+    attempt.take_reply(Reply(1, 1), 11.0)
+    assert attempt.next_report_at() > 11.0, "once"
+
+
+def test_that_it_was_stored_is_said_at_once(attempt):
+    attempt.checkpoints.succeed(COMMIT)
+    assert attempt.next_report_at() < 10.0
+    report = attempt.report(11.0)
+    assert (report.unstored, report.checkpoints) == (None, (COMMIT,))
+
+
+def test_the_last_word_says_it_too(attempt):
+    assert attempt.final_commit().unstored == Unstored(since=1, seq=1, step=1, waits=True)
