@@ -22,7 +22,7 @@ def trains(name: str, code: str, cluster: Cluster, *, trials: int, grace: int) -
     return experiment(
         name,
         {},
-        checkpoints={"store": store(cluster)},
+        checkpoints={"store": store(cluster), "deletionPolicy": "Delete"},
         search=search,
         maxConcurrentTrials=trials,
         trialTemplate={"spec": template},
@@ -30,7 +30,7 @@ def trains(name: str, code: str, cluster: Cluster, *, trials: int, grace: int) -
 
 
 def test_they_hold_no_gpu_when_their_experiment_is_deleted(cluster: Cluster, namespace: Kubernetes) -> None:
-    """The garbage collector deletes the same pods: of a few, it may come first to one, which then has all its time."""
+    """Its checkpoints are to be deleted, too, so that the operator deletes the pods, and not the garbage collector."""
     namespace.apply(
         trains("deaf", "deaf", cluster, trials=4, grace=GRACE),
         trains("library", "obliging", cluster, trials=1, grace=200),
@@ -44,13 +44,9 @@ def test_they_hold_no_gpu_when_their_experiment_is_deleted(cluster: Cluster, nam
 
     eventually(all_train, what="all train")
     namespace.kubectl("delete", EXPERIMENTS, "library", "deaf", "--wait=false")
-
-    def are_gone(pods: list[str]) -> bool:
-        return "library-0-1" not in pods and len(pods) <= 1
-
     eventually(
-        lambda: [pod["metadata"]["name"] for pod in namespace.list("pods")],
-        are_gone,
+        lambda: [pod["metadata"]["name"] for pod in namespace.list("pods", "podtune.dev/trial")],
+        lambda pods: not pods,
         deadline=GRACE + MARGIN,
         what="the pods are gone",
     )
