@@ -61,6 +61,10 @@ PROMISES = (
         "A checkpoint that was accepted is not lost; one that is damaged is found out, and the one before is taken.",
         ("bucket", "kills"),
     ),
+    Promise(
+        "The newest checkpoint that a program has reported before its end is stored, or told as lost.",
+        ("ends",),
+    ),
 )
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
@@ -71,6 +75,7 @@ PLACES = {
     "leaders": "A second leader, while the first is frozen or goes on",
     "clocks": "The operator's clock, an hour ahead or back",
     "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
+    "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 
 

@@ -20,7 +20,7 @@ from e2e.bench.api_objects import Object
 from e2e.bench.api_server import NAMESPACE, ApiServer, token_of
 from e2e.bench.measured_operator import WITH_HEARTBEAT, MeasuredOperator
 from e2e.chaos.pod_status import COMPLETED, ended, now, running
-from e2e.chaos.simulated_agent import SimulatedAgent
+from e2e.chaos.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
 from podtune.api.validation import parse_experiment
@@ -76,6 +76,7 @@ class PlayedPod:
             url=f"{cluster.operator.url}/v1/namespaces/{NAMESPACE}/trials/{self.trial}/results",
             token=lambda: token,
             home="",
+            uploads=Uploads(),
             session=cluster.session,
             rng=random.Random(self.index),
         )
@@ -112,7 +113,8 @@ class PlayedPod:
         if training.done():
             training.result()
             self._agent.say_done()
-            self._set_status(ended(self._started, COMPLETED, await self._agent.end()))
+            until = now()
+            self._set_status(ended(self._started, COMPLETED, await self._agent.end(), until))
         training.cancel()
 
     def _set_status(self, status: Object) -> None:

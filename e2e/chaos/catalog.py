@@ -105,6 +105,7 @@ def groups() -> tuple[Group, ...]:
         Group("leaders", 1, tuple(_leaders())),
         Group("clocks", 3, tuple(_clocks())),
         Group("bucket", 8, tuple(_bucket())),
+        Group("ends", 4, tuple(_ends())),
     )
 
 
@@ -252,3 +253,16 @@ def _bucket() -> Iterator[Perturbation]:
     yield from _each((Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)
     full_disk = [("full", Call.S3_PUT_MANIFEST, n) for n in (1, 2, 3)] + [("full", Call.S3_PUT_HISTORY, 1)]
     yield from _each((Fault.REFUSE_503, Fault.SLOW, Fault.LOSE_REPLY, Fault.KILL_AFTER), full_disk)
+
+
+def _ends() -> Iterator[Perturbation]:
+    """While the last checkpoint of an attempt is on its way: of one that ends by itself, stops, pauses or crashes."""
+    last = [
+        ("saved", Call.S3_PUT_MANIFEST, 1),
+        ("stopped", Call.S3_PUT_MANIFEST, 2),
+        ("paused", Call.S3_PUT_MANIFEST, 1),
+    ]
+    yield from _each((Fault.OUTAGE, Fault.SLOW), last)
+    yield Perturbation("hasty", Call.S3_PUT_MANIFEST, 1, Fault.OUTAGE)
+    yield from _each((Fault.KILL_BEFORE,), [("draining", Call.TRIAL_CHECKPOINT, 1), ("cut-short", Call.ATTEMPT_END, 1)])
+    yield Perturbation("cut-short", Call.TRIAL_END, 1, Fault.KILL_AFTER)

@@ -4,14 +4,15 @@ really happened in the pods, and how the undisturbed run has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from e2e.chaos.history import History
-from e2e.chaos.scenarios import Scenario
-from e2e.chaos.truth import Truth
+from e2e.chaos.scenarios import Mishap, Scenario
+from e2e.chaos.truth import AttemptTruth, Truth
+from podtune.runner.checkpoint_waits import WAITING
 
 Status = Mapping[str, Any]
 
@@ -179,6 +180,85 @@ def nothing_is_left_in_the_bucket(run: Run) -> Iterator[str]:
             yield f"{uri} is in the bucket, and is not kept"
 
 
+def the_newest_checkpoint_is_stored_or_told_as_lost(run: Run) -> Iterator[str]:
+    """The newest checkpoint that was reported before an attempt's end is stored, or told as lost; no other is told."""
+    total = 0
+    for trial in run.history.trials:
+        told = _told_losses(run.history.statuses(trial))
+        total += len(told)
+        for attempt in run.truth.of_trial(trial):
+            if attempt.ended == Mishap.VANISHED:
+                continue  # it has left no word
+            lost, said = _lost_by(run, attempt), told.get(attempt.number, 0)
+            if lost and not said:
+                yield f"{trial}: attempt {attempt.number} has lost the checkpoint of step {lost}, and nobody was told"
+            elif lost != said:
+                stored = max(_stored_by(run, attempt), default=0)
+                yield f"{trial}: attempt {attempt.number} is said to have lost step {said}; {stored} is stored"
+        yield from _untold(trial, run.history.statuses(trial), len(told))
+    yield from _miscounted(run.history.experiment.get("status") or {}, total)
+
+
+def _lost_by(run: Run, attempt: AttemptTruth) -> int:
+    """Step of the newest checkpoint that an attempt has lost; 0 where it has lost none that anybody misses.
+
+    Where it was stopped or paused, what it has reported afterwards is no loss, unless the pause is left with nothing.
+    """
+    stored = max(_stored_by(run, attempt), default=0)
+    missing = [step for step in attempt.reported if step > stored]
+    if not missing:
+        return 0
+    decision = _decision_on(run.history.statuses(attempt.trial), attempt.number)
+    if decision is None or min(missing) <= attempt.restored + decision["seq"]:
+        return max(missing)
+    left_with_nothing = decision["action"] == "PAUSE" and stored < decision["step"]
+    return max(missing) if left_with_nothing else 0
+
+
+def _stored_by(run: Run, attempt: AttemptTruth) -> set[int]:
+    """Steps of the checkpoints of an attempt that have come to be in the bucket."""
+    recorded = {c["uri"]: c["step"] for s in run.history.statuses(attempt.trial) for c in s.get("checkpoints") or ()}
+    found = {**recorded, **run.truth.bucket}
+    own = {step for uri, step in found.items() if f"/{attempt.trial}/{attempt.uid}/" in uri}
+    return own | {commit.step for commit in attempt.committed}
+
+
+def _decision_on(statuses: Sequence[Status], number: int) -> Mapping[str, Any] | None:
+    """What was decided last on an attempt while its program ran; None where nothing was."""
+    decisions = [status["decision"] for status in statuses if status.get("decision")]
+    ours = [decision for decision in decisions if decision["attempt"] == number and decision["action"] in WAITING]
+    return {"seq": 0, "step": 0, **ours[-1]} if ours else None
+
+
+def _told_losses(statuses: Sequence[Status]) -> dict[int, int]:
+    """By number of the attempt, the step of the checkpoint that is said to be lost."""
+    losses = [status["lostCheckpoint"] for status in statuses if status.get("lostCheckpoint")]
+    return {loss["attempt"]: loss["step"] for loss in losses}
+
+
+def _untold(trial: str, statuses: Sequence[Status], count: int) -> Iterator[str]:
+    """What does not say what is lost, or how often."""
+    losses = [status["lostCheckpoint"] for status in statuses if status.get("lostCheckpoint")]
+    for message in sorted({loss["message"] for loss in losses}):
+        if not any(message in (status.get("message") or "") for status in statuses):
+            yield f"{trial}: no message says that {message}"
+    if losses and losses[-1].get("attempts", 1) != count:
+        yield f"{trial}: {losses[-1].get('attempts', 1)} attempts are said to have lost a checkpoint, and {count} have"
+
+
+def _miscounted(status: Status, total: int) -> Iterator[str]:
+    """How the Experiment's status differs from those of its Trials."""
+    counted = status.get("lostCheckpoints", 0)
+    if counted != total:
+        yield f"the Experiment counts {counted} lost checkpoints, and its Trials {total}"
+    is_told = any(
+        condition["type"] == "CheckpointsStored" and condition["status"] == "False"
+        for condition in status.get("conditions") or ()
+    )
+    if is_told != bool(total):
+        yield f"{total} checkpoints are lost, and the Experiment's condition says {'so' if is_told else 'nothing'}"
+
+
 def _counted(status: Status) -> int:
     counters = ("failures", "disruptions", "infrastructureFailures", "ignored")
     return sum(int(status.get(counter, 0)) for counter in counters)
@@ -193,6 +273,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     every_trial_ends,
     the_end_is_the_undisturbed_one,
     nothing_is_left_in_the_bucket,
+    the_newest_checkpoint_is_stored_or_told_as_lost,
 )
 
 

@@ -14,11 +14,11 @@ import aiohttp
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
 from e2e.chaos.injector import Armed
-from e2e.chaos.pod_status import AGENT, COMPLETED, End, ended, now, running
+from e2e.chaos.pod_status import AGENT, COMPLETED, End, draining, ended, now, running
 from e2e.chaos.polling import until
 from e2e.chaos.process_agent import ProcessAgent
 from e2e.chaos.scenarios import Mishap, Scenario, curve
-from e2e.chaos.simulated_agent import SimulatedAgent
+from e2e.chaos.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.simulated_storage import StoragePod
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import LABEL_STORAGE
@@ -66,12 +66,17 @@ class SimulatedPod:
         self._token = ""
         self._started = ""
         self._deleted = asyncio.Event()
+        self._killed = asyncio.Event()
         self.truth = AttemptTruth(self.trial, self.number, self.uid)
         self.agent: SimulatedAgent | ProcessAgent | None = None
 
-    def delete(self) -> None:
-        """Somebody has asked for its deletion."""
+    def delete(self, grace: float) -> None:
+        """Somebody has asked for its deletion, and gives it so many seconds; later ones can but shorten that."""
+        self._kill_after(grace)
         self._deleted.set()
+
+    def _kill_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._killed.set)
 
     async def run(self) -> None:
         """Lives."""
@@ -103,13 +108,33 @@ class SimulatedPod:
             await self.agent.haunt(step, curve(self.index, step))
             return
         if end is not None:
-            words = await self.agent.end()
+            ended_at = now()
+            words = await self._drain(end, ended_at)
             if words:
                 self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
             self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
-            await self._status(ended(self._started, end, words))
+            await self._status(ended(self._started, end, words, ended_at))
             await self._deleted.wait()
         await self._remove()
+
+    async def _drain(self, end: End, until: str) -> str:
+        """The program has ended: its agent goes on for as long as the pod is given; returns its last words."""
+        assert self.agent is not None  # made
+        self._kill_after(self._body["spec"]["terminationGracePeriodSeconds"])
+        if self.agent.is_storing:
+            await self._status(draining(self._started, end, until))
+        ending = asyncio.ensure_future(self.agent.end())
+        killed = asyncio.ensure_future(self._killed.wait())
+        try:
+            await asyncio.wait([ending, killed], return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                return ending.result()
+        finally:
+            ending.cancel()
+            killed.cancel()
+        words = self.agent.words
+        self.agent.die()
+        return words
 
     async def _train(self) -> End | None:
         """Runs the program; None where the pod never ran."""
@@ -141,10 +166,15 @@ class SimulatedPod:
             self.agent.result(step, curve(self.index, step), checkpoint=has_store and due)
             if scenario.waits:
                 await self.agent.until_acknowledged()
+            elif scenario.look_seconds:
+                await until(self._is_asked_to_stop, scenario.look_seconds)
             if self.agent.wants_stop:
                 await asyncio.sleep(60)  # the pod is about to be deleted
         self.agent.say_done()
         return COMPLETED
+
+    def _is_asked_to_stop(self) -> bool:
+        return self.agent is not None and self.agent.wants_stop
 
     def _has_successor(self) -> bool:
         """Whether a later attempt of the trial has reported something."""
@@ -204,12 +234,23 @@ class SimulatedPod:
             url=f"{url}/v1/namespaces/{self.namespace}/trials/{self.trial}/results",
             token=lambda: self._token,
             home=home,
+            uploads=self._uploads,
             session=self._session,
             rng=random.Random(self._random.random()),
         )
         if restored:
             agent.set_restored(Restored(restored["step"], restored["uri"]))
         return agent
+
+    @property
+    def _uploads(self) -> Uploads:
+        scenario = self._life.scenario
+        stuck = scenario.stuck.get(self.index, ())
+        return Uploads(
+            scenario.upload_seconds,
+            stuck[self.number - 1] if self.number <= len(stuck) else 0,
+            float(self._settings[agent_env.DRAIN_SECONDS]),
+        )
 
     async def _mint_token(self) -> str:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
@@ -281,7 +322,8 @@ class Kubelet:
             pod = self._pods[uid] = self._make(body, life)
             self._tasks.append(asyncio.ensure_future(self._run(pod.name, pod.run())))
         if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
-            pod.delete()
+            is_gone = event["type"] == "DELETED"
+            pod.delete(0.0 if is_gone else float(body["metadata"].get("deletionGracePeriodSeconds") or 0))
 
     def _make(self, body: Object, life: Life) -> SimulatedPod | StoragePod:
         if LABEL_STORAGE in body["metadata"]["labels"]:

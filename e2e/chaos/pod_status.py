@@ -34,11 +34,21 @@ def running(started: str) -> Object:
     }
 
 
-def ended(started: str, end: End, words: str) -> Object:
-    """Both containers have ended, the agent's with its last words."""
-    times = {"startedAt": started or now(), "finishedAt": now()}
-    program = {"terminated": {"exitCode": end.exit_code, "reason": end.reason, **times}}
-    agent = {"terminated": {"exitCode": 0, "reason": "Completed", "message": words, **times}}
+def draining(started: str, end: End, until: str) -> Object:
+    """The program has ended, and the agent goes on: to Kubernetes the pod is still running."""
+    agent = {"running": {"startedAt": started}}
+    return {
+        "phase": "Running",
+        "initContainerStatuses": [_container(AGENT, agent, ready=True)],
+        "containerStatuses": [_container("trial", _terminated(started, end, until), ready=False)],
+    }
+
+
+def ended(started: str, end: End, words: str, until: str) -> Object:
+    """Both containers have ended, the program's at a time before, the agent's now and with its last words."""
+    program = _terminated(started, end, until)
+    agent = _terminated(started, COMPLETED, now())
+    agent["terminated"]["message"] = words
     return {
         "phase": end.phase,
         "initContainerStatuses": [_container(AGENT, agent, ready=False)],
@@ -49,6 +59,11 @@ def ended(started: str, end: End, words: str) -> Object:
 def now() -> str:
     """The present time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _terminated(started: str, end: End, until: str) -> Object:
+    times = {"startedAt": started or until, "finishedAt": until}
+    return {"terminated": {"exitCode": end.exit_code, "reason": end.reason, **times}}
 
 
 def _container(name: str, state: Object, *, ready: bool) -> Object:

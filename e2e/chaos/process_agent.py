@@ -25,7 +25,6 @@ from podtune.protocol import agent_environment as agent_env
 from podtune.storage.directory import Directory
 from podtune.trial import layout
 
-END_SECONDS = 25.0
 RESTART_SECONDS = 0.3
 STARTED_SECONDS = 30.0
 FIRST_SECONDS = 10.0
@@ -128,6 +127,8 @@ class ProcessAgent:
             line[layout.CHECKPOINT_KEY] = name
         self._append(line)
         self._truth.values[step] = value
+        if checkpoint:
+            self._truth.reported.append(step)
 
     async def until_acknowledged(self) -> None:
         """Waits for the first checkpoint to be stored, though not for ever: what comes later flows.
@@ -166,14 +167,21 @@ class ProcessAgent:
         self._is_ending = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
-            try:
-                async with asyncio.timeout(END_SECONDS):
-                    await self._process.wait()
-            except TimeoutError:
-                self._process.kill()
-        words = self._words.read_text() if self._words.exists() else ""
+            await self._process.wait()
+        words = self.words
         self._close()
         return words
+
+    @property
+    def words(self) -> str:
+        """What it has left behind so far."""
+        return self._words.read_text() if self._words.exists() else ""
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether a checkpoint is on its way into the bucket: a stored one is deleted."""
+        checkpoints = self._directory / layout.CHECKPOINTS
+        return checkpoints.exists() and any(checkpoints.iterdir())
 
     def die(self) -> None:
         """It is gone without a word."""

@@ -45,6 +45,11 @@ class Scenario:
         step_seconds: How long one takes, about.
         checkpoint_every: A checkpoint is taken every so many iterations; 0 for never.
         waits: Whether the program waits until each result is acknowledged, so that decisions come in one order.
+        look_seconds: How long it looks for an instruction after each result, where it does not wait.
+        upload_seconds: How long a checkpoint takes to be stored, about, where the agent is simulated.
+        stuck: By index of the trial, for its attempts first to last: the iteration from which on no checkpoint comes to
+            be stored, or 0.
+        drain: How long an agent may go on storing checkpoints once the program has ended.
         dooms: By index of the trial, what becomes of its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
@@ -57,6 +62,10 @@ class Scenario:
     step_seconds: float = 0.15
     checkpoint_every: int = 0
     waits: bool = True
+    look_seconds: float = 0.0
+    upload_seconds: float = 0.1
+    stuck: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    drain: str = "25s"
     agent_bytes: int = 0
     volume_bytes: int = 0
     dooms: Mapping[int, tuple[Doom, ...]] = field(default_factory=dict)
@@ -89,7 +98,7 @@ class Scenario:
             **self.spec,
         }
         if store is not None:
-            spec["checkpoints"] = {"store": store, "keep": {"count": 2}}
+            spec["checkpoints"] = {"store": store, "keep": {"count": 2}, "drain": self.drain}
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 
@@ -174,6 +183,67 @@ SCENARIOS = {
             volume_bytes=4 << 20,
             dooms={0: (Doom(Mishap.DISK_FULL, 2),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
+        ),
+        Scenario(
+            "draining",
+            checkpoint_every=1,
+            waits=False,
+            upload_seconds=1.5,
+            dooms={0: (Doom(Mishap.CRASH, 2),), 1: (Doom(Mishap.EVICTED, 2),)},
+        ),
+        Scenario(
+            "cut-short",
+            checkpoint_every=1,
+            waits=False,
+            stuck={0: (2,), 1: (3,)},
+            drain="3s",
+            dooms={0: (Doom(Mishap.CRASH, 2),)},
+        ),
+        Scenario(
+            "saved",
+            steps=2,
+            step_seconds=0.6,
+            checkpoint_every=2,
+            waits=False,
+            agent_bytes=200_000,
+            spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
+        ),
+        Scenario(
+            "hasty",
+            steps=2,
+            step_seconds=0.6,
+            checkpoint_every=2,
+            waits=False,
+            agent_bytes=200_000,
+            drain="3s",
+            spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
+            same_end=False,  # the outage outlasts what its agent has
+        ),
+        Scenario(
+            "stopped",
+            steps=4,
+            step_seconds=0.6,
+            look_seconds=2.0,
+            checkpoint_every=1,
+            waits=False,
+            agent_bytes=200_000,
+            spec={"stop": {"metrics": {"training_iteration": 2}}, "search": {"algorithm": "random", "maxTrials": 1}},
+            same_end=False,  # how far it comes until it hears of the stop
+        ),
+        Scenario(
+            "paused",
+            steps=2,
+            step_seconds=0.6,
+            look_seconds=2.0,
+            checkpoint_every=1,
+            waits=False,
+            agent_bytes=200_000,
+            spec={
+                "scheduler": {"ashaPromotion": {"maxTime": 2, "gracePeriod": 1, "reductionFactor": 2}},
+                "maxConcurrentTrials": 1,
+                "search": {"algorithm": "random", "maxTrials": 2, "seed": 7},
+            },
+            same_end=False,  # how far they come until they hear of the pause
         ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
     )

@@ -8,21 +8,46 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import aiohttp
 
 from e2e.chaos.polling import until
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.agent.attempt import Attempt
+from podtune.agent.drain import BACKLOG_SHARE, LONGEST_BACKLOG
 from podtune.agent.result_line import ResultLine
 from podtune.protocol.fields import ProtocolError
-from podtune.protocol.messages import UNACKED_PREFIX, CheckpointCommit, Reply, Restored, parse_reply, result_json
+from podtune.protocol.messages import (
+    UNACKED_PREFIX,
+    CheckpointCommit,
+    Reply,
+    Restored,
+    StoreProblem,
+    parse_reply,
+    result_json,
+)
 
-UPLOAD_SECONDS = 0.1
 ANSWER_SECONDS = 5.0
 ZOMBIE_SECONDS = 1.5
 PATIENCE = 2.0
-"""Seconds that an operator that does not answer is waited for once the program has ended."""
+"""Seconds that an operator that does not answer is waited for once the program has ended and all is stored."""
+OUT_OF_TIME = StoreProblem("TimedOut", "there is no time left; raise checkpoints.drain", permanent=False)
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """How the uploads of an attempt go.
+
+    Attributes:
+        seconds: How long one takes, about.
+        stuck_from: The iteration from which on none comes to an end; 0 for none.
+        drain: Seconds that they may go on once the program has ended.
+    """
+
+    seconds: float = 0.1
+    stuck_from: int = 0
+    drain: float = 20.0
 
 
 class SimulatedAgent:
@@ -36,6 +61,7 @@ class SimulatedAgent:
         url: str,
         token: Callable[[], str],
         home: str,
+        uploads: Uploads,
         session: aiohttp.ClientSession,
         rng: random.Random,
     ) -> None:
@@ -47,6 +73,7 @@ class SimulatedAgent:
             url: Where reports are posted.
             token: The pod's token.
             home: Place of the attempt in the bucket; empty without one.
+            uploads: How its uploads go.
             session: For its posts.
             rng: Draws its jitter.
         """
@@ -55,6 +82,7 @@ class SimulatedAgent:
         self._url = url
         self._token = token
         self._home = home
+        self._uploads = uploads
         self._session = session
         self._random = rng
         self._changed = asyncio.Event()
@@ -63,6 +91,8 @@ class SimulatedAgent:
         self.attempt.begin(time.time())
         self.attempt.set_restored(Restored(attempt.restored, ""), attempt.restored)
         self.log: list[str] = []
+        self.words = ""
+        """What it has written down for the case that it is killed."""
 
     def set_restored(self, restored: Restored) -> None:
         """Learns what it started from."""
@@ -92,6 +122,8 @@ class SimulatedAgent:
         line = ResultLine({"value": value, "training_iteration": step}, name)
         self.attempt.add(line, time.time())
         self._own.values[step] = value
+        if checkpoint:
+            self._own.reported.append(step)
         self._changed.set()
 
     async def until_acknowledged(self) -> None:
@@ -106,17 +138,43 @@ class SimulatedAgent:
         )
 
     async def end(self) -> str:
-        """The program has ended: delivers what can be delivered in time, and returns the final commit."""
-        self.attempt.start_draining()
-        if self.wants_stop:
-            self.attempt.checkpoints.give_up_all_but_newest()
-        self._changed.set()
+        """The program has ended: stores and delivers what can be in time, and returns the final commit."""
         attempt = self.attempt
-        await until(lambda: attempt.checkpoints.is_stored and attempt.is_delivered, PATIENCE, interval=0.02)
-        for task in self._tasks:
-            task.cancel()
-        self.log += [f"{UNACKED_PREFIX}{result_json(result)}" for result in self.attempt.outbox.release()]
-        return self.attempt.final_commit().to_json()
+        attempt.start_draining()
+        if self.wants_stop:
+            attempt.checkpoints.give_up_all_but_newest()
+        self.words = attempt.final_commit().to_json()
+        self._changed.set()
+        await self._store_rest()
+        await until(lambda: attempt.is_delivered, PATIENCE, interval=0.02)
+        self.die()
+        self.log += [f"{UNACKED_PREFIX}{result_json(result)}" for result in attempt.outbox.release()]
+        self.words = attempt.final_commit().to_json()
+        return self.words
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether a checkpoint is on its way into the bucket."""
+        return not self.attempt.checkpoints.is_stored
+
+    async def _store_rest(self) -> None:
+        """Goes on with what is on its way, when time is short with the newest alone, until no time is left."""
+        attempt, drain = self.attempt, self._uploads.drain
+        backlog = min(drain * BACKLOG_SHARE, LONGEST_BACKLOG)
+        if await until(lambda: not self.is_storing or attempt.fenced, backlog, interval=0.02):
+            return
+        attempt.checkpoints.give_up_all_but_newest()
+        if await until(lambda: not self.is_storing or attempt.fenced, drain - backlog, interval=0.02):
+            return
+        self._break_off()
+
+    def _break_off(self) -> None:
+        """There is no time left: what is on its way will not be stored."""
+        _post, upload = self._tasks
+        upload.cancel()
+        self.attempt.checkpoints.retry()
+        self.attempt.set_store_problem(OUT_OF_TIME)
+        self._changed.set()
 
     def die(self) -> None:
         """It is gone without a word."""
@@ -196,7 +254,9 @@ class SimulatedAgent:
                 await asyncio.sleep(0.02)
                 continue
             pending = self.attempt.checkpoints.start()
-            await asyncio.sleep(UPLOAD_SECONDS * self._random.uniform(0.5, 1.5))
+            if 0 < self._uploads.stuck_from <= pending.step:
+                await asyncio.Event().wait()  # until it is broken off
+            await asyncio.sleep(self._uploads.seconds * self._random.uniform(0.5, 1.5))
             commit = CheckpointCommit(
                 pending.step, pending.seq, f"{self._home}/{pending.step}", f"sha256:{pending.step:064x}"
             )

@@ -42,8 +42,8 @@ class StoragePod:
         self._environment = _environment(body)
         self._task = parse_task(self._environment[agent_env.STORAGE_JOB])
 
-    def delete(self) -> None:
-        """Somebody has asked for its deletion, or it is gone."""
+    def delete(self, grace: float = 0.0) -> None:
+        """Somebody has asked for its deletion, or it is gone; it ends at once, however long it is given."""
         self._deleted.set()
 
     async def run(self) -> None:

@@ -16,6 +16,7 @@ class AttemptTruth:
         restored: The step that it went on from.
         steps: The last iteration that it did.
         values: By iteration, the value that it reported.
+        reported: Steps of the checkpoints that it has reported.
         committed: What it has stored.
         heard: Those of them that the operator has recorded, or finds in the attempt's last words.
         candidates: Steps of the checkpoints that the operator had it restore from.
@@ -28,6 +29,7 @@ class AttemptTruth:
     restored: int = 0
     steps: int = 0
     values: dict[int, float] = field(default_factory=dict)
+    reported: list[int] = field(default_factory=list)
     committed: list[CheckpointCommit] = field(default_factory=list)
     heard: set[str] = field(default_factory=set)
     candidates: tuple[int, ...] = ()

@@ -11,7 +11,7 @@ from e2e.chaos.history import History
 from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.scenarios import Mishap, Scenario
 from e2e.chaos.truth import AttemptTruth, Truth
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
@@ -87,6 +87,71 @@ def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
     problems = broken(run)
     assert any("recorded, and not in the bucket" in problem for problem in problems)
     assert any("in the bucket, and is not kept" in problem for problem in problems)
+
+
+LOSS = "the checkpoint of iteration 3 is lost, the newest stored one is of iteration 2"
+LOST = {**ENDED, "lostCheckpoint": {"attempt": 1, "step": 3, "attempts": 1, "message": LOSS}, "message": f"bad; {LOSS}"}
+TOLD = {"lostCheckpoints": 1, "conditions": [{"type": "CheckpointsStored", "status": "False"}]}
+
+
+def losing(*statuses: dict[str, Any], counted: dict[str, Any] | None = None) -> Run:
+    """A run whose attempt has reported checkpoints at 2 and 3; only that of 2 is stored."""
+    run = make_run(*statuses)
+    run.truth.attempts[0].reported += [2, 3]
+    run.history.take("experiments", event("c1", "uid", status={"completionTime": "now", **(counted or {})}))
+    return run
+
+
+def test_a_lost_checkpoint_that_is_told_breaks_nothing() -> None:
+    assert broken(losing(STORED, LOST, counted=TOLD)) == []
+
+
+def test_a_checkpoint_that_is_lost_in_silence_is_seen() -> None:
+    assert broken(losing(STORED, ENDED)) == ["c1-0: attempt 1 has lost the checkpoint of step 3, and nobody was told"]
+
+
+def test_a_loss_that_is_none_is_seen() -> None:
+    run = losing(STORED, LOST, counted=TOLD)
+    run.truth.attempts[0].reported.remove(3)
+    assert broken(run) == ["c1-0: attempt 1 is said to have lost step 3; 2 is stored"]
+
+
+@pytest.mark.parametrize(
+    ("end", "counted", "words"),
+    [
+        ({**LOST, "message": "bad"}, TOLD, f"c1-0: no message says that {LOSS}"),
+        (
+            {**LOST, "lostCheckpoint": {**LOST["lostCheckpoint"], "attempts": 2}},
+            TOLD,
+            "c1-0: 2 attempts are said to have lost a checkpoint, and 1 have",
+        ),
+        (LOST, {**TOLD, "lostCheckpoints": 0}, "the Experiment counts 0 lost checkpoints, and its Trials 1"),
+        (LOST, {"lostCheckpoints": 1}, "1 checkpoints are lost, and the Experiment's condition says nothing"),
+    ],
+)
+def test_a_loss_that_is_told_by_halves_is_seen(end: dict[str, Any], counted: dict[str, Any], words: str) -> None:
+    assert broken(losing(STORED, end, counted=counted)) == [words]
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_loss"),
+    [
+        ({"action": "STOP", "attempt": 1, "step": 2, "seq": 2}, False),
+        ({"action": "STOP", "attempt": 1, "step": 3, "seq": 3}, True),
+        ({"action": "STOP", "attempt": 2, "step": 2, "seq": 2}, True),
+        ({"action": "PAUSE", "attempt": 1, "step": 2, "seq": 2}, False),
+        ({"action": "PAUSE", "attempt": 1, "step": 3, "seq": 2}, True),
+        ({"action": "REQUEUE", "attempt": 1, "step": 2, "seq": 2}, True),
+    ],
+)
+def test_what_is_reported_after_a_decision_is_no_loss(decision: dict[str, Any], is_loss: bool) -> None:
+    assert bool(broken(losing({**STORED, "decision": decision}, ENDED))) is is_loss
+
+
+def test_of_an_attempt_that_has_vanished_nobody_can_tell() -> None:
+    run = losing(STORED, ENDED)
+    run.truth.attempts[0].ended = Mishap.VANISHED
+    assert broken(run) == []
 
 
 def test_pods_that_nobody_wants_are_seen() -> None:
