@@ -4,6 +4,7 @@ really happened in the pods, and how the undisturbed run has ended.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -108,20 +109,23 @@ def no_accepted_checkpoint_is_lost(run: Run) -> Iterator[str]:
 
 
 def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
-    """No result is lost or doubled."""
+    """No result is lost or doubled, up to the decision that ended its attempt."""
     for trial in run.history.trials:
         statuses = run.history.statuses(trial)
         iterations = [s.get("iteration", 0) for s in statuses]
         if iterations != sorted(iterations):
             yield f"{trial}: its iteration went back: {iterations}"
-        reported = {step: value for a in run.truth.of_trial(trial) for step, value in a.values.items()}
+        attempts = run.truth.of_trial(trial)
+        reported = {step: value for attempt in attempts for step, value in attempt.values.items()}
         status = statuses[-1]
         if not reported:
             continue
-        if status.get("iteration") != max(reported):
-            yield f"{trial}: iteration {status.get('iteration')} is recorded, and {max(reported)} was reported"
-        best = max(reported.values())
-        if float(status.get("bestValue") or "nan") != best:
+        iteration = status.get("iteration", 0)
+        heard = [step for a in attempts for step in a.values if step <= _last_that_counts(statuses, a)]
+        if not max(heard, default=0) <= iteration <= max(reported):
+            yield f"{trial}: iteration {iteration} is recorded, and {max(reported)} was reported"
+        best = max((value for step, value in reported.items() if step <= iteration), default=None)
+        if best is not None and float(status.get("bestValue") or "nan") != best:
             yield f"{trial}: {status.get('bestValue')} is recorded as its best value, and {best} was reported"
         for condition in status.get("conditions") or ():
             if condition["type"] == "ResultsComplete" and condition["status"] == "False":
@@ -221,6 +225,12 @@ def _stored_by(run: Run, attempt: AttemptTruth) -> set[int]:
     found = {**recorded, **run.truth.bucket}
     own = {step for uri, step in found.items() if f"/{attempt.trial}/{attempt.uid}/" in uri}
     return own | {commit.step for commit in attempt.committed}
+
+
+def _last_that_counts(statuses: Sequence[Status], attempt: AttemptTruth) -> float:
+    """The last step of an attempt before a decision ended it."""
+    decision = _decision_on(statuses, attempt.number)
+    return math.inf if decision is None else attempt.restored + decision["seq"]
 
 
 def _decision_on(statuses: Sequence[Status], number: int) -> Mapping[str, Any] | None:

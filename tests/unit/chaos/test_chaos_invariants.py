@@ -69,6 +69,16 @@ def test_what_a_status_must_not_say_is_seen(statuses: tuple[dict[str, Any], ...]
     assert any(words in problem for problem in broken(make_run(*statuses)))
 
 
+@pytest.mark.parametrize(
+    ("decided", "recorded", "is_lost"), [(2, ENDED, False), (3, ENDED, True), (2, {**ENDED, "iteration": 1}, True)]
+)
+def test_a_result_after_the_decision_may_be_lost(decided: int, recorded: dict[str, Any], is_lost: bool) -> None:
+    decision = {"action": "STOP", "attempt": 1, "step": decided, "seq": decided}
+    run = make_run({**RUNNING, "decision": decision}, recorded)
+    run.truth.attempts[0].values[3] = 0.3
+    assert any("was reported" in problem for problem in broken(run)) is is_lost
+
+
 def test_two_writers_are_seen() -> None:
     run = make_run(ENDED)
     run.truth.accepted += [("c1-0", 1), ("c1-0", 2), ("c1-0", 1)]
