@@ -95,7 +95,7 @@ def test_a_checkpoint_is_given_up_after_as_many_retries_and_the_next_one_stored(
 
 
 def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(start, store, operator, tmp_path):
-    agent = start({"timeout": 0})
+    agent = start({"timeout": 0}, PODTUNE_DRAIN_SECONDS="1")
     report(agent, {"a": b"1"}, tmp_path, accuracy=1)
     operator.wait_for(lambda: any(report.store_problem for report in operator.reports))
     problem = next(report.store_problem for report in operator.reports if report.store_problem)
