@@ -15,10 +15,11 @@ from podtune.agent.settings import Settings, SettingsError
 from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.errors import StoreError
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.restore import Candidate, Outcome, Restorer
+from podtune.storage.restore import Outcome, Restorer
 from podtune.storage.s3_store import S3Store
 from podtune.trial import layout
 

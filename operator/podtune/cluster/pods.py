@@ -34,6 +34,7 @@ from podtune.cluster.confinement import agents_profile, confine
 from podtune.cluster.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
 from podtune.cluster.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.protocol import agent_environment as agent_env
+from podtune.runner import grace_periods
 from podtune.runner.actions import CreatePod
 from podtune.runner.parameters import configuration_digest
 from podtune.runner.records import Experiment
@@ -47,8 +48,6 @@ INPUTS_VOLUME = "podtune-inputs"
 INPUTS_DIRECTORY = "/var/run/secrets/podtune.dev"
 TOKEN = "token"
 TOKEN_SECONDS = 3600
-GRACE_SECONDS = 30
-"""Termination grace period where the template names none."""
 DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
 DRAIN_WITHOUT_STORE = 20
@@ -188,9 +187,7 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
     Returns:
         Seconds that the agent may take at the end.
     """
-    if spec.get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
-    grace = spec["terminationGracePeriodSeconds"]
+    grace = spec["terminationGracePeriodSeconds"] = grace_periods.of_template(spec)
     if not isinstance(grace, int):
         return 1  # it is the API server's to refuse
     longest = DRAIN_WITHOUT_STORE
@@ -202,8 +199,7 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
 
 def _grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
     """How much of the pod's grace period is the program's, where that is not all of it."""
-    own = template.get("terminationGracePeriodSeconds")
-    own = GRACE_SECONDS if own is None else own
+    own = grace_periods.of_template(template)
     return {} if own == spec["terminationGracePeriodSeconds"] else {ANNOTATION_GRACE: str(own)}
 
 

@@ -15,8 +15,6 @@ from podtune.runner.records import Pod
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
-DEFAULT_GRACE = 30
-"""Termination grace period of a template that names none, as Kubernetes has it."""
 WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
 """Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
 
@@ -48,8 +46,7 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
 
     A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
     """
-    own = trial.context.spec.trial_template.spec.get("terminationGracePeriodSeconds")
-    own = DEFAULT_GRACE if own is None else own
+    own = grace_periods.of_template(trial.context.spec.trial_template.spec)
     uid, decision = trial.attempt_uid, trial.saved.decision
     if not trial.home or not isinstance(own, int):
         return None

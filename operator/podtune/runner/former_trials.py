@@ -84,8 +84,7 @@ def take_over(trial: TrialMachine, now: float) -> str:
     former = trial.spec.former
     if former is None or trial.status.ledger:
         return ""
-    place = f"{trial.context.store_prefix}{trial.name}/" if trial.context.store_prefix else ""
-    found = [checkpoint for checkpoint in former.checkpoints if lies_below(checkpoint.uri, place)]
+    found = [checkpoint for checkpoint in former.checkpoints if lies_below(checkpoint.uri, trial.folder)]
     if found:
         newest = found[-1]
         trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, origin=former.origin)

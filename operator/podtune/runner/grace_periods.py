@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from podtune.protocol.messages import Unstored
+
+DEFAULT = 30
+"""Seconds where a template names none, as Kubernetes has it."""
+
+
+def of_template(template: Mapping[str, Any]) -> Any:
+    """What a pod's template gives its program; checked only where the API server has taken the pod."""
+    own = template.get("terminationGracePeriodSeconds")
+    return DEFAULT if own is None else own
 
 
 def of_first_deletion(own: int, *, program_runs: bool, heard: bool, unstored: Unstored | None) -> int | None:

@@ -46,14 +46,8 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
 
 def misplaced(trial: TrialMachine, report: Report) -> str:
     """URI of a checkpoint in a report that does not lie below the trial's place in its bucket; empty where all do."""
-    place = _place(trial)
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
-    return next((commit.uri for commit in commits if not lies_below(commit.uri, place)), "")
-
-
-def _place(trial: TrialMachine) -> str:
-    """What the URIs of a trial's checkpoints start with; empty without a store."""
-    return f"{trial.context.store_prefix}{trial.name}/" if trial.context.store_prefix else ""
+    return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
 
 
 def lies_below(uri: str, place: str) -> bool:
@@ -148,7 +142,7 @@ def _restored_seen(trial: TrialMachine, restored: Restored, now: float) -> None:
     """
     trial.restored = restored
     if trial.finds_checkpoints:
-        found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, _place(trial)), now=now)
+        found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, trial.folder), now=now)
     if trial.is_pausing:
         return
     status = clones.with_restored(trial.status, restored.uri, trial.attempt)

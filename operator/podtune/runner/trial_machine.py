@@ -504,10 +504,15 @@ class TrialMachine:
         return pod_name(self.name, self.attempt, 0, self.context.replicas)
 
     @property
+    def folder(self) -> str:
+        """What the URIs of its checkpoints start with; empty without a store."""
+        prefix = self.context.store_prefix
+        return f"{prefix}{self.name}/" if prefix else ""
+
+    @property
     def home(self) -> str:
         """Where the checkpoints of the current attempt are; empty without a store."""
-        prefix = self.context.store_prefix
-        return f"{prefix}{self.name}/{attempt_folder(self.attempt_uid)}/" if prefix else ""
+        return f"{self.folder}{attempt_folder(self.attempt_uid)}/" if self.folder else ""
 
     def _recorded_attempt_uid(self) -> str:
         """The current attempt's id, if the status knows it."""

@@ -18,8 +18,6 @@ from podtune.storage.object_store import ObjectStore
 
 _T = TypeVar("_T")
 
-__all__ = ["Candidate", "Outcome", "Restorer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

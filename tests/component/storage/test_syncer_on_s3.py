@@ -10,13 +10,14 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.file_upload import PART, WHOLE
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import open_tree
 from podtune.storage.parallel import WORKERS
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
 from podtune.storage.syncer import Taken, upload_checkpoint
 

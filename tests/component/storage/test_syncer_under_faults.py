@@ -8,10 +8,11 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.local_tree import open_tree
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
 from podtune.storage.syncer import Options, Taken, upload_checkpoint
 from tests.component.storage.proxy import Proxy, times

@@ -27,8 +27,8 @@ from podtune.protocol.messages import (
     StoreProblem,
     result_json,
 )
+from podtune.runner import grace_periods
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
-from podtune.runner.checkpoint_waits import DEFAULT_GRACE
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 from podtune.runner.results import show
@@ -367,7 +367,7 @@ class SimulatedPod:
         """The template's, which is the program's, and what the agent may take after it."""
         spec = self._sim.api.experiment.spec
         assert spec is not None
-        own = spec.trial_template.spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        own = grace_periods.of_template(spec.trial_template.spec)
         return float(own) + (seconds(self._checkpoints.drain) if self._sim.prefix else 0.0)
 
     def _terminate(self, exit_code: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.names import ExperimentState, TrialState
+from podtune.api.names import TrialState
 from podtune.runner.actions import CreateStoragePod, DeletePod
 from tests.unit.runner import user_moves
 from tests.unit.runner.checkpoint_invariants import assert_no_silent_loss
@@ -19,11 +19,10 @@ from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
 from tests.unit.runner.test_runner_properties import (
     ASHA,
     STEPS,
+    assert_trials_end_as_in,
     bounded,
-    confesses_loss,
     misfortunes,
     moves,
-    outcome,
     run,
     seeds,
     start,
@@ -88,12 +87,7 @@ def test_every_trial_ends_as_if_its_uploads_had_taken_no_time(
     seed: int,
 ) -> None:
     simulation = run(weather, program, seed, checkpoints=SHORT)
-    undisturbed = run(FAIR, Program(steps=STEPS), 0)
-    assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
-    for index in range(5):
-        if confesses_loss(simulation.status(index)):
-            return
-        assert outcome(simulation.status(index)) == outcome(undisturbed.status(index))
+    assert_trials_end_as_in(run(FAIR, Program(steps=STEPS), 0), simulation)
 
 
 @few

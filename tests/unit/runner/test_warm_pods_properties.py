@@ -8,22 +8,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.names import ExperimentState
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.failures import FailureClass
 from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Mishap, Program
 from tests.unit.runner.simulation import FAIR, Simulation, Weather
 from tests.unit.runner.test_runner_properties import (
     ASHA,
     COUNTED,
     STEPS,
+    assert_trials_end_as_in,
     bounded,
-    confesses_loss,
     misfortunes,
     moves,
-    outcome,
     run,
     seeds,
     start,
@@ -44,13 +42,7 @@ def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(
     weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
 ) -> None:
     simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed).run()
-    undisturbed = run(FAIR, Program(steps=STEPS), 0)
-    assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
-    for index in range(5):
-        if confesses_loss(simulation.status(index)):
-            return
-        assert outcome(simulation.status(index)) == outcome(undisturbed.status(index))
-        assert simulation.status(index).last_result["accuracy"] == repr(curve(index, STEPS))
+    assert_trials_end_as_in(run(FAIR, Program(steps=STEPS), 0), simulation)
 
 
 @bounded

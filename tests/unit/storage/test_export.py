@@ -8,13 +8,14 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import RequestRejected
 from podtune.storage.export import Exporter, NotOurs
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.syncer import DEFAULTS, Options, Taken, upload_checkpoint
 
 ROOT = "demo/uid/e-3"

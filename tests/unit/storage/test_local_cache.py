@@ -7,12 +7,13 @@ import pytest
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.catalogue import Catalogue
 from podtune.storage.directory import Directory
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.syncer import Options, Taken, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")

@@ -9,13 +9,14 @@ import pytest
 
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
 from podtune.storage.local_tree import open_tree
 from podtune.storage.manifest import digest_of, parse_manifest
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.parts import Commit, GatherParts, PartsConflict, PartsMissing, StorePart
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.syncer import Taken, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("bucket"), "uid", "t")

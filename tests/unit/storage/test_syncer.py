@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from podtune.storage import file_upload, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import Backoff
+from podtune.storage.candidate import Candidate
 from podtune.storage.catalogue import Catalogue
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
@@ -21,7 +22,7 @@ from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import UnusableTree, open_tree
 from podtune.storage.manifest import Manifest, parse_manifest
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Candidate, Restorer
+from podtune.storage.restore import Restorer
 from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
