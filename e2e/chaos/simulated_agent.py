@@ -263,4 +263,6 @@ class SimulatedAgent:
             self._truth.bucket[commit.uri] = pending.step
             self._own.committed.append(commit)
             self.attempt.commit(commit)
+            if self.words:
+                self.words = self.attempt.final_commit().to_json()
             self._changed.set()

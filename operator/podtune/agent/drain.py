@@ -105,6 +105,8 @@ class Drain:
         with self._changed:
             self._attempt.start_draining()
             self._changed.notify_all()
+        if self._uploader:
+            self._uploader.when_stored(self._write_commit)
         self._write_commit()  # at once, should the kubelet not give the time that was hoped for
         read_by = min(deadline, started + REST_SECONDS)
         while not read and time.monotonic() < read_by:
@@ -183,12 +185,11 @@ class Drain:
         return printed
 
     def _write_commit(self) -> None:
-        with self._changed:
-            commit = self._attempt.final_commit()
-        try:
-            self._termination_log.write(commit)
-        except OSError as error:
-            self._log.error("final commit can't be written", message=str(error))
+        with self._changed:  # until it is written: the uploader writes it, too, and the newest has to be the last
+            try:
+                self._termination_log.write(self._attempt.final_commit())
+            except OSError as error:
+                self._log.error("final commit can't be written", message=str(error))
 
 
 def _left(deadline: float) -> float:

@@ -111,7 +111,13 @@ class Uploader(threading.Thread):
         self._cleared = False
         self._ledger_tried = 0
         self._ending = False
+        self._when_stored: Callable[[], None] = _do_nothing
         self.is_finished = False
+
+    def when_stored(self, then: Callable[[], None]) -> None:
+        """Has this called whenever a checkpoint is stored, before anything else is done: the agent may be killed."""
+        with self._changed:
+            self._when_stored = then
 
     def finish(self) -> None:
         """The program has ended: what waits is stored, and what it has written beside it.
@@ -239,6 +245,7 @@ class Uploader(threading.Thread):
         self._garbage.known.add(address)
         with self._changed:
             self._attempt.commit(CheckpointCommit(pending.step, pending.seq, address.uri, digest))
+            self._when_stored()
             self._changed.notify_all()
         seconds = round(time.monotonic() - started, 3)
         self._log.info("checkpoint stored", step=pending.step, uri=address.uri, seconds=seconds)
@@ -424,3 +431,7 @@ class Uploader(threading.Thread):
                 self._changed.wait_for(lambda: self._attempt.fenced or over.is_broken_off, seconds)
             else:
                 self._changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)
+
+
+def _do_nothing() -> None:
+    """Nobody has to be told of a checkpoint but by reports, as long as the program runs."""

@@ -54,12 +54,16 @@ def _is_missed(trial: TrialMachine, unstored: Unstored) -> bool:
     """Whether the trial, or whoever wants its weights, would have gone on from what is not stored.
 
     After a decision that is what had been reported by then; of a pause also the checkpoint that it has asked for.
+    An agent that was killed may have stored and reported it after its last word.
     """
     decision = trial.status.decision
-    if clones.is_given_up(trial.status):
+    if clones.is_given_up(trial.status) or _is_stored(trial, unstored.step):
         return False
     if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
         return True
-    return decision.action == DecisionAction.PAUSE and not any(
-        c.uri.startswith(trial.home) and c.step >= decision.step for c in trial.status.checkpoints
-    )
+    return decision.action == DecisionAction.PAUSE and not _is_stored(trial, decision.step)
+
+
+def _is_stored(trial: TrialMachine, step: int) -> bool:
+    """Whether a checkpoint of this iteration, or of a later one, of the current attempt is on record."""
+    return any(c.uri.startswith(trial.home) and c.step >= step for c in trial.status.checkpoints)

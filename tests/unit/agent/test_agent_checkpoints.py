@@ -17,7 +17,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.settings import Settings, SettingsError
-from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, parse_ledger
+from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
@@ -562,3 +562,27 @@ class TestTheEnd:
         final = agent.end()
         assert final.store_problem.message == "the last checkpoint could not be stored in 1 s; raise checkpoints.drain"
         assert (final.unstored.seq, final.unstored.waits) == (1, True), "the operator says what is lost"
+
+    def test_an_agent_that_is_killed_later_has_said_that_the_last_checkpoint_is_stored(
+        self, start_agent, store, monkeypatch
+    ):
+        """Storing the rest takes its time, too: what its last word calls lost would be told to people."""
+        agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
+        said = {}
+
+        def hear(method):
+            def store_and_hear(key, *content):
+                wait_until(agent.settings.termination_log.exists)  # the program has ended
+                said[key] = parse_final_commit(agent.settings.termination_log.read_text()).unstored
+                return method(key, *content)
+
+            return store_and_hear
+
+        for method in ("put", "put_content"):
+            monkeypatch.setattr(store, method, hear(getattr(store, method)))
+        self.write_checkpoint(agent)
+        agent.end()
+        assert said == {
+            f"{ROOT}/1/data/weights": Unstored(since=1, seq=1, step=1, waits=True),
+            f"{ROOT}/results.jsonl": None,
+        }

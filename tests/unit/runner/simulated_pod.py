@@ -72,8 +72,8 @@ class SimulatedPod:
         self._end: _End | None = None
         """How its program has ended; None until it has."""
         self._is_over = False
-        self._first_words = ""
-        """What its agent has written down when the program had ended, should it be killed before it says more."""
+        self._words = ""
+        """What its agent has written down since the program's end, should it be killed before it says more."""
         self.served: list[str] = []
         """Names of the trials that it has served, first to last."""
         self._begin(
@@ -409,9 +409,9 @@ class SimulatedPod:
             self._conclude("")
             return
         self._finish_uploads()
-        self._first_words = self._final_commit(done).to_json()
+        self._words = self._final_commit(done).to_json()
         if self.uploads.is_done or self.fenced or not drains:
-            self._conclude(self._first_words)
+            self._conclude(self._words)
             return
         drain = seconds(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
@@ -428,7 +428,7 @@ class SimulatedPod:
     def _killed(self) -> None:
         """The grace period is over."""
         if self._end is not None and not self._is_over:
-            self._conclude(self._first_words)
+            self._conclude(self._words)
 
     def _conclude(self, words: str) -> None:
         """Nothing of the pod runs any more."""
@@ -481,6 +481,8 @@ class SimulatedPod:
         """The checkpoint's manifest is in the bucket; the checkpoints that are not kept are deleted from it."""
         self._sim.bucket.append(commit.uri)
         self._sim.trained_with[commit.uri] = self._parameters
+        if self._end is not None:
+            self._words = self._final_commit(self._end.done).to_json()
 
     def _something_stored(self) -> None:
         """A checkpoint is stored, or can't be at present."""

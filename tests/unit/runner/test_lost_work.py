@@ -6,6 +6,8 @@ import math
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Result, Unstored
+from podtune.runner.records import ContainerEnd, PodPhase
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
@@ -80,3 +82,25 @@ def test_the_count_outlives_the_operator() -> None:
     simulation.restart()
     simulation.run()
     assert simulation.api.experiment.status.lost_checkpoints == 2
+
+
+def test_what_an_agent_has_reported_as_stored_is_not_lost_by_its_last_word_from_before() -> None:
+    """It was killed before it could write that down, too."""
+    simulation = Simulation(spec(**TWO), Program(steps=10**6, silent=True))
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().state is TrialState.RUNNING)
+    pod = simulation.pods["e-0-1"]
+    reported = Result(1, 0.0, {"training_iteration": 4, "accuracy": 0.5}, 4, checkpoint=True)
+    last_word = FinalCommit(
+        pod.uid, seq=1, acked_seq=0, last=reported, unstored=Unstored(1, 1, 4, waits=True), done=True
+    )
+    stored = CheckpointCommit(4, 1, f"{simulation.prefix}e-0/{pod.uid}/4", "sha256:0004")
+    assert simulation.machine is not None
+    simulation.machine.report(
+        "e-0", "e-0-1", Report(pod.uid, results=(reported,), checkpoints=(stored,)), simulation.now
+    )
+    ends = (ContainerEnd("trial", 0),)
+    simulation.api.update_pod("e-0-1", phase=PodPhase.SUCCEEDED, ends=ends, agent_message=last_word.to_json())
+    simulation.run(until=lambda: simulation.status().state is TrialState.TERMINATED)
+    assert simulation.status().checkpoint is not None
+    assert simulation.status().lost_checkpoint is None
+    assert events(simulation) == []
