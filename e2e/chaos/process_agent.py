@@ -26,7 +26,7 @@ from podtune.storage.directory import Directory
 from podtune.trial import layout
 
 RESTART_SECONDS = 0.3
-STARTED_SECONDS = 30.0
+STARTED_SECONDS = 90.0
 FIRST_SECONDS = 10.0
 WEIGHTS = "weights"
 AGENT_PROGRAM = "podtune.agent.entry"
