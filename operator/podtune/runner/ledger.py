@@ -64,7 +64,7 @@ class Entry(StrEnum):
 def enter(
     status: TrialStatus, action: Entry, message: str, because: Because, *, now: float, attempt: int, step: int
 ) -> TrialStatus:
-    """The status with one more decision; the oldest ones go where there is no room.
+    """The status with one more decision; where there is no room, older ones go.
 
     Args:
         status: The status so far.
@@ -85,7 +85,7 @@ def enter(
         message=clip(message, MAX_LEDGER_MESSAGE),
         because={name[:MAX_NUMBER_NAME]: show(value)[:MAX_NUMBER] for name, value in numbers},
     )
-    return status.model_copy(update={"ledger": _newest([*status.ledger, entry])})
+    return status.model_copy(update={"ledger": _kept([*status.ledger, entry], status.ledger_exported)})
 
 
 def latest_start(status: TrialStatus) -> int:
@@ -153,15 +153,17 @@ def _written_size(part: BaseModel) -> int:
     return len(part.model_dump_json(by_alias=True, exclude_defaults=True, warnings=False).encode())
 
 
-def _newest(entries: list[LedgerEntry]) -> list[LedgerEntry]:
-    kept = entries[-1:]
-    room = MAX_SIZE - _size(entries[-1])
-    for entry in reversed(entries[-MAX_ENTRIES:-1]):
+def _kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:
+    """Those that there is room for: first what is not in the bucket, then the newest of each kind, then the newest."""
+    newest = {entry.action: entry.number for entry in entries}.values()
+    ranked = sorted(entries, key=lambda e: (e.number > exported, e.number in newest, e.number), reverse=True)
+    room, kept = MAX_SIZE, 0
+    for entry in ranked[:MAX_ENTRIES]:
         room -= _size(entry)
-        if room < 0:
+        if room < 0 and kept:
             break
-        kept.insert(0, entry)
-    return kept
+        kept += 1
+    return sorted(ranked[:kept], key=lambda entry: entry.number)
 
 
 def _size(entry: LedgerEntry) -> int:

@@ -94,11 +94,12 @@ class Download:
             self._missing = [piece for number, piece in enumerate(pieces) if number not in done]
 
     def _prepare(self) -> None:
-        for parent in sorted({parent for file in self._files for parent in PurePosixPath(file.path).parents}):
-            self._directory.below(*parent.parts).make(0o755)
+        folders = {folder for file in self._files for folder in PurePosixPath(file.path).parents}
+        for folder in sorted({PurePosixPath(), *folders}):  # a checkpoint may be without files
+            self._directory.below(*folder.parts).make(0o755)
         for file in self._files:
-            folder, name = self._directory.parent_of(file.path)
-            with folder.make_file(name) as stream:
+            parent, name = self._directory.parent_of(file.path)
+            with parent.make_file(name) as stream:
                 os.ftruncate(stream, file.size)
 
     def _take_local(self) -> list[ManifestFile]:

@@ -233,6 +233,22 @@ def test_a_large_trial_still_says_what_it_has_cloned() -> None:
     assert [entry.number for entry in ledger.fitted(trial, ledger.exported(status, 5)).ledger] == [3, 5]
 
 
+def test_what_a_trial_has_cloned_outlives_many_long_decisions_that_come_later() -> None:
+    status = TrialStatus()
+    for number, action in enumerate((Entry.START, Entry.EXPLOIT, *[Entry.CONTINUE] * 20)):
+        status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
+        status = ledger.exported(status, number + 1)
+    assert [entry.number for entry in status.ledger] == [1, 2, 21, 22]
+
+
+def test_what_is_not_in_the_bucket_is_kept_before_what_is() -> None:
+    status = TrialStatus()
+    for number, action in enumerate((Entry.EXPLOIT, *[Entry.CONTINUE] * 20)):
+        status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
+        status = ledger.exported(status, 1)
+    assert [entry.number for entry in status.ledger] == [18, 19, 20, 21]
+
+
 def actions(simulation: Simulation, index: int = 0) -> list[tuple[str, str]]:
     return [(entry.action, entry.message) for entry in simulation.status(index).ledger]
 

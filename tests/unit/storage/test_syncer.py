@@ -83,6 +83,13 @@ def test_what_was_stored_is_restored(store, source, tmp_path):
     assert (outcome.candidate, outcome.manifest.step, outcome.message) == (candidate, 9, "")
 
 
+def test_a_checkpoint_without_files_is_restored_as_a_directory_without_any(store, tmp_path):
+    (tmp_path / "shared" / "nothing").mkdir(parents=True)
+    candidate = upload(store, tmp_path / "shared" / "nothing")
+    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").candidate == candidate
+    assert list((tmp_path / "restored").iterdir()) == []
+
+
 def test_a_restore_ends_when_its_time_is_up_and_leaves_nothing_half(store, source, tmp_path):
     """The checkpoint may be whole: neither is the one before tried, nor is it begun afresh."""
     earlier, latest = upload(store, source, step=8), upload(store, source)
