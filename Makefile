@@ -64,8 +64,8 @@ chaos-sample: cluster ## Inject some of the faults, evenly chosen
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 11
 
 .PHONY: test-long
-test-long: cluster ## Run the tests whose faults last as long as they do in life
-	@$(CLUSTER) exec -- $(BIN)/pytest -m long e2e/tests
+test-long: cluster ## Run the tests whose faults last as long as they do in life, and those of the local cluster itself
+	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/cluster/tests
 
 .PHONY: test
 test: lint unit component e2e chaos-sample ## Run everything

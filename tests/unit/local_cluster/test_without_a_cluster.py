@@ -1,4 +1,4 @@
-"""The parts of the local cluster that need no cluster."""
+"""The parts of the local cluster that need no cluster that runs."""
 
 from __future__ import annotations
 
