@@ -86,3 +86,71 @@ def test_every_mount_has_a_place() -> None:
     with pytest.raises(FieldError, match="is missing; say where in the container the volume goes") as refused:
         check_pod_values(pod)
     assert refused.value.path == "containers[0].volumeMounts[0].mountPath"
+
+
+@pytest.mark.parametrize(
+    ("container", "path", "said"),
+    [
+        ({"name": "a" * 64}, "name", "is no name of a container; write up to 63 small letters"),
+        ({"resources": {"limits": {"memory": "-1Gi"}}}, "resources.limits.memory", "'-1Gi' is too small; write 0 or"),
+        ({"resources": {"requests": {"cpu": -1}}}, "resources.requests.cpu", "-1 is too small; write 0 or more"),
+        ({"ports": [{"containerPort": "8080"}]}, "ports[0].containerPort", "'8080' is not a whole number"),
+        ({"ports": [{"containerPort": 80, "protocol": "tcp"}]}, "ports[0].protocol", "'tcp' is not one of the choices"),
+        ({"securityContext": {"runAsUser": "1000"}}, "securityContext.runAsUser", "'1000' is not a whole number"),
+        ({"securityContext": {"runAsNonRoot": "yes"}}, "securityContext.runAsNonRoot", "'yes' is neither true nor"),
+        ({"workingDir": 5}, "workingDir", "5 is not a text; put it in quotes"),
+    ],
+)
+def test_what_no_container_may_have_is_told_with_its_place(container: dict[str, Any], path: str, said: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        check_pod_values(_pod(**container))
+    assert refused.value.path == f"containers[0].{path}"
+    assert said in refused.value.problem
+    containers = {"containers": [{"name": "trial", "image": "a"}], "initContainers": _pod(**container)["containers"]}
+    with pytest.raises(FieldError) as refused:
+        check_pod_values(containers)
+    assert refused.value.path == f"initContainers[0].{path}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "said"),
+    [
+        ({"terminationGracePeriodSeconds": "30"}, "terminationGracePeriodSeconds", "'30' is not a whole number"),
+        ({"securityContext": {"fsGroup": "1000"}}, "securityContext.fsGroup", "'1000' is not a whole number"),
+        ({"enableServiceLinks": "no"}, "enableServiceLinks", "'no' is neither true nor false"),
+        ({"runtimeClassName": 5}, "runtimeClassName", "5 is not a text"),
+        ({"tolerations": [{"tolerationSeconds": "60"}]}, "tolerations[0].tolerationSeconds", "'60' is not a whole"),
+        *(
+            ({"volumes": [{"name": "x", "emptyDir": {"sizeLimit": size}}]}, "volumes[0].emptyDir.sizeLimit", said)
+            for size, said in (("10GB", "'10GB' is not a quantity"), ("-1Gi", "'-1Gi' is not a quantity"))
+        ),
+    ],
+)
+def test_what_no_pod_may_have_is_told_with_its_place(fields: dict[str, Any], path: str, said: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        check_pod_values(_pod() | fields)
+    assert (refused.value.path, said in refused.value.problem) == (path, True)
+
+
+def test_two_volumes_have_two_places() -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}, {"name": "data", "mountPath": "/data"}]
+    with pytest.raises(FieldError, match="'/data' stands there twice; change one of them") as refused:
+        check_pod_values(_pod(volumeMounts=mounts) | {"volumes": [{"name": "data", "emptyDir": {}}]})
+    assert refused.value.path == "containers[0].volumeMounts[1].mountPath"
+
+
+@pytest.mark.parametrize(
+    ("container", "path"),
+    [
+        ({"args": ["$(PODTUNE_PARAM_typo)"]}, "args[0]"),
+        ({"env": [{"name": "LR", "value": "$(PODTUNE_PARAM_typo)"}]}, "env[0].value"),
+        ({"volumeMounts": [{"name": "data", "subPathExpr": "$(PODTUNE_PARAM_typo)"}]}, "volumeMounts[0].subPathExpr"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["initContainers", "containers"])
+def test_a_reference_is_looked_at_wherever_kubernetes_expands_it(
+    kind: str, container: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(FieldError, match="is of a parameter that there is not") as refused:
+        check_references({kind: [{"name": "c"} | container]}, ["lr"])
+    assert refused.value.path == f"{kind}[0].{path}"

@@ -167,7 +167,9 @@ def test_describe_fits_the_terminal(api: FakeApi, width: int) -> None:
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_list_and_describe_answer_programs(api: FakeApi, podtune: Command, output: str, read: Any) -> None:
     _add_troubled(api)
-    (listed,) = read("\n".join(podtune(f"list -o {output}")))["items"]
+    written = podtune(f"list -o {output}")
+    assert written[0] == {"json": "{", "yaml": "items:"}[output]
+    (listed,) = read("\n".join(written))["items"]
     described = read("\n".join(podtune(f"describe digits -o {output}")))
     assert listed.items() <= described.items()
     assert (listed["experiment"], listed["namespace"], listed["state"]) == ("digits", NAMESPACE, "Running")
@@ -178,9 +180,42 @@ def test_list_and_describe_answer_programs(api: FakeApi, podtune: Command, outpu
     training, refused, broken, paused = described["items"]
     assert training["parameters"] == {"learning_rate": 0.0123456789, "hidden_units": 64, "activation": "tanh"}
     assert training["lastResult"]["accuracy"] == 0.9611111111
+    assert training["bestValue"] == 0.964
     assert refused["trouble"] == "InvalidOverrides: spec.overrides.hidden_units: 7 is below min 16; raise it"
     assert broken["logTail"] == ["Traceback (most recent call last):", "  ModuleNotFoundError: torch"]
     assert (paused["trouble"], paused["bestValue"], paused["logTail"]) == (None, None, [])
+
+
+def test_a_trial_that_has_diverged_is_described_in_json(api: FakeApi, podtune: Command) -> None:
+    def refuse(word: str) -> object:
+        raise AssertionError(f"{word} is no JSON")
+
+    api.add_experiment(experiment("digits", **RUNNING | {"best": {"trial": "digits-4", "value": "inf"}}))
+    api.add_trial(trial(7, **TRAINING | {"lastResult": {"accuracy": "nan", "loss": "inf"}, "bestValue": "-inf"}))
+    described = json.loads("\n".join(podtune("describe digits -o json")), parse_constant=refuse)
+    (shown,) = described["items"]
+    assert (shown["lastResult"], shown["bestValue"]) == ({"accuracy": None, "loss": None}, None)
+    (listed,) = json.loads("\n".join(podtune("list -o json")), parse_constant=refuse)["items"]
+    assert listed["best"]["value"] is None
+
+
+WAITING = [
+    "InvalidOverrides", "CannotStart", "PullingImage", "CheckpointUnavailable", "NodeForgotten", "BackingOff",
+    "PodRejected",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", WAITING)
+def test_a_trial_that_does_not_run_for_a_reason_is_named_at_the_top(
+    api: FakeApi, podtune: Command, reason: str
+) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    api.add_trial(trial(7, state="PENDING", reason=reason, message="somebody has to do something"))
+    api.add_trial(trial(8, state="PENDING", reason="Queued", message="waits for a place"))
+    assert "Attention:   look at digits-7" in podtune("describe digits")
+    described = json.loads("\n".join(podtune("describe digits -o json")))
+    assert described["items"][0]["trouble"] == f"{reason}: somebody has to do something"
+    assert described["items"][1]["trouble"] is None
 
 
 def test_programs_are_answered_where_there_is_nothing(podtune: Command, api: FakeApi) -> None:

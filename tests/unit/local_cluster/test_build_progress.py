@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e import prepare
+from e2e import demo, prepare
 from e2e.cluster import builds, kind, native, progress, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.locks import locked
@@ -368,3 +368,77 @@ def test_a_build_of_tools_shows_how_many_of_gos_packages_are_compiled(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert (tools.ensure("kwok") / "kwok").exists()
     assert shown[1:] == ["0/None 1 modules fetched"] * 3 + ["1/2 ", "2/2 linking the programs"]
+
+
+def test_a_build_of_an_image_shows_at_which_instruction_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock
+) -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, clock=clock)
+
+    def go_on(command: object, log: Path, heed: Callable[[str], None], **options: Any) -> None:
+        for line in ["STEP 1/2: FROM base", "STEP 2/2: RUN pip install -r requirements.txt", "Collecting pip"]:
+            clock.now += 1
+            heed(line)
+            screen.draw()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(builds, "follow", go_on)
+    monkeypatch.setattr(builds, "screen", screen)
+    monkeypatch.setattr(builds, "base_image", lambda: SimpleNamespace(tag="localhost/podtune-base:1", key="1"))
+    monkeypatch.setattr(builds.packages, "ensure_images", lambda: None)
+    monkeypatch.setattr(builds, "_buildah_has", lambda tag: True)
+    monkeypatch.setattr(builds, "_buildah_command", lambda *words: (list(words), {}))
+    monkeypatch.setattr(builds, "_export", lambda tag, archive: archive.path.touch())
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("FROM base")
+    (tmp_path / "podtune" / "images" / "localhost_podtune-agent_dev").mkdir(parents=True)
+    builds.build_image(dockerfile, "agent", "localhost/podtune-agent:dev")
+    assert stream.getvalue().splitlines() == [
+        "building localhost/podtune-agent:dev",
+        "podtune-agent: stage 1, step 1 of 2 (FROM), 1 s",
+        "podtune-agent: stage 1, step 2 of 2 (RUN), 2 s",
+        "podtune-agent: stage 1, step 2 of 2 (RUN), 3 s",
+    ]
+
+
+def test_images_are_counted_while_the_tools_are_built_beside_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clock: Clock
+) -> None:
+    meeting = threading.Barrier(2, timeout=60)
+
+    def build(*_: object) -> None:
+        clock.now += 5
+        progress.screen.draw()
+
+    def make_base() -> None:
+        meeting.wait()  # nobody comes where the images are made after the tools
+        build()
+
+    monkeypatch.setattr(progress.screen, "_clock", clock)
+    monkeypatch.setattr(kind, "is_used", lambda: False)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(tools, "installed", lambda name: Path("/tools") if name == "kwok" else None)
+    monkeypatch.setattr(tools, "ensure", lambda name: meeting.wait())
+    monkeypatch.setattr(builds, "base_image", make_base)
+    monkeypatch.setattr(builds, "build_image", build)
+    assert prepare.main() == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "images: 0 of 4, 5 s",
+        "images: 1 of 4, 10 s",
+        "images: 2 of 4, 15 s",
+        "images: 3 of 4, 20 s",
+        "images: done in 20 s",
+    ]
+
+
+def test_the_demo_begins_with_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ClusterError("no space left")
+
+    monkeypatch.setattr(prepare, "prepare", fail)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("the cluster comes after what it is made of"))
+    assert demo.main() == 1
+    assert "error: no space left" in capsys.readouterr().err
