@@ -88,8 +88,8 @@ def helm(cluster: Cluster, release: str, chart: Path, settings: Mapping[str, str
         for key, value in (settings or {}).items()
         for word in ("--set" if isinstance(value, int) else "--set-string", f"{key}={value}")
     ]
-    options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "120s"]
-    cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=180)
+    options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "300s"]
+    cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=330)
 
 
 def main() -> int:

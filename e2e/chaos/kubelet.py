@@ -26,7 +26,7 @@ from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Restored, parse_final_commit
 
 AUDIENCE = "podtune.dev/results"
-HIDDEN_SECONDS = 20.0
+HIDDEN_SECONDS = 60.0
 """How long a zombie waits for its successor, at most."""
 FULL_SECONDS = 1.5
 """How long a program whose disk is full goes on before it crashes."""

@@ -192,7 +192,7 @@ class Lane:
         metadata = {"name": self._namespace, "labels": {LABEL: "true"}}
         await self._api.request("POST", "/api/v1/namespaces", {"metadata": metadata})
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/default"
-        for _ in range(100):
+        for _ in range(600):
             try:
                 await self._api.request("GET", path)
                 return

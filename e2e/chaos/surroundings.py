@@ -49,7 +49,7 @@ def _without_operator(operator: Kubernetes) -> Iterator[None]:
     finally:
         with uninterrupted():
             operator.kubectl("scale", deployment, "--replicas=1")
-            operator.kubectl("rollout", "status", deployment, "--timeout=60s")
+            operator.kubectl("rollout", "status", deployment, "--timeout=300s", timeout=330)
 
 
 @contextmanager

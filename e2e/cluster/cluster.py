@@ -88,7 +88,7 @@ class Cluster(ABC):
         *,
         check: bool = True,
         stdin: str | None = None,
-        timeout: float = 120,
+        timeout: float = 300,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the cluster's network with its credentials.
@@ -124,7 +124,7 @@ class Cluster(ABC):
         arguments = [*self.enter, *map(str, command)]
         return subprocess.Popen(arguments, env=environment, text=True, **options)  # type: ignore[call-overload,no-any-return]
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 300) -> str:
         """Run kubectl and return what it printed."""
         return self.run(["kubectl", *arguments], stdin=stdin, timeout=timeout).stdout
 

@@ -20,7 +20,7 @@ _JSON_POINTER = RESOURCE.replace("/", "~1")
 _JSON_PATH = "{.status.allocatable." + RESOURCE.replace(".", "\\.") + "}"
 
 
-def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 60) -> None:
+def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 180) -> None:
     """Give a node GPUs and wait until the scheduler may count on them."""
     if allocatable(kubectl, node) != count:
         patch = [

@@ -154,10 +154,11 @@ def problems(layout: Layout) -> list[str]:
         return ["kind has no such cluster"]
     found = []
     kubectl = bind(tools.ensure("clients") / "kubectl", layout.kubeconfig)
-    for container in _CONTAINERS.values():
+    for node in NODES:
+        container = _CONTAINERS[node.name]
         path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
-        if kubectl("get", "node", container, "-o", path) != "True":
-            found.append(f"node {container}: not Ready")
+        if kubectl("get", "node", container, "-o", path) != "True" or gpus.allocatable(kubectl, container) != node.gpus:
+            found.append(f"node {container}: not Ready, or without its GPUs")
     description = json.loads(layout.description.read_text())
     if not S3Client(S3Access(**description["s3"])).bucket_exists():
         found.append("S3: the bucket cannot be reached")

@@ -13,7 +13,7 @@ from e2e.cluster.processes import run
 class Kubectl(Protocol):
     """Runs kubectl as the cluster's administrator."""
 
-    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 300) -> str:
         """Run it and return what it printed.
 
         Raises:
@@ -31,7 +31,7 @@ def bind(program: Path, kubeconfig: Path, enter: Sequence[str] = ()) -> Kubectl:
         enter: Command prefix that enters the cluster's network.
     """
 
-    def kubectl(*arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+    def kubectl(*arguments: str, stdin: str | None = None, timeout: float = 300) -> str:
         command = [*enter, str(program), f"--kubeconfig={kubeconfig}", *arguments]
         return run(command, stdin=stdin, timeout=timeout, environment=network.environment_inside())
 

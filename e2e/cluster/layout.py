@@ -23,7 +23,8 @@ POD_NETWORK = "10.244.0.0/16"
 SERVICE_NETWORK = "10.96.0.0/16"
 SERVICE_API_ADDRESS = "10.96.0.1"
 CLUSTER_DOMAIN = "cluster.local"
-SIMULATED_GPUS = 4
+SIMULATED_GPUS = 16
+"""More than the tests that run side by side want together: those that are about scarcity bring it about."""
 
 _MARKER = ".podtune-cluster"
 _DEFAULT_STATE = "/var/lib/podtune-e2e"

@@ -73,7 +73,7 @@ def kubelet_is_healthy(node: Node) -> bool:
     return answers(f"http://127.0.0.1:{node.kubelet_health_port}/healthz")
 
 
-def wait_ready(layout: Layout, node: Node, kubectl: Kubectl, seconds: float = 90) -> None:
+def wait_ready(layout: Layout, node: Node, kubectl: Kubectl, seconds: float = 240) -> None:
     """Wait until the API server holds a node for Ready, and has its GPUs."""
     component = Component.load(layout, node.kubelet)
     component.wait_ready(lambda: _says_ready(node, kubectl), seconds)

@@ -209,7 +209,7 @@ class Component:
         if all(_program(pid).startswith(_LEFT_BEHIND) for pid in self.processes()):
             raise ClusterError(f"{self.name} has died\n{self.log_tail()}")
 
-    def wait_ready(self, check: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_ready(self, check: Callable[[], bool], seconds: float = 180) -> None:
         """Wait until the component answers.
 
         Raises:

@@ -11,7 +11,9 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     FILL_AT         fill the disk likewise
     WAIT_AT         wait for SIGTERM likewise
     HANG_AT         hang likewise, deaf to SIGTERM
-    HOLD_AT         wait before this epoch until there is a file `go` in the shared directory
+    HOLD_AT         wait before this epoch until there is a file `go` in the shared directory, or it is asked to stop;
+                    not where it resumes
+    HOLD_EACH       wait so before each epoch but the first of an attempt, for a file `go-EPOCH`
     CRASH_NODE      crash only on this node; NODE says which one it is
     WEIGHTS_MIB     add a file of so many MiB to each checkpoint, which is never the same (0)
 """
@@ -45,9 +47,18 @@ def go_wrong(epoch: int) -> None:
         time.sleep(600)
 
 
-def hold(epoch: int) -> None:
-    go = Path(os.environ["PODTUNE_DIR"]) / "go"
-    while epoch == int(os.environ.get("HOLD_AT", "0")) and not go.exists():
+def hold(epoch: int, start: int) -> None:
+    if start == 0 and epoch == int(os.environ.get("HOLD_AT", "0")):
+        wait_for("go")
+    if "HOLD_EACH" in os.environ and epoch > start + 1:
+        wait_for(f"go-{epoch}")
+
+
+def wait_for(name: str) -> None:
+    file = Path(os.environ["PODTUNE_DIR"]) / name
+    while not file.exists():
+        if trial.should_stop():
+            sys.exit()
         time.sleep(0.1)
 
 
@@ -75,7 +86,7 @@ def main() -> None:
         print(f"resumed from epoch {start}", flush=True)
     for epoch in range(start + 1, epochs + 1):
         time.sleep(seconds)
-        hold(epoch)
+        hold(epoch, start)
         first = os.environ["PODTUNE_ATTEMPT"] == "1"
         if epoch == crash_at and may_crash and (always or first) and only == os.environ["PODTUNE_TRIAL_INDEX"]:
             print(f"crashing at epoch {epoch}", file=sys.stderr, flush=True)

@@ -3,6 +3,8 @@
 Rank 0 listens at MASTER_PORT, the others connect to MASTER_ADDR. What can go wrong is chosen by the environment:
     EPOCHS          how many epochs it trains (5)
     EPOCH_SECONDS   how long each takes (0.3)
+    HOLD_AT         rank 0 waits before this epoch until there is a file `go` in its shared directory, or it is asked to
+                    stop; not where it resumes
     OOM_RANK        this rank uses more memory than it may, from OOM_AT (3) on, on the first attempt
 """
 
@@ -60,6 +62,14 @@ def step(epoch: int, seconds: float) -> Path:
     return directory
 
 
+def hold(epoch: int, start: int) -> None:
+    go = Path(os.environ["PODTUNE_DIR"]) / "go"
+    while start == 0 and epoch == int(os.environ.get("HOLD_AT", "0")) and not go.exists():
+        if trial.should_stop():
+            sys.exit()
+        time.sleep(0.1)
+
+
 def main() -> None:
     # The first process of a container is not ended by a signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -71,6 +81,7 @@ def main() -> None:
     if RANK == 0:
         starts = [start, *(hear(peer)["start"] for peer in peers)]
         for epoch in range(start + 1, epochs + 1):
+            hold(epoch, start)
             for peer in peers:
                 say(peer, epoch=epoch)
             directory = step(epoch, seconds)

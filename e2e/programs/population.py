@@ -3,7 +3,8 @@
 Its value is the parameter `rate`, so the trial with the lowest is the one that has to learn from another; who has
 learnt stays below its teacher, so the best of the first draw clones nobody. Each result holds the SHA-256 of the
 weights and the rate that it was made with.
-    EPOCHS          how many epochs it trains, one more after a checkpoint of the last
+    EPOCHS          how many epochs it trains, one more after a checkpoint of the last; where it began afresh, it
+                    trains on until there is a file `go` in the shared directory
     EPOCH_SECONDS   how long each takes
 """
 
@@ -36,7 +37,8 @@ def main() -> None:
             (Path(directory) / "value").write_text(str(value))
             digest = hashlib.sha256(weights).hexdigest()
             trial.report({"epoch": epoch, "value": value, "weights": digest, "rate": rate}, checkpoint=directory)
-        if epoch >= int(os.environ["EPOCHS"]):
+        may_end = restored is not None or (Path(os.environ["PODTUNE_DIR"]) / "go").exists()
+        if may_end and epoch >= int(os.environ["EPOCHS"]):
             return
 
 

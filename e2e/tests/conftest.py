@@ -15,6 +15,13 @@ from e2e.install import OPERATOR_NAMESPACE
 from e2e.kubernetes import Kubernetes
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives the tests here time for several of their deadlines, which are long."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1200))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     return Cluster.connect()

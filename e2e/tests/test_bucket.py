@@ -10,8 +10,9 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace, store_secret
+from e2e.trials import finish
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -69,7 +70,7 @@ def test_a_deleted_experiment_takes_with_it_all_that_it_has_stored(cluster: Clus
     namespace.apply(slow(cluster, "gone"))
     uid = started(namespace, "gone")
     assert keys(cluster, f"e2e/{uid}/")
-    namespace.kubectl("delete", EXPERIMENTS, "gone", "--timeout=90s")
+    namespace.kubectl("delete", EXPERIMENTS, "gone", f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
     assert keys(cluster, f"e2e/{uid}/") == []
     eventually(lambda: namespace.list("pods"), lambda pods: not pods)
 
@@ -95,7 +96,6 @@ def test_a_corrected_secret_reaches_trials_that_run(cluster: Cluster, namespace:
     trials = eventually(
         lambda: namespace.list(TRIALS),
         lambda found: [t for t in found if "correct the keys" in problem(t)] == found != [],
-        deadline=60,
     )
     assert all("Secret 'podtune-s3'" in problem(trial) for trial in trials)
     before = sorted(pod["metadata"]["uid"] for pod in namespace.list("pods"))
@@ -103,14 +103,13 @@ def test_a_corrected_secret_reaches_trials_that_run(cluster: Cluster, namespace:
     eventually(
         lambda: namespace.list(TRIALS),
         lambda found: all(t["status"].get("checkpoint") and not problem(t) for t in found),
-        deadline=180,
     )
     assert sorted(pod["metadata"]["uid"] for pod in namespace.list("pods")) == before
     pod = namespace.list("pods")[0]["metadata"]["name"]
     assert mounted_keys(namespace, pod, "trial") == set()
     assert mounted_keys(namespace, pod, "podtune-agent") == {"accessKeyID", "secretAccessKey"}
     namespace.kubectl("delete", "secret", "podtune-s3")
-    eventually(lambda: mounted_keys(namespace, pod, "podtune-agent"), lambda keys: not keys, deadline=180)
+    eventually(lambda: mounted_keys(namespace, pod, "podtune-agent"), lambda keys: not keys)
     stored = [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)]
     eventually(
         lambda: [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)],
@@ -133,7 +132,7 @@ def problem(trial: Object) -> str:
 def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.apply(slow(cluster, "held"))
     started(namespace, "held")
-    namespace.kubectl("delete", "namespace", namespace.namespace, "--timeout=100s")
+    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
 
 
 def test_the_best_checkpoint_is_exported_with_a_model_card_before_the_experiment_is_complete(
@@ -156,18 +155,19 @@ def test_the_best_checkpoint_is_exported_with_a_model_card_before_the_experiment
     assert card["manifest"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     state = cluster.s3_client.get(f"{root}/data/state.json")
     assert hashlib.sha256(state).hexdigest() == json.loads(manifest)["files"][0]["sha256"]
-    namespace.kubectl("delete", EXPERIMENTS, "model", "--timeout=90s")
+    namespace.kubectl("delete", EXPERIMENTS, "model", f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
     assert cluster.s3_client.get(f"{root}/data/state.json") == state, "an export outlives its experiment"
 
 
 def test_an_experiment_is_deleted_some_time_after_its_end(namespace: Kubernetes) -> None:
     namespace.apply(experiment("brief", counter({"EPOCHS": "1"}), ttlSecondsAfterFinished=3))
-    namespace.kubectl("wait", "--for=delete", f"{EXPERIMENTS}/brief", "--timeout=90s")
+    words = ["wait", "--for=delete", f"{EXPERIMENTS}/brief", f"--timeout={DEADLINE:.0f}s"]
+    namespace.kubectl(*words, timeout=DEADLINE + 30)
     eventually(lambda: namespace.list(TRIALS), lambda trials: not trials)
 
 
 def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, namespace: Kubernetes) -> None:
-    program = counter({"EPOCHS": "40", "EPOCH_SECONDS": "0.5"})
+    program = counter({"EPOCHS": "8", "HOLD_AT": "4"})
     search = {"algorithm": "random", "maxTrials": 3, "seed": 3}
     namespace.apply(experiment("moves", program, checkpoints={"store": store(cluster)}, search=search))
     eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
@@ -188,7 +188,7 @@ def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, n
         imported = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
         assert imported.keys() == paused.keys()
         other.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": false}}')
-        other.wait_for_condition(EXPERIMENTS, "moves", "Complete", deadline=150)
+        finish(other, "moves")
         ended = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
         assert sorted(ended) == ["moves-0", "moves-1", "moves-2"]
         for name, before in paused.items():
@@ -197,7 +197,7 @@ def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, n
         for name in begun:
             step = paused[name]["status"]["checkpoint"]["step"]
             assert int(ended[name]["status"]["lastResult"]["start"]) >= step, "it goes on from its checkpoint"
-            assert ended[name]["status"]["lastResult"]["epoch"] == "40"
+            assert ended[name]["status"]["lastResult"]["epoch"] == "8"
     finally:
         other.kubectl("delete", "namespace", other.namespace, "--wait=false")
 

@@ -10,8 +10,8 @@ from e2e.trials import trial_status
 EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
 GRACE = 4
 """The programs' grace period in seconds; that of their pods is ten minutes longer."""
-MARGIN = 20
-"""Seconds for the rest: the requests, the agent's last words and the kubelet's."""
+MARGIN = 120
+"""Seconds for the rest, on a busy machine: the requests, the agent's last words and the kubelet's."""
 NO_GPU = {"requests": {"cpu": "10m", "memory": "64Mi"}}
 
 

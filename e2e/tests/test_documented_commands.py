@@ -23,11 +23,11 @@ from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.tests.conftest import make_namespace
 
-COMMAND_TIME = 300
+COMMAND_TIME = 600
 """Seconds that a command may take."""
-PATIENCE = 60
+PATIENCE = 300
 """Seconds within which what a command asks for is there: readers look again, too."""
-ASKS = ("kubectl get", "kubectl describe")
+ASKS = ("kubectl get", "kubectl describe", "kubectl wait")
 """Commands that change nothing, so that they may be repeated."""
 
 Session = Callable[[str], None]
@@ -58,7 +58,7 @@ def run_session(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iter
     yield run
     for watch in watches:
         watch.terminate()
-        printed, _ = watch.communicate(timeout=10)
+        printed, _ = watch.communicate(timeout=60)
         assert printed, f"{watch.args!r} printed nothing"
 
 
@@ -129,7 +129,7 @@ def test_what_is_said_of_a_finished_experiment_works(namespace: Kubernetes, run_
 
 def test_what_is_said_of_pauses_works(cluster: Cluster, namespace: Kubernetes, run_session: Session) -> None:
     run_session("secret")
-    slow = counter({"EPOCHS": "1000"}, resources={"requests": {"cpu": "10m", "memory": "32Mi"}})
+    slow = counter({"EPOCHS": "100000", "EPOCH_SECONDS": "1"}, resources={"requests": {"cpu": "10m", "memory": "32Mi"}})
     spec: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 8, "seed": 1}, "maxConcurrentTrials": 8}
     namespace.apply(experiment("digits", slow, checkpoints={"store": store(cluster)}, **spec))
     eventually(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, condition, eventually
+from e2e.trials import finish, live_pods
 from podtune.trial.layout import TIME_TOTAL
 
 COMPLETE = "Complete"
@@ -108,19 +109,14 @@ def test_parameters_come_by_file_environment_and_argument(namespace: Kubernetes)
 def test_never_more_pods_than_places_and_all_trials_get_their_turn(namespace: Kubernetes) -> None:
     namespace.apply(
         experiment(
-            "queue", counter({"EPOCHS": "2"}), search={"algorithm": "random", "maxTrials": 6}, maxConcurrentTrials=2
+            "queue",
+            counter({"EPOCHS": "2", "HOLD_AT": "2"}),
+            search={"algorithm": "random", "maxTrials": 6},
+            maxConcurrentTrials=2,
         )
     )
-    most = 0
-
-    def finished() -> bool:
-        nonlocal most
-        pods = [p for p in namespace.list("pods") if p["status"]["phase"] in ("Pending", "Running")]
-        most = max(most, len(pods))
-        return bool(namespace.get("experiments.podtune.dev", "queue")["status"].get("state") == "Complete")
-
-    eventually(finished)
-    assert most == 2
+    eventually(lambda: live_pods(namespace, "queue"), lambda pods: len(pods) >= 2, what="two run side by side")
+    assert finish(namespace, "queue") == 2
     assert len(namespace.list("trials.podtune.dev")) == 6
 
 
@@ -158,7 +154,7 @@ def test_a_grid_is_tried_whole_and_then_the_experiment_is_complete(namespace: Ku
 
 
 def test_a_trial_is_stopped_where_its_metric_reaches_the_threshold(namespace: Kubernetes) -> None:
-    namespace.apply(experiment("enough", counter({"EPOCHS": "200"}), stop={"metrics": {"epoch": 3}}))
+    namespace.apply(experiment("enough", counter({"EPOCHS": "100000"}), stop={"metrics": {"epoch": 3}}))
     namespace.wait_for_condition("experiments.podtune.dev", "enough", COMPLETE)
     for trial in namespace.list("trials.podtune.dev"):
         assert trial["status"]["reason"] == "StoppedByCriterion"
@@ -168,7 +164,7 @@ def test_a_trial_is_stopped_where_its_metric_reaches_the_threshold(namespace: Ku
 def test_a_spec_that_cannot_work_is_stalled_with_the_remedy(namespace: Kubernetes) -> None:
     container = counter(volumeMounts=[{"name": "podtune-shared", "mountPath": "/podtune/mine"}])
     namespace.apply(experiment("wrong", container))
-    namespace.wait_for_condition("experiments.podtune.dev", "wrong", "Stalled", deadline=30)
+    namespace.wait_for_condition("experiments.podtune.dev", "wrong", "Stalled")
     stalled = condition(namespace.get("experiments.podtune.dev", "wrong"), "Stalled")
     assert "volumeMounts" in stalled["message"]
     assert namespace.list("trials.podtune.dev") == []

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.cluster.layout import SIMULATED_GPUS
 from e2e.containers import kill_container
 from e2e.disruptions import evict, urgent_pod
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.trials import epochs_of_attempt, trial_status
+from e2e.trials import epochs_of_attempt, let_go_on, trial_status
 
 pytestmark = pytest.mark.alone
 
@@ -23,8 +24,6 @@ EPOCHS = 16
 ONE = {"algorithm": "random", "maxTrials": 1}
 PLAIN: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """Without a GPU, a trial can run on both nodes."""
-ALL_GPUS = 4
-"""Whoever wants one has to take them away from a trial that has all."""
 SOON = [
     {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
     for taint in ("not-ready", "unreachable")
@@ -106,22 +105,28 @@ def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
     start("disk", {"FILL_AT": "5"}, resources=little_disk)
     start("shared-disk", {"FILL_AT": "5", "TMPDIR": "/podtune"}, resources=little_disk)
     start("full", {"FILL_AT": "5", "TMPDIR": "/small"}, failures={"maxFailures": 0}, **small_volume())
-    start("hung", {"HANG_AT": "5"}, failures={"silenceDeadline": "15s"}, grace=14)
-    start("preempted", wait, resources={"limits": {"nvidia.com/gpu": str(ALL_GPUS)}, **PLAIN})
+    start("hung", {"HANG_AT": "5"}, failures={"silenceDeadline": "25s"}, grace=14)
+    start("preempted", wait, resources={"limits": {"nvidia.com/gpu": str(SIMULATED_GPUS)}, **PLAIN})
     start("drained", wait, pod=on_work_node)
     start("trapped", wait | {"TRAP": "1"})
     start("memory", {"OOM_AT": "5"}, resources={"limits": {"memory": "128Mi"}, **PLAIN})
     start("elsewhere", crash, failures=bad_node)
     start("ignored", crash, failures=no_matter)
-    start("agentless", {"EPOCH_SECONDS": "1"})
-    start("secretless", {}, failures={"startDeadline": "8s"}, envFrom=[{"secretRef": {"name": "no-such-secret"}}])
-    start("greedy", {}, failures={"pendingDeadline": "8s"}, resources={"limits": {"nvidia.com/gpu": "64"}})
+    start("agentless", {"HOLD_AT": "6"})
+    start("secretless", {}, failures={"startDeadline": "20s"}, envFrom=[{"secretRef": {"name": "no-such-secret"}}])
+    start("greedy", {}, failures={"pendingDeadline": "30s"}, resources={"limits": {"nvidia.com/gpu": "64"}})
 
 
 def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
     """Brings the faults about that come from outside."""
     eventually(is_at(namespace, "agentless", 3))
-    kill_container(container_of(namespace, "agentless-0-1", "podtune-agent"))
+    agent = container_of(namespace, "agentless-0-1", "podtune-agent")
+    kill_container(agent)
+    eventually(
+        lambda: container_of(namespace, "agentless-0-1", "podtune-agent")["restartCount"] > agent["restartCount"],
+        what="the agent is started again",
+    )
+    let_go_on(namespace, "podtune.dev/experiment=agentless,podtune.dev/trial")
     eventually(is_at(namespace, "drained", 3))
     node = cluster.node_name(WORK_NODE)
     selector = "--pod-selector=podtune.dev/experiment=drained"
@@ -130,7 +135,7 @@ def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
     eventually(is_at(namespace, "trapped", 3))
     evict(namespace, "trapped-0-1")
     eventually(is_at(namespace, "preempted", 3))
-    with urgent_pod(namespace, ALL_GPUS):
+    with urgent_pod(namespace, SIMULATED_GPUS):
         eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
 
 
@@ -212,10 +217,10 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
 
 
 def test_a_lost_node_is_survived_elsewhere(cluster: Cluster, namespace: Kubernetes) -> None:
-    lose_the_node(cluster, namespace, {"tolerations": SOON}, 90)
+    lose_the_node(cluster, namespace, {"tolerations": SOON}, 300)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_node_that_is_lost_for_as_long_as_kubernetes_waits(cluster: Cluster, namespace: Kubernetes) -> None:
-    lose_the_node(cluster, namespace, {}, 420)
+    lose_the_node(cluster, namespace, {}, 700)

@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.cluster.layout import SIMULATED_GPUS
 from e2e.disruptions import urgent_pod
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.trials import trial_status
+from e2e.trials import touch, trial_status
 
 pytestmark = pytest.mark.alone
 
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 6
+QUARTER = SIMULATED_GPUS // 4
+"""So many GPUs has each rank of a gang that is about scarcity."""
+ONE_OF_FOUR = {"limits": {"nvidia.com/gpu": str(QUARTER)}, "requests": {"cpu": "10m", "memory": "32Mi"}}
 RESOURCES = {"limits": {"memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
@@ -34,6 +38,11 @@ def files_of(cluster: Cluster, uri: str) -> list[str]:
     return [file["path"] for file in json.loads(cluster.s3_client.get(f"{key}/manifest.json"))["files"]]
 
 
+def has_checkpoint(namespace: Kubernetes, trial: str) -> bool:
+    """Whether all ranks' parts of the second epoch's checkpoint, or of a later one, are stored."""
+    return int(trial_status(namespace, trial).get("checkpoint", {}).get("step", 0)) >= 2
+
+
 def assert_resumed_whole(cluster: Cluster, status: Object) -> None:
     """A later attempt went on from a checkpoint that all ranks had a part of, and all ranks from the same."""
     last = status["lastResult"]
@@ -45,9 +54,11 @@ def assert_resumed_whole(cluster: Cluster, status: Object) -> None:
 
 
 def test_a_rank_out_of_memory_is_one_failure_of_the_gang(cluster: Cluster, namespace: Kubernetes) -> None:
-    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.6", "OOM_RANK": "2", "OOM_AT": "4"}
+    environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": "4", "OOM_RANK": "2", "OOM_AT": "4"}
     namespace.apply(gang("memory", 4, environment, checkpoints={"store": store(cluster)}))
-    namespace.wait_for_condition("experiments.podtune.dev", "memory", "Complete", deadline=90)
+    eventually(lambda: has_checkpoint(namespace, "memory-0"))
+    touch(namespace, "memory-0-1-0", "go")
+    namespace.wait_for_condition("experiments.podtune.dev", "memory", "Complete")
     status = trial_status(namespace, "memory-0")
     assert (status["attempt"], status["failures"], status.get("disruptions", 0)) == (2, 1, 0)
     assert_resumed_whole(cluster, status)
@@ -61,10 +72,9 @@ def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace:
 
     Until that has ended the gang can't be placed as a whole, so further attempts may be given back before they begin.
     """
-    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
-    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "2"}
-    namespace.apply(gang("preempted", 4, environment, resources, checkpoints={"store": store(cluster)}))
-    eventually(lambda: trial_status(namespace, "preempted-0").get("checkpoint", {}).get("step", 0) >= 2)
+    environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": "4"}
+    namespace.apply(gang("preempted", 4, environment, ONE_OF_FOUR, checkpoints={"store": store(cluster)}))
+    eventually(lambda: has_checkpoint(namespace, "preempted-0"))
     with urgent_pod(namespace, gpus=1):
         eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
     namespace.wait_for_condition("experiments.podtune.dev", "preempted", "Complete")
@@ -76,18 +86,17 @@ def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace:
 
 
 def test_two_gangs_that_do_not_fit_together_both_finish(namespace: Kubernetes) -> None:
-    """Three GPUs each, of four; of two experiments, so that it is the timeout that keeps them from waiting for ever."""
-    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+    """Three quarters of the GPUs each; of two experiments, so that the timeout keeps them from waiting for ever."""
     environment = {"EPOCHS": "3", "EPOCH_SECONDS": "1"}
-    namespace.apply(gang("red", 3, environment, resources), gang("blue", 3, environment, resources))
+    namespace.apply(gang("red", 3, environment, ONE_OF_FOUR), gang("blue", 3, environment, ONE_OF_FOUR))
     for name in ("red", "blue"):
-        namespace.wait_for_condition("experiments.podtune.dev", name, "Complete", deadline=90)
+        namespace.wait_for_condition("experiments.podtune.dev", name, "Complete")
         status = trial_status(namespace, f"{name}-0")
         assert status["state"] == "TERMINATED"
         assert status.get("failures", 0) == status.get("disruptions", 0) == 0
     usage = trial_status(namespace, "red-0")["usage"]
     # Before they were placed as a whole, some ranks may have trained alone; in the end, each has for three epochs.
-    assert usage["gpuSeconds"] >= usage["trainingSeconds"] + 2 * 3 - 1, "GPUs of other ranks are not counted"
+    assert usage["gpuSeconds"] / QUARTER >= usage["trainingSeconds"] + 2 * 3 - 1, "GPUs of other ranks are not counted"
 
 
 def test_gates_of_others_hold_a_gang_back_until_they_are_taken_away(namespace: Kubernetes) -> None:
@@ -99,10 +108,10 @@ def test_gates_of_others_hold_a_gang_back_until_they_are_taken_away(namespace: K
     only_theirs = [{"name": "example.com/quota"}]
     for name in ("gated-0-1-0", "gated-0-1-1"):
         look = partial(namespace.get, "pod", name)
-        pod = eventually(look, lambda pod: pod["spec"].get("schedulingGates") == only_theirs, deadline=30)
+        pod = eventually(look, lambda pod: pod["spec"].get("schedulingGates") == only_theirs)
         assert pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "gated-0-1"
         assert pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
     for rank in range(2):
         patch = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
         namespace.kubectl("patch", "pod", f"gated-0-1-{rank}", "--type=json", "-p", patch)
-    namespace.wait_for_condition("experiments.podtune.dev", "gated", "Complete", deadline=60)
+    namespace.wait_for_condition("experiments.podtune.dev", "gated", "Complete")

@@ -38,7 +38,7 @@ def test_a_slow_upload_is_waited_for_at_the_programs_end_and_at_a_pause(
 ) -> None:
     saves = counter({"EPOCHS": "1", "WEIGHTS_MIB": "25"}, resources=NO_GPU)
     namespace.apply(experiment("saves", saves, checkpoints={"store": slow_store}, **ONE))
-    waits = counter({"HOLD_AT": "2", "WEIGHTS_MIB": "20"}, resources=NO_GPU)
+    waits = counter({"WAIT_AT": "2", "WEIGHTS_MIB": "20"}, resources=NO_GPU)
     checkpoints = {"store": slow_store, "requestTimeout": "2s"}
     namespace.apply(experiment("waits", waits, checkpoints=checkpoints, **ONE))
 

@@ -11,6 +11,7 @@ from e2e.experiments import counter, experiment
 from e2e.fresh_namespace import fresh_namespace
 from e2e.install import CAP, CAPPED_NAMESPACE
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.trials import finish, let_go_on
 
 EXPERIMENTS = "experiments.podtune.dev"
 
@@ -26,17 +27,26 @@ def cap_of(namespace: Kubernetes, name: str) -> Object:
 
 
 def test_a_late_experiment_gets_its_share_of_a_capped_namespace(capped: Kubernetes) -> None:
-    program = counter({"EPOCHS": "10", "EPOCH_SECONDS": "0.3"}, resources={"requests": {"cpu": "10m"}})
+    program = counter({"EPOCHS": "2", "HOLD_AT": "2"}, resources={"requests": {"cpu": "10m"}})
     many: Object = {"search": {"algorithm": "random", "maxTrials": 6}, "maxConcurrentTrials": 6}
     capped.apply(experiment("large", program, **many))
     told = eventually(lambda: cap_of(capped, "large"), lambda one: one.get("status") == "True")
     assert f"{CAP} of the {CAP} pods" in told["message"]
     capped.apply(experiment("small", program, search={"algorithm": "random", "maxTrials": 1}))
-    capped.wait_for_condition(EXPERIMENTS, "small", "Complete")
-    assert capped.get(EXPERIMENTS, "large")["status"]["trials"]["terminated"] < 5, "it had to wait for the large one"
+    eventually(lambda: cap_of(capped, "small").get("status") == "True", what="it waits for a place")
+    first, *_ = eventually(lambda: training(capped, "large"), lambda trials: len(trials) == CAP)
+    let_go_on(capped, f"podtune.dev/trial={first}")
+    finish(capped, "small")
+    assert capped.get(EXPERIMENTS, "large")["status"]["trials"]["terminated"] == 1, "the first free place was its"
     assert most_at_once(capped.list("pods", "app.kubernetes.io/managed-by=podtune")) <= CAP
-    capped.wait_for_condition(EXPERIMENTS, "large", "Complete")
+    finish(capped, "large")
     assert cap_of(capped, "large")["status"] == "False"
+
+
+def training(namespace: Kubernetes, name: str) -> list[str]:
+    """The trials of an experiment that have reported."""
+    trials = namespace.list("trials.podtune.dev", f"podtune.dev/experiment={name}")
+    return [trial["metadata"]["name"] for trial in trials if trial.get("status", {}).get("iteration")]
 
 
 def most_at_once(pods: list[Object]) -> int:

@@ -90,13 +90,16 @@ def test_a_refusal_holds_the_experiment_after_one_try_until_it_is_mended(
     trials = namespace.list(TRIALS)
     assert len(trials) == proposed < 8 * len(REFUSED), "no further trial is proposed"
     assert not [trial for trial in trials if trial.get("status", {}).get("infrastructureFailures")]
-    events = [e for e in namespace.list("events") if e["reason"] == "PodRefused"]
-    assert sorted(e["involvedObject"]["name"] for e in events) == sorted(REFUSED), "one Event each"
+    eventually(
+        lambda: sorted(e["involvedObject"]["name"] for e in namespace.list("events") if e["reason"] == "PodRefused"),
+        lambda told: told == sorted(REFUSED),
+        what="one Event each",
+    )
 
     level = "pod-security.kubernetes.io/enforce=baseline"
     cluster.kubectl("label", "namespace", namespace.namespace, level, "--overwrite")
     namespace.apply(refused("unfit", maxPendingTrials=4))
-    namespace.wait_for_condition(EXPERIMENTS, "unfit", "Complete", deadline=90)
+    namespace.wait_for_condition(EXPERIMENTS, "unfit", "Complete")
     counts = namespace.get(EXPERIMENTS, "unfit")["status"]["trials"]
     assert (counts["terminated"], counts.get("error", 0)) == (8, 0)
     assert condition(namespace.get(EXPERIMENTS, "unfit"), "Stalled")["status"] == "False"

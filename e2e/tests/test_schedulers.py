@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, program, store
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.trials import Escort, finish
 
 TRIALS = "trials.podtune.dev"
 EXPERIMENTS = "experiments.podtune.dev"
-LONG = 240.0
-SMALL: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
 def actions(trial: Object) -> list[str]:
@@ -26,12 +25,22 @@ def rungs(name: str, scheduler: Object, cluster: Cluster, trials: int) -> Object
     """An experiment in which trials are paused after epochs 1 and 2, and the best of them run up to 4."""
     return experiment(
         name,
-        counter({"EPOCHS": "4", "EPOCH_SECONDS": "0.5"}),
+        counter({"EPOCHS": "4", "HOLD_EACH": "1"}),
         checkpoints={"store": store(cluster)},
         search={"algorithm": "random", "maxTrials": trials, "seed": 3},
         scheduler=scheduler,
         maxConcurrentTrials=2,
     )
+
+
+def complete(namespace: Kubernetes, name: str, programs: Escort) -> None:
+    """Has the programs go on to the experiment's end."""
+
+    def is_complete() -> bool:
+        programs.go_on()
+        return condition(namespace.get(EXPERIMENTS, name), "Complete").get("status") == "True"
+
+    eventually(is_complete, what=f"{name} is complete")
 
 
 def check_promotions(namespace: Kubernetes) -> None:
@@ -56,21 +65,21 @@ def test_asha_promotion_frees_the_gpu_of_a_paused_trial_and_resumes_the_best(
 ) -> None:
     scheduler = {"ashaPromotion": {"timeAttribute": "epoch", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
     namespace.apply(rungs("promotion", scheduler, cluster, trials=5))
-    paused = eventually(
-        lambda: [t for t in namespace.list(TRIALS) if t["status"].get("state") == "PAUSED"], deadline=LONG
-    )[0]
+    programs = Escort(namespace, "promotion")
+    paused = eventually(lambda: [t for t in programs.go_on() if t.get("status", {}).get("state") == "PAUSED"])[0]
     assert paused["status"]["reason"] == "PausedByScheduler"
     assert paused["status"]["checkpoint"]["step"] >= 1
+    pods = pods_of(namespace, paused["metadata"]["name"])
     if "PROMOTE" not in actions(namespace.get(TRIALS, paused["metadata"]["name"])):
-        assert pods_of(namespace, paused["metadata"]["name"]) == []
-    namespace.wait_for_condition(EXPERIMENTS, "promotion", "Complete", LONG)
+        assert pods == []
+    complete(namespace, "promotion", programs)
     check_promotions(namespace)
 
 
 def test_hyperband_waits_for_a_bracket_and_resumes_its_best(cluster: Cluster, namespace: Kubernetes) -> None:
     scheduler = {"hyperband": {"timeAttribute": "epoch", "maxTime": 4, "reductionFactor": 2}}
     namespace.apply(rungs("bands", scheduler, cluster, trials=5))
-    namespace.wait_for_condition(EXPERIMENTS, "bands", "Complete", LONG)
+    complete(namespace, "bands", Escort(namespace, "bands"))
     trials = namespace.list(TRIALS)
     assert {trial["status"]["state"] for trial in trials} == {"TERMINATED"}
     assert any("PROMOTE" in actions(trial) and int(trial["status"]["lastResult"]["start"]) >= 1 for trial in trials)
@@ -82,8 +91,7 @@ def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
     namespace.apply(
         experiment(
             "population",
-            # Without GPUs, for which trials of other tests would have these wait, and train one after the other.
-            program("population", {"EPOCHS": "12", "EPOCH_SECONDS": "1"}, resources=SMALL),
+            program("population", {"EPOCHS": "6", "EPOCH_SECONDS": "0.5"}),
             parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
             checkpoints={"store": store(cluster)},
             search={"algorithm": "random", "maxTrials": 4, "seed": 5},
@@ -91,7 +99,11 @@ def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
             maxConcurrentTrials=4,
         )
     )
-    namespace.wait_for_condition(EXPERIMENTS, "population", "Complete", LONG)
+    eventually(
+        lambda: [trial for trial in namespace.list(TRIALS) if "parameters" in trial.get("status", {})],
+        what="a trial clones another",
+    )
+    finish(namespace, "population")
     trials = namespace.list(TRIALS)
     clones = [trial for trial in trials if "parameters" in trial["status"]]
     assert clones

@@ -74,16 +74,16 @@ def restore_log(namespace: Kubernetes, pod: str) -> Object:
 def test_a_retry_takes_from_the_trials_volume_what_the_bucket_need_not_send(
     cluster: Cluster, namespace: Kubernetes, storage_class: str
 ) -> None:
-    container = counter({"EPOCHS": "30", "CRASH_AT": "6", "EPOCH_SECONDS": "0.5"})
+    container = counter({"EPOCHS": "10", "CRASH_AT": "6"})
     scratch = {"storageClassName": storage_class, "size": "100Mi"}
     checkpoints = {"store": store(cluster), "scratch": scratch}
     search = {"algorithm": "random", "maxTrials": 1}
-    namespace.apply(experiment("warm", container, search=search, checkpoints=checkpoints))
-    restored = eventually(lambda: restore_log(namespace, "warm-0-2"), deadline=120)
+    namespace.apply(experiment("warm", container, search=search, checkpoints=checkpoints, podRetention="All"))
+    restored = eventually(lambda: restore_log(namespace, "warm-0-2"))
     assert restored["step"] >= 1
     assert restored["local_bytes"] == len(json.dumps({"epoch": restored["step"]}))
     namespace.wait_for_condition("experiments.podtune.dev", "warm", "Complete")
-    assert namespace.get("trials.podtune.dev", "warm-0")["status"]["iteration"] == 30
+    assert namespace.get("trials.podtune.dev", "warm-0")["status"]["iteration"] == 10
     eventually(lambda: is_gone(namespace, "warm-0-scratch"), what="the claim outlives its trial")
 
 

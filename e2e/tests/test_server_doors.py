@@ -57,7 +57,7 @@ def token_of(namespace: Kubernetes, pod: Object, audience: str = "podtune.dev/re
 def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
-    container = counter({"EPOCHS": "200", "EPOCH_SECONDS": "0.4"})
+    container = counter({"EPOCHS": "4", "HOLD_AT": "3"})
     search = {"algorithm": "random", "maxTrials": 2}
     namespace.apply(experiment("told", container, search=search, checkpoints={"store": store(cluster)}))
     eventually(lambda: all(trial_status(namespace, f"told-{index}").get("checkpoint") for index in (0, 1)))
@@ -105,7 +105,7 @@ def test_connections_that_send_nothing_are_closed_and_keep_nobody_from_reporting
 ) -> None:
     see = visit(namespace, SILENT=MAX_OF_ONE_ADDRESS + TOO_MANY)
     eventually(lambda: namespace.get("pod", "visitor")["status"]["phase"] != "Pending")
-    namespace.apply(experiment("beside", counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.4"}), search=ONE))
+    namespace.apply(experiment("beside", counter({"EPOCHS": "20"}), search=ONE))
     seen = see()
     at_once = [seconds for seconds in seen["closed"] if seconds < HEADER_SECONDS * 0.95]
     assert len(at_once) == TOO_MANY, "an address has its limit"
