@@ -1,5 +1,6 @@
 """The times of results that the agent fills in: over attempts, restarts of the agent, and whatever the clock does."""
 
+import json
 import math
 import struct
 from itertools import pairwise
@@ -153,6 +154,17 @@ class TestReadTimes:
 def test_what_was_restored_without_a_time_begins_at_none(tmp_path):
     (tmp_path / "restore.json").write_text('{"step": 3, "uri": "s3://b/3", "iteration": 3, "message": ""}')
     assert read_restore_info(Directory(tmp_path)) == RestoreInfo(3, "s3://b/3", 3, time_total_s=0.0)
+
+
+def test_an_agent_counts_on_from_the_time_of_what_was_restored(operator, start_agent, environ, tmp_path):
+    info = {"step": 3, "uri": "s3://b/3", "iteration": 3, "message": "", "time_total_s": 8000.5}
+    (tmp_path / "podtune" / "restore.json").write_text(json.dumps(info))
+    agent = start_agent({"PODTUNE_RESTORE_FROM": "[{}]"})
+    agent.write(dumps(epoch=4))
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    agent.end()
+    metrics = operator.results[1].metrics
+    assert metrics["time_total_s"] == pytest.approx(8000.5 + metrics["time_this_iter_s"], abs=0.01)
 
 
 @pytest.mark.parametrize("value", ['"1"', "-1", "NaN", "true", "1" + "0" * 400])

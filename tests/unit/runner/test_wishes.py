@@ -83,6 +83,7 @@ def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
     assert status.state is TrialState.PAUSED
     assert status.checkpoint is not None
     assert status.checkpoint.step == 2
+    assert status.message == "spec.desiredState is Paused", "it will not start afresh"
 
 
 def test_a_pause_without_a_store_is_refused_with_the_remedy() -> None:
