@@ -89,6 +89,16 @@ class Escort:
                     self._let_go.add((pod, epoch))
         return trials
 
+    def finish(self) -> None:
+        """Has them go on to the experiment's end."""
+
+        def is_complete() -> bool:
+            self.go_on()
+            experiment = self._namespace.get(EXPERIMENTS, self._experiment)
+            return condition(experiment, "Complete").get("status") == "True"
+
+        eventually(is_complete, what=f"{self._experiment} is complete")
+
 
 def touch(namespace: Kubernetes, pod: str, file: str) -> None:
     """Makes a file in the directory that a pod's program shares with its agent."""

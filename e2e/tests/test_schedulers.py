@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from e2e.cluster import Cluster
 from e2e.experiments import counter, experiment, program, store
-from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import Escort, finish
 
 TRIALS = "trials.podtune.dev"
-EXPERIMENTS = "experiments.podtune.dev"
 
 
 def actions(trial: Object) -> list[str]:
@@ -31,16 +30,6 @@ def rungs(name: str, scheduler: Object, cluster: Cluster, trials: int) -> Object
         scheduler=scheduler,
         maxConcurrentTrials=2,
     )
-
-
-def complete(namespace: Kubernetes, name: str, programs: Escort) -> None:
-    """Has the programs go on to the experiment's end."""
-
-    def is_complete() -> bool:
-        programs.go_on()
-        return condition(namespace.get(EXPERIMENTS, name), "Complete").get("status") == "True"
-
-    eventually(is_complete, what=f"{name} is complete")
 
 
 def check_promotions(namespace: Kubernetes) -> None:
@@ -72,14 +61,14 @@ def test_asha_promotion_frees_the_gpu_of_a_paused_trial_and_resumes_the_best(
     pods = pods_of(namespace, paused["metadata"]["name"])
     if "PROMOTE" not in actions(namespace.get(TRIALS, paused["metadata"]["name"])):
         assert pods == []
-    complete(namespace, "promotion", programs)
+    programs.finish()
     check_promotions(namespace)
 
 
 def test_hyperband_waits_for_a_bracket_and_resumes_its_best(cluster: Cluster, namespace: Kubernetes) -> None:
     scheduler = {"hyperband": {"timeAttribute": "epoch", "maxTime": 4, "reductionFactor": 2}}
     namespace.apply(rungs("bands", scheduler, cluster, trials=5))
-    complete(namespace, "bands", Escort(namespace, "bands"))
+    Escort(namespace, "bands").finish()
     trials = namespace.list(TRIALS)
     assert {trial["status"]["state"] for trial in trials} == {"TERMINATED"}
     assert any("PROMOTE" in actions(trial) and int(trial["status"]["lastResult"]["start"]) >= 1 for trial in trials)

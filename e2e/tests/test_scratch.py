@@ -11,6 +11,7 @@ from e2e.cluster import Cluster
 from e2e.cluster.errors import ClusterError
 from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.trials import Escort, trial_status
 
 AGENT = 60532
 
@@ -74,16 +75,24 @@ def restore_log(namespace: Kubernetes, pod: str) -> Object:
 def test_a_retry_takes_from_the_trials_volume_what_the_bucket_need_not_send(
     cluster: Cluster, namespace: Kubernetes, storage_class: str
 ) -> None:
-    container = counter({"EPOCHS": "10", "CRASH_AT": "6"})
+    container = counter({"EPOCHS": "5", "CRASH_AT": "3", "HOLD_EACH": "1"})
     scratch = {"storageClassName": storage_class, "size": "100Mi"}
     checkpoints = {"store": store(cluster), "scratch": scratch}
     search = {"algorithm": "random", "maxTrials": 1}
-    namespace.apply(experiment("warm", container, search=search, checkpoints=checkpoints, podRetention="All"))
-    restored = eventually(lambda: restore_log(namespace, "warm-0-2"))
+    namespace.apply(experiment("warm", container, search=search, checkpoints=checkpoints))
+    programs = Escort(namespace, "warm")
+
+    def restored_again() -> Object:
+        """Holds the second attempt back until its log was read."""
+        if trial_status(namespace, "warm-0").get("attempt", 1) == 1:
+            programs.go_on()
+        return restore_log(namespace, "warm-0-2")
+
+    restored = eventually(restored_again)
     assert restored["step"] >= 1
     assert restored["local_bytes"] == len(json.dumps({"epoch": restored["step"]}))
-    namespace.wait_for_condition("experiments.podtune.dev", "warm", "Complete")
-    assert namespace.get("trials.podtune.dev", "warm-0")["status"]["iteration"] == 10
+    programs.finish()
+    assert namespace.get("trials.podtune.dev", "warm-0")["status"]["iteration"] == 5
     eventually(lambda: is_gone(namespace, "warm-0-scratch"), what="the claim outlives its trial")
 
 
