@@ -15,8 +15,8 @@ import aiohttp
 from e2e.chaos.polling import until
 from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.agent.attempt import Attempt
-from podtune.agent.drain import BACKLOG_SHARE, LONGEST_BACKLOG
 from podtune.agent.result_line import ResultLine
+from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     UNACKED_PREFIX,
@@ -160,7 +160,7 @@ class SimulatedAgent:
     async def _store_rest(self) -> None:
         """Goes on with what is on its way, when time is short with the newest alone, until no time is left."""
         attempt, drain = self.attempt, self._uploads.drain
-        backlog = min(drain * BACKLOG_SHARE, LONGEST_BACKLOG)
+        backlog = backlog_time(drain)
         if await until(lambda: not self.is_storing or attempt.fenced, backlog, interval=0.02):
             return
         attempt.checkpoints.give_up_all_but_newest()

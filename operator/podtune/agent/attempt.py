@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.agent.outbox import Outbox
 from podtune.agent.result_line import ResultLine
 from podtune.agent.training_time import TrainingTime, total_of
 from podtune.protocol.assignment import Assignment
+from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,

@@ -18,15 +18,12 @@ from podtune.agent.last_words import TerminationLog, print_results
 from podtune.agent.log_stream import LogStream
 from podtune.agent.settings import Settings
 from podtune.agent.uploader import Uploader
+from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import StoreProblem
 
 PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
 POLL = 0.05
-BACKLOG_SHARE = 0.25
-"""Which part of the time older checkpoints that still wait may take; the rest is the newest one's."""
-LONGEST_BACKLOG = 20.0
-"""Seconds that it is at most."""
 REST_SECONDS = 20.0
 """Seconds that results may take to be read, and all that is stored beside checkpoints to be stored."""
 LOG_SECONDS = 10.0
@@ -144,7 +141,7 @@ class Drain:
             return uploader.is_finished or self._attempt.checkpoints.is_stored
 
         with self._changed:
-            if not self._changed.wait_for(is_stored, min(_left(deadline) * BACKLOG_SHARE, LONGEST_BACKLOG)):
+            if not self._changed.wait_for(is_stored, backlog_time(_left(deadline))):
                 uploader.hurry()
                 self._changed.wait_for(is_stored, _left(deadline))
             in_time = self._changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))

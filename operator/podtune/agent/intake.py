@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
 from podtune.agent.read_times import ReadTimes
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results_file import ResultsFile
 from podtune.agent.settings import Settings
+from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import UnusableTree, delete_tree
 from podtune.trial import layout

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from podtune.agent.artifact_keeper import make_keeper
 from podtune.agent.attempt import Attempt
-from podtune.agent.checkpoint_queue import PendingCheckpoint
 from podtune.agent.event_log import EventLog, Repeated
 from podtune.agent.settings import Settings
+from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.address import CheckpointAddress, TrialAddress
 from podtune.storage.backoff import Backoff

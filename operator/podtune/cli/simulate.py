@@ -62,7 +62,7 @@ def simulate(
     gpus: Gpus = None,
     pod_start: PodStart = "20s",
     checkpoint_time: Annotated[
-        str, typer.Option("--checkpoint-time", metavar="DURATION", help="From a checkpoint until it is committed.")
+        str, typer.Option("--checkpoint-time", metavar="DURATION", help="How long storing one takes.")
     ] = "5s",
     checkpoint_every: Annotated[
         int,

@@ -11,7 +11,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.conditions import find_condition
+from podtune.api.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.names import ConditionType
 from podtune.api.trial import TrialStatus
 from podtune.cli.durations import show_duration
 from podtune.cli.resources import short
@@ -48,6 +50,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "gpuHours": outcome.gpu_hours,
         "results": outcome.results,
         "trials": status.trials.model_dump(by_alias=True),
+        "lostCheckpoints": status.lost_checkpoints,
         "reasons": dict(sorted(Counter(trial.status.reason for trial in outcome.trials).items())),
         "best": best and {"trial": best.trial, "value": float(best.value), "parameters": best.parameters},
         "optimum": outcome.optimum,
@@ -83,6 +86,8 @@ def picture(name: str, spec: ExperimentSpec, outcome: Outcome, gpus: float | Non
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}, seed {spec.search.seed}"))
     lines.add_row("Ended", f"{status.state} after {show_duration(outcome.seconds)}: {status.message}")
     lines.add_row("Trials", _trials([trial.status for trial in outcome.trials]))
+    if losses := _losses(status):
+        lines.add_row("Lost", losses)
     lines.add_row("GPU time", _gpu_time(outcome, gpus))
     if status.best is not None:
         values = ", ".join(f"{name} {short(value)}" for name, value in status.best.parameters.items())
@@ -109,6 +114,12 @@ def _trials(statuses: Sequence[TrialStatus]) -> str:
     reasons = Counter((str(status.state), status.reason) for status in statuses)
     shown = (f"{count} {state} ({reason})" for (state, reason), count in reasons.most_common())
     return f"{len(statuses)}: {', '.join(shown)}"
+
+
+def _losses(status: ExperimentStatus) -> str:
+    """What the operator says of checkpoints that were not stored in time; empty where all were."""
+    stored = find_condition(status.conditions, ConditionType.CHECKPOINTS_STORED)
+    return "" if stored is None else stored.message
 
 
 def _gpu_time(outcome: Outcome, gpus: float | None) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from podtune.protocol.assignment import Assignment, attempt_folder
-from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result, Unstored
+from podtune.protocol.checkpoint_queue import PendingCheckpoint
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
 from podtune.simulation.site import Site
 from podtune.simulation.training import Training
+from podtune.simulation.uploads import Uploads
 
-DIGEST = "sha256:simulated"
 FIRST_PATIENCE, LONGEST_PATIENCE = 0.02, 1.0
 """Seconds until a pod that has nothing to do asks again, at first and at last."""
 
@@ -26,6 +27,7 @@ class Agent:
         restored: Restored,
         *,
         begin: Callable[[Assignment], None],
+        stored: Callable[[], None],
     ) -> None:
         """Makes an agent that has nothing to say yet.
 
@@ -36,6 +38,7 @@ class Agent:
             attempt: The attempt's id.
             restored: What was restored.
             begin: Begins with the next attempt, in a pod that is reused.
+            stored: Is called when a checkpoint was stored, or was given up.
         """
         self._site = site
         self._trial = trial
@@ -49,8 +52,9 @@ class Agent:
         """Those that are not durable."""
         self._written = 0
         self._acked = 0
-        self._uploading: dict[int, tuple[CheckpointCommit, Training]] = {}
-        self._commits: list[CheckpointCommit] = []
+        self._uploads = Uploads(site, stored=self._store, changed=stored)
+        self._held: dict[str, Training] = {}
+        """What checkpoints hold that are not stored, by their URI."""
         self._decisions = 0
         """Number of the last decision on the trial that it has heard of."""
         self.wants_checkpoint = False
@@ -58,27 +62,35 @@ class Agent:
         self.is_asked_to_leave = False
         """Whether a stop or a pause was decided."""
 
-    def take(self, metrics: dict[str, float | int | str | bool], training: Training, *, checkpoint: bool) -> int:
-        """Takes in a result of the program's, perhaps with a checkpoint, and posts it.
-
-        Returns:
-            The result's number; its checkpoint, if it has one, is to be `uploaded` later.
-        """
+    def take(self, metrics: dict[str, float | int | str | bool], training: Training, *, checkpoint: bool) -> None:
+        """Takes in a result of the program's, perhaps with a checkpoint, and posts it."""
         self._written += 1
         result = Result(self._written, self._site.clock.now, metrics, training.iteration, checkpoint)
         self._results.append(result)
         if checkpoint:
             self.wants_checkpoint = False
             uri = f"{self._site.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
-            commit = CheckpointCommit(training.iteration, self._written, uri, DIGEST)
-            self._uploading[self._written] = (commit, training)
+            self._held[uri] = training
+            self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri))
         self.post()
-        return self._written
 
-    def uploaded(self, seq: int) -> None:
-        """The checkpoint that came with a result is in the bucket."""
-        if self._upload(seq):
-            self.post()
+    @property
+    def is_storing(self) -> bool:
+        """Whether a checkpoint is on its way into the bucket."""
+        return not self._uploads.queue.is_stored
+
+    def finish(self) -> None:
+        """The program has ended: of one that was told to, nothing but the newest checkpoint is wanted."""
+        if self.is_asked_to_leave:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Of the checkpoints that wait only the newest counts."""
+        self._uploads.hurry()
+
+    def break_off(self) -> None:
+        """There is no time left to store anything."""
+        self._uploads.break_off()
 
     def post(self) -> None:
         """Posts what is not acknowledged and learns from the reply; again if the operator lacks older results."""
@@ -115,42 +127,36 @@ class Agent:
             self._poll()
 
     def close(self) -> None:
-        """Says nothing more: its pod has ended."""
+        """Stores nothing and says nothing more: its pod has ended."""
         self._final = None
+        self._uploads.close()
 
     def last_words(self, *, done: bool) -> FinalCommit:
-        """The final commit, after the last uploads."""
-        for seq in list(self._uploading):
-            self._upload(seq)
+        """The final commit, if nothing more is stored from now on."""
         return FinalCommit(
             attempt=self._attempt,
             seq=self._written,
             acked_seq=self._acked,
             last=self._results[-1] if self._results else None,
-            checkpoints=tuple(self._commits[-4:]),
+            checkpoints=self._uploads.queue.commits,
             restored=self._restored,
+            store_problem=self._uploads.problem,
             done=done,
             ledger=self._decisions,
-            unstored=self._unstored(),
+            unstored=self._uploads.queue.unstored,
         )
-
-    def _unstored(self) -> Unstored | None:
-        """What the program has reported since the newest stored checkpoint: one is stored after the other."""
-        if not self._uploading:
-            return None
-        seq, (commit, _) = list(self._uploading.items())[-1]
-        return Unstored(next(iter(self._uploading)), seq, commit.step, waits=True)
 
     def _report(self) -> Report:
         sent = [result for result in self._results if result.seq > self._acked]
         return Report(
             self._attempt,
             results=tuple(sent),
-            checkpoints=tuple(self._commits),
+            checkpoints=self._uploads.queue.to_report(),
             restored=self._restored,
+            store_problem=self._uploads.problem,
             ledger=self._decisions,
             final=self._final,
-            unstored=self._unstored(),
+            unstored=self._uploads.queue.unstored,
         )
 
     def _learn(self, reply: Reply) -> None:
@@ -163,18 +169,11 @@ class Agent:
             self._decisions = reply.ledger[-1].number
         if self._results and self._results[0].seq <= reply.durable_seq:
             self._results = [result for result in self._results if result.seq > reply.durable_seq]
-        if self._commits:
-            self._commits = [commit for commit in self._commits if commit.uri not in reply.acked_checkpoints]
+        self._uploads.queue.acknowledge(reply.acked_checkpoints)
         self.wants_checkpoint = reply.should_checkpoint
         self.is_asked_to_leave = reply.decision != "CONTINUE"
         if reply.kept:
             self._site.bucket.keep(self._trial, reply.kept)
 
-    def _upload(self, seq: int) -> bool:
-        found = self._uploading.pop(seq, None)
-        if found is None:
-            return False
-        commit, training = found
-        self._site.bucket.store(self._trial, commit.uri, training)
-        self._commits.append(commit)
-        return True
+    def _store(self, commit: CheckpointCommit) -> None:
+        self._site.bucket.store(self._trial, commit.uri, self._held.pop(commit.uri))

@@ -22,13 +22,14 @@ class ClusterModel:
         gpus: How many GPUs it has; None for as many as are asked for. A pod waits until there are enough, first come,
             first served.
         pod_start: From the moment a pod has its GPUs until training starts: image, container, imports.
-        pod_stop: From a pod's deletion until it gives its GPUs back.
+        pod_stop: From a pod's deletion until its program has ended; its agent may have to store checkpoints then.
         restore: How much longer the start takes where there is a checkpoint to restore.
-        checkpoint: From a result with a checkpoint until that is committed; training goes on meanwhile.
+        checkpoint: How long storing a checkpoint takes, one after the other; training goes on meanwhile.
         checkpoint_every: The program takes a checkpoint every so many iterations, where there is a store; 0 for only
             when one is asked for, as before a pause.
         crashes_per_hour: How often the program fails, per hour of training; such a failure spends one of maxFailures.
-        disruptions_per_hour: How often a pod is taken away, per hour of training.
+        disruptions_per_hour: How often a pod is taken away, per hour of training; half of the times, its agent has no
+            time to store what the program has reported.
     """
 
     gpus: float | None = None

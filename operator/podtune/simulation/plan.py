@@ -113,7 +113,7 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     gpus = requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _simulable(spec)
     if spec.scheduler.needs_store is None:
-        model = replace(model, checkpoint_every=0)  # checkpoints take no GPU time, but some of ours
+        model = replace(model, checkpoint_every=0)  # they hold a pod for some seconds at its end, and take our time
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale

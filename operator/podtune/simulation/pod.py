@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from functools import partial
 
 from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
@@ -28,12 +28,18 @@ CRASHED = ContainerEnd("trial", 1, "Error")
 KILLED = ContainerEnd("trial", 143, "Error")
 VARIATION = 0.2
 """Pods take longer or shorter to start by up to this share, so that trials don't go in step."""
+DRAINED_NODE = "EvictionByEvictionAPI: the node is drained"
+CLOSED_NODE = "TerminationByKubelet: the node shuts down"
+ABRUPT = 0.5
+"""The share of disruptions that leave the agent no time to store anything: a node that shuts down heeds no grace period
+of a pod."""
 
 
 class _Stage(Enum):
     WAITING = "for its GPUs"
     STARTING = "its image is pulled, its checkpoint restored"
     TRAINING = "the program runs"
+    DRAINING = "the program has ended, its agent stores what is left"
     ENDED = "nothing runs any more"
 
 
@@ -65,6 +71,10 @@ class SimulatedPod:
         """The number of failures to be expected by the time that one hits this pod."""
         self._lot = random.random()
         self._fails_at = NEVER
+        self._killed_at = NEVER
+        """When what of it still runs is killed."""
+        self._phase, self._is_done = PodPhase.FAILED, False
+        """How it ends once its agent has ended, too; and whether its program was done."""
         attempt = attempt_in(record.uid, action.trial, action.attempt) if action.variant else record.uid
         uris = [checkpoint.uri for checkpoint in action.restore]
         self._take_up(action.trial, attempt, configuration, uris, or_fail=action.restore_or_fail)
@@ -74,12 +84,16 @@ class SimulatedPod:
     ) -> None:
         """Prepares for an attempt."""
         self._trial = trial
+        self._is_leaving = False
+        """Whether the program has gone on to the next trial, while its agent stores what is left of this one."""
         self._curve = self._site.curves.curve(configuration, int(trial.rpartition("-")[2]))
         found = self._site.bucket.restore(restore)
         assert found or not or_fail, f"{trial}: the checkpoint that it clones is gone"
         self._training = resumed(found[1], configuration) if found else fresh(configuration)
         restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
-        self.agent = Agent(self._site, trial, self.record.name, attempt, restored, begin=self._take_next)
+        self.agent = Agent(
+            self._site, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._stored
+        )
         self._restores = found is not None
 
     def _take_next(self, assignment: Assignment) -> None:
@@ -115,8 +129,12 @@ class SimulatedPod:
         """Waits for its GPUs, if it has to."""
         self._site.gpus.take(self.gpus, self.record.name, self._start)
 
-    def delete(self) -> None:
-        """Somebody asks for its deletion: it is gone after its grace period, or at once where nothing runs."""
+    def delete(self, grace: int | None = None) -> None:
+        """Somebody asks for its deletion: it is gone when program and agent have ended, at once where nothing runs.
+
+        Args:
+            grace: Seconds that it is given; None for its own grace period.
+        """
         if self.record.deleting or self.record.gone:
             return
         if self._stage is _Stage.WAITING:
@@ -124,12 +142,15 @@ class SimulatedPod:
         if self._stage in (_Stage.WAITING, _Stage.ENDED):
             self._change(gone=True)
             return
+        if self._stage is _Stage.DRAINING:
+            self._change(deleting=True)  # its agent has less time left than a first deletion gives it
+            return
         self._change(deleting=True, interrupted=True)
-        self._terminate()
+        self._terminate(self._site.grace_period if grace is None else grace)
 
     def resend(self) -> None:
         """Its agent finds an operator that was started anew."""
-        if self._stage is _Stage.TRAINING:
+        if self._stage in (_Stage.TRAINING, _Stage.DRAINING):
             self.agent.find_operator()
 
     def _start(self) -> None:
@@ -157,7 +178,9 @@ class SimulatedPod:
         clock = self._site.clock
         is_through = self._training.iteration >= self._curve.length
         if self.record.variant and (is_through or self._may_leave):
-            self.agent.hand_over()
+            self._is_leaving = True
+            self.agent.finish()
+            self._hand_over_if_stored()
             return
         if is_through:
             self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
@@ -187,14 +210,20 @@ class SimulatedPod:
         due = (every > 0 and iteration % every == 0) or self.agent.wants_checkpoint
         checkpoint = due and self._site.prefix != ""
         self._site.course.reported(self._trial, iteration, metrics)
-        seq = self.agent.take(metrics, self._training, checkpoint=checkpoint)
-        if checkpoint:
-            self._site.clock.after(self._site.model.checkpoint, partial(self._uploaded, self.agent, seq))
+        self.agent.take(metrics, self._training, checkpoint=checkpoint)
         self._go_on()
 
-    def _uploaded(self, agent: Agent, seq: int) -> None:
-        if self._stage is _Stage.TRAINING and agent is self.agent:
-            agent.uploaded(seq)
+    def _stored(self) -> None:
+        """Its agent has stored a checkpoint, or has given one up."""
+        self.agent.post()
+        self._hand_over_if_stored()
+        if self._stage is _Stage.DRAINING and not self.agent.is_storing:
+            self._conclude()
+
+    def _hand_over_if_stored(self) -> None:
+        if self._is_leaving and not self.agent.is_storing:
+            self._is_leaving = False
+            self.agent.hand_over()
 
     def _fail(self) -> None:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
@@ -204,33 +233,54 @@ class SimulatedPod:
         if self._lot * rate < model.crashes_per_hour:
             self._finish(PodPhase.FAILED, CRASHED, done=False)
             return
-        self._change(disruption="EvictionByEvictionAPI: the node is drained", deleting=True, interrupted=True)
-        self._terminate()
+        is_abrupt = self._lot * rate - model.crashes_per_hour < ABRUPT * model.disruptions_per_hour
+        self._change(disruption=CLOSED_NODE if is_abrupt else DRAINED_NODE, deleting=True, interrupted=True)
+        self._terminate(model.pod_stop if is_abrupt else self._site.grace_period)
 
     # Its end
 
-    def _terminate(self) -> None:
-        """SIGTERM, the agent's last words, and the pod is gone."""
-        self._site.clock.after(self._site.model.pod_stop, self._killed)
+    def _terminate(self, grace: float) -> None:
+        """SIGTERM: the program ends, then its agent, both before so many seconds are over."""
+        self._killed_at = self._site.clock.now + grace
+        self._site.clock.after(min(grace, self._site.model.pod_stop), self._terminated)
 
-    def _killed(self) -> None:
-        if self._stage is not _Stage.ENDED:
-            self._finish(PodPhase.FAILED, KILLED if self._stage is _Stage.TRAINING else None, done=False)
-        self._change(gone=True)
+    def _terminated(self) -> None:
+        if self._stage is _Stage.TRAINING:
+            self._finish(PodPhase.FAILED, KILLED, done=False)
+        elif self._stage is _Stage.STARTING:
+            self._conclude()
 
-    def _finish(self, phase: PodPhase, end: ContainerEnd | None, *, done: bool) -> None:
-        trained, now = self._stage is _Stage.TRAINING, self._site.clock.now
-        words = self.agent.last_words(done=done).to_json() if trained else ""
+    def _finish(self, phase: PodPhase, end: ContainerEnd, *, done: bool) -> None:
+        """The program has ended; its agent stores what it can before the pod ends."""
+        clock = self._site.clock
+        self._stage, self._is_leaving = _Stage.DRAINING, False
+        self._phase, self._is_done = phase, done
+        self.agent.finish()
+        self._change(ends=(end,), training_until=clock.now)
+        until = min(clock.now + self._site.drain, self._killed_at)
+        if not self.agent.is_storing or until <= clock.now:
+            self._conclude()
+            return
+        clock.after(backlog_time(self._site.drain), self.agent.hurry)
+        clock.after(until - clock.now, self._out_of_time)
+
+    def _out_of_time(self) -> None:
+        """The agent has had all the time that it may take, or is killed before."""
+        if self._stage is not _Stage.DRAINING:
+            return
+        if self._site.clock.now < self._killed_at:
+            self.agent.break_off()
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Nothing of it runs any more."""
+        words = self.agent.last_words(done=self._is_done).to_json() if self._stage is _Stage.DRAINING else ""
         self.agent.close()
         self._stage = _Stage.ENDED
-        self._change(
-            phase=phase,
-            ends=(end,) if end else (),
-            agent_message=words,
-            ended=now,
-            training_until=now if trained else 0.0,
-        )
+        self._change(phase=self._phase, agent_message=words, ended=self._site.clock.now)
         self._site.gpus.give_back(self.gpus)
+        if self.record.deleting:
+            self._change(gone=True)
 
     def _change(self, **changes: object) -> None:
         self.record, *self._followers = (

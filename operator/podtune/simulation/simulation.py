@@ -13,11 +13,12 @@ from typing import assert_never
 
 from podtune.api.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.gpus import requested_gpus
+from podtune.api.model import seconds
 from podtune.api.search_space import parse_value
 from podtune.api.trial import TrialSpec
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StorageReport
-from podtune.runner import actions
+from podtune.runner import actions, grace_periods
 from podtune.runner.actions import (
     DONE,
     Action,
@@ -91,6 +92,7 @@ class Simulation:
         self._spec = spec
         self._settings = settings
         store = spec.checkpoints.store
+        drain = seconds(spec.checkpoints.drain) if store else 0.0
         self._clock = Clock()
         gpus = Gpus(self._clock, model.gpus)
         self._course = Course(spec.objective, self._clock, gpus)
@@ -105,6 +107,9 @@ class Simulation:
             metric=spec.objective.metric,
             time_attribute=make_scheduler(spec).time_attribute,
             prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
+            sync=spec.checkpoints.sync,
+            drain=drain,
+            grace_period=max(1, grace_periods.of_template(spec.trial_template.spec)) + drain,
             seed=seed,
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
@@ -236,10 +241,10 @@ class Simulation:
                 self._make_pod(action)
             case DeletePod():
                 if action.name in objects.pods:
-                    objects.pods[action.name].delete()
+                    objects.pods[action.name].delete(action.grace)
             case DeleteFinishedPods():
-                own = [pod for pod in objects.pods.values() if not pod.record.variant]
-                for pod in [pod for pod in own if pod.record.trial in action.trials]:
+                ended = [pod for pod in objects.pods.values() if pod.record.is_over and not pod.record.variant]
+                for pod in [pod for pod in ended if pod.record.trial in action.trials]:
                     pod.delete()
             case FindCheckpoint():
                 return actions.Outcome(Verdict.REFUSED, "a simulation knows nothing of other experiments")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from podtune.api.checkpoints import Sync
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.records import Pod
 from podtune.simulation.bucket import Bucket
@@ -35,6 +36,9 @@ class Site:
         metric: The objective's metric.
         time_attribute: The metric that counts a trial's progress.
         prefix: What the URIs of checkpoints begin with; empty where there is no store.
+        sync: How long storing a checkpoint may take, and how often it is tried.
+        drain: Seconds that an agent may go on storing checkpoints once the program has ended.
+        grace_period: Seconds that a pod is given to end, program and agent together.
         seed: Seeds failures and the variation of start times.
     """
 
@@ -48,4 +52,7 @@ class Site:
     metric: str
     time_attribute: str
     prefix: str
+    sync: Sync
+    drain: float
+    grace_period: float
     seed: int

@@ -149,6 +149,14 @@ class TestManifest:
 
 
 class TestSimulate:
+    def test_says_which_checkpoints_are_lost(self, run: Command) -> None:
+        write("x.yaml", scheduler={"fifo": {}}, checkpoints={"store": {"bucket": "podtune"}, "drain": "30s"})
+        command = "simulate x.yaml --iterations 2 --checkpoint-every 2"
+        text = " ".join(" ".join(run(f"{command} --checkpoint-time 1m")).split())
+        assert "Lost 27 attempts have ended before the newest checkpoint was stored; asha-0: the checkpoint of" in text
+        assert json.loads("".join(run(f"{command} --checkpoint-time 1m -o json")))["lostCheckpoints"] == 27
+        assert not [line for line in run(f"{command} --checkpoint-time 20s") if line.startswith("Lost ")]
+
     def test_the_seed_decides(self, run: Command) -> None:
         prints = [
             json.loads("".join(run(f"simulate asha.yaml -o json {seed}")))["fingerprint"]

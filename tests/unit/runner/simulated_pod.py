@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from podtune.agent.drain import BACKLOG_SHARE, LONGEST_BACKLOG
 from podtune.agent.training_time import TrainingTime, total_of
 from podtune.api.checkpoints import Checkpoints
 from podtune.api.model import seconds
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
+from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import (
     NOT_RESTORABLE,
     UNACKED_PREFIX,
@@ -415,7 +415,7 @@ class SimulatedPod:
             return
         drain = seconds(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
-        self._sim.after_unless_frozen(min(drain * BACKLOG_SHARE, LONGEST_BACKLOG), self.uploads.hurry)
+        self._sim.after_unless_frozen(backlog_time(drain), self.uploads.hurry)
         self._sim.after_unless_frozen(drain, self._out_of_time)
         self._post_soon()
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.api.checkpoints import Sync
 from podtune.api.model import seconds
+from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
 
 TRY_SECONDS = 1.0

@@ -233,6 +233,14 @@ def test_exploits_that_wait_for_their_donors_checkpoints_stand_cuts_too() -> Non
     assert any(message.startswith("waits for a checkpoint of") for message in messages)
 
 
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband"])
+def test_stops_and_pauses_that_wait_for_checkpoints_and_lose_some_stand_cuts_too(scheduler: str) -> None:
+    """An operator that comes back counts from the decision on, and asks agents anew what they still have to store."""
+    late = {"store": {"bucket": "bucket"}, "drain": "100s", "sync": {"timeout": "3m"}}
+    uncut = check_cuts(make_spec("random", scheduler, {"checkpoints": late}), SLOW, assert_goes_like)
+    assert uncut.status.lost_checkpoints
+
+
 def check_cuts(
     spec: ExperimentSpec,
     model: ClusterModel = ROUGH,

@@ -11,6 +11,12 @@ from podtune.protocol.messages import MAX_COMMITS_A_REPORT, CheckpointCommit, Un
 MAX_WAITING = 4
 MAX_REMEMBERED = 64
 """Checkpoints newer than the newest stored one that are remembered; of more, the oldest and the newest are."""
+BACKLOG_SHARE, LONGEST_BACKLOG = 0.25, 20.0
+
+
+def backlog_time(left: float) -> float:
+    """Seconds that older checkpoints that wait at the program's end may take; the rest is the newest one's."""
+    return min(left * BACKLOG_SHARE, LONGEST_BACKLOG)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.checkpoint_queue import CheckpointQueue, PendingCheckpoint
+from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit
 
 
