@@ -64,7 +64,8 @@ chaos-sample: cluster ## Inject some of the faults, evenly chosen
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 11
 
 .PHONY: test-long
-test-long: cluster ## Run the tests whose faults last as long as they do in life, and those of the local cluster itself
+test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
+	@$(BIN)/pytest -n auto --dist worksteal -m long tests/unit
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/cluster/tests
 
 .PHONY: test

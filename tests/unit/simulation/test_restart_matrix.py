@@ -65,6 +65,9 @@ CONDITIONAL: list[dict[str, Any]] = [
     {"name": "momentum", "float": {"min": 0, "max": 0.99}, "when": {"optimizer": ["sgd"]}},
     {"name": "warmup", "expression": "100 * rate"},
 ]
+NAMES = {name for pair in PAIRS for name in pair}
+SAMPLE = {next(pair for pair in reversed(PAIRS) if name in pair) for name in NAMES}
+"""A pair for each searcher and for each scheduler; the others, which take minutes, are left to the long tests."""
 INITIAL = {"rate": 0.01, "width": 64, "kind": "tanh"}
 WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -215,7 +218,10 @@ def proposed(trial: Trial) -> TrialSpec:
     return trial.spec.model_copy(update={"proposal": proposal})
 
 
-@pytest.mark.parametrize(("algorithm", "scheduler"), PAIRS)
+@pytest.mark.parametrize(
+    ("algorithm", "scheduler"),
+    [pytest.param(*pair, marks=() if pair in SAMPLE else pytest.mark.long) for pair in PAIRS],
+)
 def test_a_cut_run_goes_on_as_the_uncut_one(algorithm: str, scheduler: str) -> None:
     check_cuts(make_spec(algorithm, scheduler, {}))
 
