@@ -149,7 +149,7 @@ async def test_a_frozen_leader_that_wakes_ends_with_1(client: KubernetesClient, 
             assert (code, "not renewed" in last or "held by" in last) == (1, True)
             assert second.returncode is None
             second.send_signal(signal.SIGTERM)
-            await ended(second, within=5)
+            await ended(second, within=20)  # while it starts to watch, kopf takes the signal, and its time
 
 
 async def test_a_port_that_is_taken_ends_the_process_with_a_sentence(namespace: str) -> None:
