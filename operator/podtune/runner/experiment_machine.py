@@ -43,7 +43,6 @@ from podtune.runner.finalizer import Finalizer
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.front import Front
 from podtune.runner.introductions import Introductions
-from podtune.runner.judgement import Judge
 from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.origins import Origins
@@ -55,6 +54,7 @@ from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.refusals import Refusals
 from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.storage_work import StorageWork
@@ -163,7 +163,7 @@ class ExperimentMachine:
         self._strays: dict[str, Pod] = {}
         scheduler = self._make_scheduler(self.spec)
         self._protected = Protected()
-        self._judge = Judge(
+        self._processor = ResultProcessor(
             scheduler,
             make_trial_stopper(self.spec),
             Exploits(scheduler, self._trial_with_index, self._trial_named, self._protected),
@@ -174,7 +174,7 @@ class ExperimentMachine:
         self._context = self._make_context()
         self._overview = Overview(self.experiment, self.spec, self._dispatch)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._dispatch, self._judge, self._nodes, self._quota, self._warm)
+        self._places = Places(self._dispatch, self._processor, self._nodes, self._quota, self._warm)
         self._cleanup = Cleanup(self.spec, self.settings, self._dispatch)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -194,10 +194,10 @@ class ExperimentMachine:
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
         self._origins = Origins(self.experiment.name, self._trials, self._dispatch, self._protected, self._search)
-        self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search, self._origins)
+        self._planner = TrialPlanner(self._dispatch, self._processor, self._places, self._search, self._origins)
         self._outcomes = TrialOutcomes(self._trials, self._planner, self._refusals)
-        self._promotions = Promotions(self._judge, self._places, self._search)
-        self._introductions = Introductions(self._judge, self._search)
+        self._promotions = Promotions(self._processor, self._places, self._search)
+        self._introductions = Introductions(self._processor, self._search)
         self._introductions.restore(self._trials.values())
         self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
         self._bucket_policy = BucketPolicy(self._trials, lambda: self._overview.best)
@@ -302,7 +302,7 @@ class ExperimentMachine:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
         protected = self._protected.of(trial.name, trial.saved)
-        return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)
+        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), protected=protected)
 
     def landed(self, action: Action, outcome: Outcome, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -436,7 +436,7 @@ class ExperimentMachine:
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._reopening.open(trial, now)
-        self._dispatch.alarms.set(trial.name, self._judge.settle_exploit(trial, now))
+        self._dispatch.alarms.set(trial.name, self._processor.settle_exploit(trial, now))
         self._planner.plan(trial, self._overview.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
             self._dispatch.alarms.cancel(trial.name)  # set while it ran
@@ -445,7 +445,7 @@ class ExperimentMachine:
         self._nodes.settle(trial)
         self._places.settle(trial, now)
         self._cleanup.settle(trial, now)
-        for name in (*self._origins.waiting_for(trial), *self._judge.waiting_for(trial)):
+        for name in (*self._origins.waiting_for(trial), *self._processor.waiting_for(trial)):
             self._mark(name)
 
     def _go_on_if_asked(self, now: float) -> None:
@@ -504,10 +504,10 @@ class ExperimentMachine:
     def _saved(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
         self._warm.saved(trial)
-        if self._judge.saved(trial):
-            for name in self._judge.tickets.waiting:
+        if self._processor.on_status_saved(trial):
+            for name in self._processor.barrier.waiting:
                 self._mark(name)
-            self._judge.tickets.waiting.clear()
+            self._processor.barrier.waiting.clear()
         self._search.saved(trial)
         if self._reopening.saved(trial):
             self._outdated = True  # neither scheduler nor searcher is to know of the former ends
@@ -531,7 +531,7 @@ class ExperimentMachine:
     ) -> TrialMachine:
         machine = TrialMachine(trial, self._context, unseen)
         self._trials[trial.name] = machine
-        self._judge.restore_stopper(machine)
+        self._processor.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):
                 machine.pod_seen(pod)
@@ -550,7 +550,7 @@ class ExperimentMachine:
 
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec
-        self._judge.stopper = make_trial_stopper(spec)
+        self._processor.stopper = make_trial_stopper(spec)
         self._end = ExperimentEnd(spec, self._overview, self._search)
         self._cleanup.take_spec(spec)
         self._context = self._make_context()
@@ -558,7 +558,7 @@ class ExperimentMachine:
         for trial in self._trials.values():
             self._nodes.settle(trial)
             trial.context = self._context
-            self._judge.restore_stopper(trial)
+            self._processor.restore_stopper(trial)
             self._mark(trial.name)
 
     def _make_context(self) -> TrialContext:
@@ -570,13 +570,13 @@ class ExperimentMachine:
         return TrialContext(
             spec=self.spec,
             settings=self.settings,
-            time_attribute=self._judge.scheduler.time_attribute,
+            time_attribute=self._processor.scheduler.time_attribute,
             round=resumption.round_of(self.experiment.status),
             store_prefix=prefix,
-            judge=self._judge.judge,
-            limits=self._judge.limits,
-            pinned_steps=self._judge.scheduler.pinned_steps,
-            undo_clone=self._judge.undo_clone,
+            process_result=self._processor.process,
+            limits=self._processor.limits,
+            pinned_steps=self._processor.scheduler.pinned_steps,
+            undo_clone=self._processor.undo_clone,
             result_debounce=self._result_debounce,
             replicas=self.spec.trial_template.replicas,
             reuses=self.spec.trial_template.reuse,
@@ -584,7 +584,7 @@ class ExperimentMachine:
 
     def _result_debounce(self) -> float:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""
-        if self._judge.scheduler.records_every_result:
+        if self._processor.scheduler.records_every_result:
             return self.settings.result_debounce  # its decisions wait for that
         return self._crowd.wait_among_trials(self.settings.result_debounce, self.settings.few_trials)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtune.runner.judgement import Judge
 from podtune.runner.promotions import was_removed
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
@@ -17,8 +17,8 @@ class Introductions:
     not started before.
     """
 
-    def __init__(self, judge: Judge, search: Search) -> None:
-        self._judge = judge
+    def __init__(self, processor: ResultProcessor, search: Search) -> None:
+        self._processor = processor
         self._search = search
         self._waiting: dict[int, TrialMachine] = {}
 
@@ -28,7 +28,7 @@ class Introductions:
 
     def restore(self, trials: Iterable[TrialMachine]) -> None:
         """Makes a scheduler that has seen nothing know what all trials record; those without a record come last."""
-        scheduler = self._judge.scheduler
+        scheduler = self._processor.scheduler
         by_index = sorted(trials, key=lambda trial: trial.index)
         for trial in by_index:
             if trial.status.scheduler:
@@ -54,6 +54,6 @@ class Introductions:
             if self._search.is_making_one_before(index):
                 break
             trial = self._waiting.pop(index)
-            self._judge.add(trial, now)
+            self._processor.add(trial, now)
             admitted.append(trial)
         return admitted

@@ -13,8 +13,8 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.overrides import with_overrides
 from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.runner import parameters
-from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Entry
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
@@ -24,14 +24,14 @@ MAX_REFUSAL = 512
 class Overrides:
     """Takes in what users change, and tells scheduler and searcher of it."""
 
-    def __init__(self, judge: Judge, search: Search) -> None:
+    def __init__(self, processor: ResultProcessor, search: Search) -> None:
         """Makes it.
 
         Args:
-            judge: Tells the scheduler.
+            processor: Tells the scheduler.
             search: Tells the searcher.
         """
-        self._judge = judge
+        self._processor = processor
         self._search = search
 
     def take_in(self, trial: TrialMachine, now: float) -> None:
@@ -57,7 +57,7 @@ class Overrides:
         self._accept(trial, now)
         if changes:
             trial.note(Entry.CONFIGURE, "goes on with spec.overrides", changes, now=now)
-            self._judge.configured(trial, now)
+            self._processor.configured(trial, now)
             self._search.configured(trial)
 
     def check(self, trial: TrialMachine, now: float) -> None:

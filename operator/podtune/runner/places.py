@@ -10,9 +10,9 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
-from podtune.runner.judgement import Begin, Judge
 from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
+from podtune.runner.result_processor import Begin, ResultProcessor
 from podtune.runner.start_queue import StartQueue
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.warm_pods import Berth, WarmPods, variant_of
@@ -28,12 +28,14 @@ class Places:
     durable yet, and while it is not known whether the pod was made. With the place it claims its pods of the quota.
     """
 
-    def __init__(self, dispatch: Dispatch, judge: Judge, nodes: Nodes, quota: PodQuota, warm: WarmPods) -> None:
+    def __init__(
+        self, dispatch: Dispatch, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPods
+    ) -> None:
         self.nodes = nodes
         self._quota = quota
         self._warm = warm
         self._dispatch = dispatch
-        self._judge = judge
+        self._processor = processor
         self._holders: set[str] = set()
         self._picked: dict[str, TrialMachine] = {}
         """Trials that hold a place and whose pod is to be made as soon as that is possible."""
@@ -137,7 +139,7 @@ class Places:
                 self._dispatch.alarms.set(EXPERIMENT, now + SOON)
                 break
             starts += 1
-            start = self._judge.scheduler.choose(self.queue)
+            start = self._processor.scheduler.choose(self.queue)
             if start is None:
                 self._none_chosen = True
                 break
@@ -148,7 +150,7 @@ class Places:
             trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
             self._pending.add(trial.name)
-            begin = self._judge.start(trial, start, now)
+            begin = self._processor.start(trial, start, now)
             if begin is Begin.NOT_YET:
                 self._holders.discard(trial.name)
                 self._pending.discard(trial.name)
@@ -188,9 +190,9 @@ class Places:
 
     def _launch(self, trial: TrialMachine, limit: int, now: float) -> bool:
         """Has a trial's pods made, or gives it one that is there; whether that has to be written first."""
-        if not self._judge.may_act(trial):
+        if not self._processor.is_flushed(trial):
             self._begun.add(trial.name)
-            self._judge.tickets.waiting[trial.name] = None
+            self._processor.barrier.waiting[trial.name] = None
             return False
         if other := self._turn.blocked_by(trial):
             self._begun.add(trial.name)

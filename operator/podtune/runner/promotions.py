@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Because
 from podtune.runner.places import Places
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
@@ -27,13 +27,13 @@ class PausedEnd:
 class Promotions:
     """Asks the scheduler which paused trials it gives up, and gives up those that nothing can come of any more."""
 
-    def __init__(self, judge: Judge, places: Places, search: Search) -> None:
-        self._judge = judge
+    def __init__(self, processor: ResultProcessor, places: Places, search: Search) -> None:
+        self._processor = processor
         self._places = places
         self._search = search
         self._said_over = False
         self._rests_on: dict[str, int] = {}
-        """By trial that is dismissed: the latest ticket of the time at which it first was."""
+        """By trial that is to be stopped: the latest LSN at the time when that was first said."""
 
     @property
     def is_outdated(self) -> bool:
@@ -50,14 +50,14 @@ class Promotions:
         """
         if self._search.is_over and not self._said_over:
             self._said_over = True
-            self._judge.scheduler.on_search_over()
-        for dismissal in self._judge.scheduler.dismissed():
+            self._processor.scheduler.on_search_over()
+        for dismissal in self._processor.scheduler.dismissed():
             trial = trial_of(dismissal.trial)
             if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
                 continue
-            ticket = self._rests_on.setdefault(trial.name, self._judge.tickets.latest)
-            if not self._judge.tickets.is_durable(ticket):
-                self._judge.tickets.waiting[trial.name] = None
+            lsn = self._rests_on.setdefault(trial.name, self._processor.barrier.latest)
+            if not self._processor.barrier.is_flushed(lsn):
+                self._processor.barrier.waiting[trial.name] = None
                 continue
             del self._rests_on[trial.name]
             reason = TrialReason.MAX_TIME_REACHED if dismissal.full else TrialReason.STOPPED_BY_SCHEDULER
@@ -71,7 +71,7 @@ class Promotions:
         """
         if not self._search.is_over or not self._places.is_deadlocked(unfinished):
             return
-        if not self._judge.tickets.is_durable(self._judge.tickets.latest):
+        if not self._processor.barrier.is_flushed(self._processor.barrier.latest):
             return
         for trial in self._places.queue.trials:
             message = (

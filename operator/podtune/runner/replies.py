@@ -36,13 +36,14 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
     return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
 
 
-def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tuple[str, ...] = ()) -> Reply:
+def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, protected: tuple[str, ...] = ()) -> Reply:
     """The answer to a report that was taken in.
 
     Args:
         trial: The trial.
         report: The report.
-        may_act: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of it.
+        is_flushed: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of
+            it.
         protected: URIs of the trial's checkpoints that other trials need.
     """
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
@@ -53,7 +54,7 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
         if commit.uri in saved or not (commit.uri in recorded or is_ahead(trial, commit))
     )
     is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
-    decision = trial.saved.decision if may_act else None
+    decision = trial.saved.decision if is_flushed else None
     return Reply(
         acked_seq=trial.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,

@@ -84,7 +84,7 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     new = results.is_new(trial.status, result, trial.context.time_attribute)
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
-        trial.context.judge(trial, result, now)
+        trial.context.process_result(trial, result, now)
     trial.touch(now + _wait_for_others(trial))
 
 

@@ -49,7 +49,7 @@ class TrialContext:
     """How often the experiment has gone on after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
-    judge: Callable[[TrialMachine, Result, float], None]
+    process_result: Callable[[TrialMachine, Result, float], None]
     """Shows a result to stopper and scheduler, and records their decision."""
     limits: Callable[[TrialMachine], Mapping[str, str]]
     """Resource limits that the rungs which a trial has passed give it."""
@@ -88,7 +88,7 @@ class TrialMachine:
         self.printed: str | None = None
         """What the program had printed last when its end was decided; None where that was not read."""
         self.write_due = NEVER
-        self.decision_ticket = 0
+        self.decision_lsn = 0
         self.restored: Restored | None = None
         self.store_problem: StoreProblem | None = None
         self.store_problem_since = 0.0
@@ -383,7 +383,7 @@ class TrialMachine:
         now: float,
         step: int | None = None,
         ranks: Sequence[int] = (),
-        ticket: int = 0,
+        lsn: int = 0,
     ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
@@ -394,7 +394,7 @@ class TrialMachine:
             now: The present time.
             step: The iteration of the result that it was taken on; the last one unless it is said.
             ranks: Of an END: the ranks whose pods had ended, or were being taken away.
-            ticket: The decision must not be acted on before all records up to this one are durable.
+            lsn: The decision must not be acted on before all records up to this one are durable.
         """
         decision = Decision(
             action=action,
@@ -407,7 +407,7 @@ class TrialMachine:
             ranks=list(ranks),
         )
         self.set(decision=decision)
-        self.decision_ticket = ticket
+        self.decision_lsn = lsn
         self.touch(now)
 
     def claim(self, pod: PodRef, now: float) -> None:
@@ -416,17 +416,17 @@ class TrialMachine:
         self.explain(TrialState.PENDING, TrialReason.STARTING, f"pod {pod.name} runs it next")
         self.touch(now)
 
-    def resume(self, message: str, *, ticket: int, now: float) -> None:
+    def resume(self, message: str, *, lsn: int, now: float) -> None:
         """The scheduler has picked it: it is made to run as soon as that is durable.
 
         Args:
             message: Why it was picked.
-            ticket: It must not run before all records up to this one are durable.
+            lsn: It must not run before all records up to this one are durable.
             now: The present time.
         """
         self.set(decision=None)
         self.explain(TrialState.PENDING, TrialReason.QUEUED, clip(message))
-        self.decision_ticket = ticket
+        self.decision_lsn = lsn
         self.touch(now)
 
     def note(self, action: Entry, message: str, because: Because, *, now: float, step: int | None = None) -> None:

@@ -21,13 +21,13 @@ from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcom
 from podtune.runner.attempt_end import Ending
 from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
-from podtune.runner.judgement import Judge
 from podtune.runner.ledger import Entry
 from podtune.runner.origins import Origins
 from podtune.runner.overrides import Overrides
 from podtune.runner.places import Places
 from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
 from podtune.runner.timestamps import parse_rfc3339
@@ -37,12 +37,14 @@ from podtune.runner.trial_machine import NEVER, TrialMachine
 class TrialPlanner:
     """Decides what is done about a trial that something happened to."""
 
-    def __init__(self, dispatch: Dispatch, judge: Judge, places: Places, search: Search, origins: Origins) -> None:
+    def __init__(
+        self, dispatch: Dispatch, processor: ResultProcessor, places: Places, search: Search, origins: Origins
+    ) -> None:
         self._dispatch = dispatch
-        self._judge = judge
+        self._processor = processor
         self._places = places
         self._search = search
-        self._overrides = Overrides(judge, search)
+        self._overrides = Overrides(processor, search)
         self._origins = origins
 
     def plan(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
@@ -66,7 +68,7 @@ class TrialPlanner:
             self._check_deadlines(trial, now)
             gangs.keep_together(trial, self._dispatch, now)
             self._make_anew(trial, pod, now)
-            self._dispatch.alarms.set(trial.name, self._judge.check_time(trial, now))
+            self._dispatch.alarms.set(trial.name, self._processor.check_time(trial, now))
             self._overrides.check(trial, now)
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
@@ -93,13 +95,13 @@ class TrialPlanner:
         """Ends a trial without a pod."""
         trial.note(Entry.FAIL, message, {}, now=now)
         trial.finish(TrialState.ERROR, reason, message, now)
-        self._judge.scheduler.on_trial_remove(trial.index)
+        self._processor.scheduler.on_trial_remove(trial.index)
         self._reserve_tell(trial)
 
     def end_paused(self, end: PausedEnd, now: float) -> None:
         """Ends a trial that the scheduler has paused and that will never run again."""
         trial = end.trial
-        self._judge.scheduler.on_trial_remove(trial.index)
+        self._processor.scheduler.on_trial_remove(trial.index)
         trial.note(Entry.STOP, end.message, end.because, now=now)
         trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
         self._reserve_tell(trial)
@@ -157,7 +159,7 @@ class TrialPlanner:
             self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, ended.message, now)
             return
         is_paused = trial.spec.desired_state is DesiredState.PAUSED
-        self._judge.hold(trial, held=is_paused and (trial.pod is None or bool(trial.context.store_prefix)))
+        self._processor.hold(trial, held=is_paused and (trial.pod is None or bool(trial.context.store_prefix)))
         match trial.spec.desired_state:
             case DesiredState.STOPPED:
                 self._stop(trial, TrialReason.STOPPED_BY_USER, "spec.desiredState is Stopped", now)
@@ -174,12 +176,12 @@ class TrialPlanner:
         if trial.attempt_pods:
             if trial.status.decision is None and not trial.attempt_pods.is_over:
                 if tells:
-                    self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+                    self._processor.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
                 trial.decide(DecisionAction.STOP, reason, message, now=now)
         elif not self._places.creating(trial, now):
             if tells:
-                self._judge.scheduler.on_trial_remove(trial.index)
+                self._processor.scheduler.on_trial_remove(trial.index)
             trial.note(Entry.STOP, message, {}, now=now)
             trial.finish(TrialState.TERMINATED, reason, message, now)
             self._reserve_tell(trial)
@@ -229,15 +231,15 @@ class TrialPlanner:
 
     def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
         if ending.completed:
-            self._judge.completed(trial, metrics_of(trial.status.last_result), now)
+            self._processor.completed(trial, metrics_of(trial.status.last_result), now)
         if ending.outcome.failure_class.is_failure:
-            self._judge.scheduler.on_trial_error(trial.index)
+            self._processor.scheduler.on_trial_error(trial.index)
             event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
             self._dispatch.ask(event, now)
         if loss := lost_work.loss_of_last_attempt(trial.status):
             self._dispatch.ask(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
         if trial.status.state is TrialState.ERROR:
-            self._judge.scheduler.on_trial_remove(trial.index)
+            self._processor.scheduler.on_trial_remove(trial.index)
         if trial.is_finished:
             self._reserve_tell(trial)
 
@@ -245,7 +247,7 @@ class TrialPlanner:
         trial.set(told=self._search.reserve_place())
         spec, pinned = trial.context.spec, trial.context.pinned_steps(trial.index)
         trial.status = checkpoints.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
-        self._judge.ended(trial)
+        self._processor.ended(trial)
 
     # Decisions
 
@@ -289,8 +291,8 @@ class TrialPlanner:
             return
         if now < (stored_by := checkpoint_waits.stored_by(trial, now)):
             self._dispatch.alarms.set(trial.name, stored_by)
-        elif not self._judge.may_act(trial):
-            self._judge.tickets.waiting[trial.name] = None
+        elif not self._processor.is_flushed(trial):
+            self._processor.barrier.waiting[trial.name] = None
         elif now < (leave_by := _leaves_by(trial)):
             self._dispatch.alarms.set(trial.name, leave_by)
         elif ("fetch-logs", trial.name) not in self._dispatch:
@@ -318,7 +320,7 @@ class TrialPlanner:
             return
         trial.cover()
         if not trial.is_opening:
-            self._judge.tickets.refresh(trial)
+            self._processor.barrier.refresh_record(trial)
         trial_status.finish_wording(trial, now)
         trial.write_due = NEVER
         if trial.status != trial.saved:

@@ -197,7 +197,7 @@ def test_what_is_known_of_an_experiment_goes_with_it_without_a_collection(known:
     known.store.trial(trial_body())
     known.store.pod(pod_body(status=RUNNING))
     assert known.machine().decide(1e9).actions
-    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._judge)]
+    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._processor)]
     gc.disable()
     try:
         known.store.experiment_gone(gone(experiment_body()))

@@ -13,9 +13,9 @@ from podtune.runner.alarms import SOON
 from podtune.runner.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.ledger import Entry
 from podtune.runner.results import comparable, metrics_of, number, show
-from podtune.runner.tickets import Tickets
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
+from podtune.runner.write_barrier import WriteBarrier
 from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
 from podtune.tuning.stoppers import TrialStopper
 
@@ -31,7 +31,7 @@ class Begin(Enum):
     """What it is to clone is not stored yet."""
 
 
-class Judge:
+class ResultProcessor:
     """Shows results to the stopper first, then to the scheduler, and has the Trials record what they say."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Judge:
         rung_place: Callable[[], int | None],
         is_decisive: Callable[[float], bool],
     ) -> None:
-        """Makes a judge.
+        """Makes the processor of an experiment.
 
         Args:
             scheduler: Compares trials.
@@ -56,12 +56,12 @@ class Judge:
         """
         self.scheduler = scheduler
         self.stopper = stopper
-        self.tickets = Tickets(scheduler)
+        self.barrier = WriteBarrier(scheduler)
         self._exploits = exploits
         self._waiting = waiting
         self._rung_place = rung_place
         self._is_decisive = is_decisive
-        self._start_ticket = 0
+        self._start_lsn = 0
         self._held: set[int] = set()
 
     def add(self, trial: TrialMachine, now: float) -> None:
@@ -71,10 +71,10 @@ class Judge:
             return
         self.scheduler.on_trial_add(trial.index, trial.configuration)
         if self.scheduler.record(trial.index):
-            self.tickets.note(trial)
+            self.barrier.mark_changed(trial)
             trial.touch(now + trial.context.settings.starting_debounce)
 
-    def judge(self, trial: TrialMachine, result: Result, now: float) -> None:
+    def process(self, trial: TrialMachine, result: Result, now: float) -> None:
         """Shows a new result of a running trial to stopper and scheduler."""
         value = number(result.metrics, trial.context.spec.objective.metric)
         if value is not None and self._is_decisive(value):
@@ -99,9 +99,9 @@ class Judge:
                 self._fail(trial, missing, result, now)
             return
         if verdict.recorded and self.scheduler.records_every_result:
-            self.tickets.note(trial)
+            self.barrier.mark_changed(trial)
         elif verdict.recorded:
-            self.tickets.record(trial, now)
+            self.barrier.write_record(trial, now)
         self._tell_searcher(trial, verdict, result, now)
         if verdict.exploit is not None:
             self._exploit(trial, verdict, result, now)
@@ -126,7 +126,7 @@ class Judge:
         self.completed(trial, metrics_of(trial.status.last_result), now)
         trial.note(Entry.STOP, verdict.message, verdict.because, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
-        trial.decide(DecisionAction.STOP, reason, verdict.message, ticket=self.tickets.latest, now=now)
+        trial.decide(DecisionAction.STOP, reason, verdict.message, lsn=self.barrier.latest, now=now)
         return NEVER
 
     def restore_stopper(self, trial: TrialMachine) -> None:
@@ -142,7 +142,7 @@ class Judge:
     def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler of a trial's good end."""
         if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
-            self.tickets.record(trial, now)
+            self.barrier.write_record(trial, now)
 
     def start(self, trial: TrialMachine, start: Start, now: float) -> Begin:
         """Records that the scheduler has picked a trial to run next."""
@@ -158,16 +158,16 @@ class Judge:
         if has_reason:
             trial.note(Entry.PROMOTE if resumes else Entry.START, start.message, start.because, now=now)
         if start.recorded or exploited is not None:
-            self.tickets.record(trial, now)
-            self._start_ticket = self.tickets.latest
+            self.barrier.write_record(trial, now)
+            self._start_lsn = self.barrier.latest
         if trial.status.exploit is not None:
             trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, describe_wait(trial.status.exploit))
             return Begin.NOT_YET
         if not resumes and not start.recorded and not has_reason:
-            trial.decision_ticket = self._start_ticket  # it was chosen after those that are
+            trial.decision_lsn = self._start_lsn  # it was chosen after those that are
             return Begin.AT_ONCE
         message = trial.status.ledger[-1].message if exploited is ExploitOutcome.SKIPPED else start.message
-        trial.resume(message or "goes on; its pod is made next", ticket=self.tickets.latest, now=now)
+        trial.resume(message or "goes on; its pod is made next", lsn=self.barrier.latest, now=now)
         return Begin.ONCE_WRITTEN
 
     def settle_exploit(self, trial: TrialMachine, now: float) -> float:
@@ -180,8 +180,8 @@ class Judge:
         if outcome is ExploitOutcome.WAITS:
             return self._exploits.deadline(trial) or NEVER
         if outcome is not None:
-            self.tickets.record(trial, now)
-            trial.decision_ticket = self.tickets.latest
+            self.barrier.write_record(trial, now)
+            trial.decision_lsn = self.barrier.latest
         return NEVER
 
     def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ class Judge:
     def undo_clone(self, trial: TrialMachine, problem: str, now: float) -> None:
         """Takes back an exploit whose checkpoint can't be restored."""
         self._exploits.undo(trial, problem, now)
-        self.tickets.record(trial, now)
+        self.barrier.write_record(trial, now)
 
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""
@@ -210,15 +210,15 @@ class Judge:
     def configured(self, trial: TrialMachine, now: float) -> None:
         """A user has changed the trial's configuration."""
         self.scheduler.on_configuration(trial.index, trial.configuration)
-        self.tickets.record(trial, now)
+        self.barrier.write_record(trial, now)
 
-    def saved(self, trial: TrialMachine) -> bool:
+    def on_status_saved(self, trial: TrialMachine) -> bool:
         """The API server has a trial's status; whether a record became durable, so that decisions may be due."""
-        return self.tickets.saved(trial)
+        return self.barrier.on_status_saved(trial)
 
-    def may_act(self, trial: TrialMachine) -> bool:
+    def is_flushed(self, trial: TrialMachine) -> bool:
         """Whether all records that what was decided on the trial rests on are durable."""
-        return self.tickets.is_durable(trial.decision_ticket)
+        return self.barrier.is_flushed(trial.decision_lsn)
 
     def _tell_searcher(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
         """Reserves a place in the order of tells for a value at a rung, where the searcher learns from these."""
@@ -255,20 +255,20 @@ class Judge:
         outcome = self._exploits.carry_out(
             trial, verdict.exploit, verdict.message, verdict.because, now=now, step=result.step
         )
-        self.tickets.record(trial, now)
+        self.barrier.write_record(trial, now)
         if outcome is ExploitOutcome.SKIPPED:
             return
         awaited = trial.status.exploit
         message = verdict.message if awaited is None else describe_wait(awaited)
         reason, action = TrialReason.PAUSED_BY_SCHEDULER, DecisionAction(verdict.action)
-        trial.decide(action, reason, message, step=result.step, ticket=self.tickets.latest, now=now)
+        trial.decide(action, reason, message, step=result.step, lsn=self.barrier.latest, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
         trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)
-        reason, ticket = TrialReason.METRIC_MISSING, self.tickets.latest
-        trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, ticket=ticket, now=now)
+        reason, lsn = TrialReason.METRIC_MISSING, self.barrier.latest
+        trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, lsn=lsn, now=now)
 
     def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
         trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
-        action, ticket = DecisionAction(verdict.action), self.tickets.latest
-        trial.decide(action, reason, verdict.message, step=result.step, ticket=ticket, now=now)
+        action, lsn = DecisionAction(verdict.action), self.barrier.latest
+        trial.decide(action, reason, verdict.message, step=result.step, lsn=lsn, now=now)
