@@ -7,7 +7,7 @@ from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
 from podtune.runner import clones
-from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.origins import circular, missing, pick
 from podtune.runner.records import Trial
 
@@ -15,7 +15,7 @@ LONGEST_CIRCLE = 8
 """Through so many trials it is followed who waits for whose checkpoint."""
 
 
-async def find_checkpoint(client: ClusterClient, namespace: str, action: FindCheckpoint) -> Outcome:
+async def find_checkpoint(client: ClusterClient, namespace: str, action: FindCheckpoint) -> ActionResult:
     """Looks a checkpoint up.
 
     Args:
@@ -33,19 +33,19 @@ async def find_checkpoint(client: ClusterClient, namespace: str, action: FindChe
     wanted = action.wanted
     donor = await _read(client, namespace, wanted.trial)
     if donor is None:
-        return Outcome(Verdict.FAILED, f"there is no trial {wanted.trial} yet")
+        return ActionResult(ActionStatus.FAILED, f"there is no trial {wanted.trial} yet")
     if donor.spec.experiment != wanted.experiment:
         problem = f"trial {wanted.trial} is of experiment {donor.spec.experiment}, not of {wanted.experiment}"
-        return Outcome(Verdict.REFUSED, problem)
+        return ActionResult(ActionStatus.REFUSED, problem)
     checkpoints = donor.status.checkpoints
     found = pick(checkpoints, wanted.step, action.lost)
     if found is not None:
-        return Outcome(Verdict.DONE, checkpoint=found)
+        return ActionResult(ActionStatus.DONE, checkpoint=found)
     if donor.status.state is not None and donor.status.state.is_finished:
-        return Outcome(Verdict.REFUSED, missing(wanted, checkpoints, action.lost))
+        return ActionResult(ActionStatus.REFUSED, missing(wanted, checkpoints, action.lost))
     if await _waits_for(client, namespace, donor, action.trial):
-        return Outcome(Verdict.REFUSED, circular(wanted.trial, action.trial))
-    return Outcome(Verdict.FAILED, f"{wanted.trial} has no such checkpoint yet")
+        return ActionResult(ActionStatus.REFUSED, circular(wanted.trial, action.trial))
+    return ActionResult(ActionStatus.FAILED, f"{wanted.trial} has no such checkpoint yet")
 
 
 async def _waits_for(client: ClusterClient, namespace: str, donor: Trial, trial: str) -> bool:

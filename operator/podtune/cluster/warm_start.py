@@ -16,7 +16,7 @@ from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
 from podtune.runner import knowledge
-from podtune.runner.actions import Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.knowledge import Found, Unusable
 from podtune.runner.records import Experiment, Trial
 
@@ -24,7 +24,7 @@ RESULTS = "results.jsonl"
 """Key of the ConfigMap: one result a line."""
 
 
-async def learn_from(client: ClusterClient, experiment: Experiment, source: str) -> Outcome:
+async def learn_from(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
     """Looks up what is known from an earlier experiment; the first time, picks it out and keeps it.
 
     Args:
@@ -55,9 +55,9 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
     except ApiRefusal as refusal:
         if not refusal.is_already_there:
             raise
-        return Outcome(Verdict.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
-    outcome = _read(experiment, kept)
-    return Outcome(outcome.verdict, _summary(source, found), outcome.reason, known=outcome.known)
+        return ActionResult(ActionStatus.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
+    result = _read(experiment, kept)
+    return ActionResult(result.status, _summary(source, found), result.reason, known=result.known)
 
 
 def name_of(experiment: Experiment) -> str:
@@ -89,22 +89,22 @@ async def _get(client: ClusterClient, path: str) -> Manifest | None:
         raise
 
 
-def _read(experiment: Experiment, kept: Manifest) -> Outcome:
+def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     name = name_of(experiment)
     if readers.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
-        return Outcome(Verdict.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
+        return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
         known = knowledge.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
     except Unusable as problem:
-        return Outcome(
-            Verdict.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
+        return ActionResult(
+            ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
         )
-    return Outcome(Verdict.DONE, known=known)
+    return ActionResult(ActionStatus.DONE, known=known)
 
 
-def _waiting(source: str, why: str) -> Outcome:
+def _waiting(source: str, why: str) -> ActionResult:
     message = f"waits for experiment {source} to learn from (search.warmStart): {why}"
-    return Outcome(Verdict.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
+    return ActionResult(ActionStatus.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
 
 
 def _has_ended(body: Manifest) -> bool:

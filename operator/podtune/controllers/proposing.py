@@ -1,8 +1,9 @@
 """Asks an experiment's searcher, away from the event loop.
 
 A searcher may be anyone's code. What it does to itself, it does to its own experiment alone: it thinks in a thread, its
-failures become outcomes, and if it is slow, that is told after a deadline. Its answer is taken all the same when it
-comes, since the same question would take as long again. A thread can't be ended from outside, so there are only few.
+failures become results that say so, and if it is slow, that is told after a deadline. Its answer is taken all the same
+when it comes, since the same question would take as long again. A thread can't be ended from outside, so there are only
+few.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
 from podtune.controllers.threads import in_thread
 from podtune.controllers.turns import Turns
-from podtune.runner.actions import Outcome, Propose, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.informed import InformedSearcher
 from podtune.tuning.searchers.base import NoConfiguration, Proposed
 
@@ -57,7 +58,7 @@ class Proposer:
         self._searcher: InformedSearcher | None = None
         self._thinking: list[_Thinking] = []
 
-    async def propose(self, request: Propose) -> Outcome:
+    async def propose(self, request: Propose) -> ActionResult:
         """Answers a request; after a failure the next one is put to a fresh searcher."""
         thinking = self._find(request)
         if thinking is None:
@@ -69,13 +70,13 @@ class Proposer:
         except TimeoutError:
             return self._slow(f"no proposal within {thinking.waits * self._deadline:g} s")
         except NoConfiguration as error:
-            outcome = Outcome(Verdict.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
+            result = ActionResult(ActionStatus.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
         except Exception as error:  # noqa: BLE001 - a searcher may be anyone's code; its failure is the experiment's alone
-            outcome = Outcome(Verdict.FAILED, f"{type(error).__name__}: {error}")
+            result = ActionResult(ActionStatus.FAILED, f"{type(error).__name__}: {error}")
         else:
-            outcome = Outcome(Verdict.DONE, proposals=proposals)
+            result = ActionResult(ActionStatus.DONE, proposals=proposals)
         self._thinking.remove(thinking)
-        return outcome
+        return result
 
     def _find(self, request: Propose) -> _Thinking | None:
         """Who thinks about a request, or begins to; None where too many think about others already."""
@@ -96,8 +97,8 @@ class Proposer:
         self._thinking.append(thinking)
         return thinking
 
-    def _slow(self, why: str) -> Outcome:
-        return Outcome(Verdict.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
+    def _slow(self, why: str) -> ActionResult:
+        return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
 def _answer(searcher: InformedSearcher, request: Propose) -> Thought:

@@ -22,12 +22,12 @@ from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     EmitEvent,
     FindCheckpoint,
     LearnFrom,
-    Outcome,
     Propose,
-    Verdict,
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
@@ -237,37 +237,37 @@ class Reconciler:
     async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
         _tell_of_rest(entry, action)
-        outcome = Outcome(Verdict.FAILED, "an error of the operator's own; see its log")
+        result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
         kind = type(action).__name__
         ended = _ended_attempt(entry, action)
         try:
-            outcome = await self._do(entry, action)
+            result = await self._do(entry, action)
         except Exception:
             log.exception("action failed", experiment=entry.experiment.name, action=kind)
-        metrics.ACTIONS.labels(kind, outcome.verdict).inc()
-        if ended is not None and outcome.verdict is Verdict.DONE:
+        metrics.ACTIONS.labels(kind, result.status).inc()
+        if ended is not None and result.status is ActionStatus.DONE:
             metrics.ATTEMPTS.labels(ended).inc()
-        if outcome.verdict is not Verdict.DONE:
+        if result.status is not ActionStatus.DONE:
             log.warning(
                 "action not done",
                 namespace=entry.experiment.namespace,
                 experiment=entry.experiment.name,
                 action=kind,
-                verdict=str(outcome.verdict),
-                message=outcome.message,
+                status=str(result.status),
+                message=result.message,
             )
-        self._land(uid, entry, action, outcome)
+        self._land(uid, entry, action, result)
 
-    def _land(self, uid: str, entry: Entry, action: Action, outcome: Outcome) -> None:
+    def _land(self, uid: str, entry: Entry, action: Action, result: ActionResult) -> None:
         now = self._now()
         if entry.machine is None and entry.thought is None:
-            entry.stalled.landed(entry.experiment, action, outcome, now)
-        elif not entry.tell(lambda machine: machine.landed(action, outcome, now)):
+            entry.stalled.on_action_result(entry.experiment, action, result, now)
+        elif not entry.tell(lambda machine: machine.on_action_result(action, result, now)):
             self._crashed(uid)
             return
         self._queue.add(uid)
 
-    async def _do(self, entry: Entry, action: Action) -> Outcome:
+    async def _do(self, entry: Entry, action: Action) -> ActionResult:
         if isinstance(action, Propose):
             assert entry.proposer is not None  # made together with the machine
             return await entry.proposer.propose(action)

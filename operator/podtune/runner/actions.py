@@ -1,4 +1,4 @@
-"""What the runner wants done. The adapters carry it out and report how it went with an `Outcome`.
+"""What the runner wants done. The adapters carry it out and report how it went with an `ActionResult`.
 
 Every action is idempotent and has a key; the runner never asks for a second action of the same key before it has
 heard of the first.
@@ -344,7 +344,7 @@ Action = (
 )
 
 
-class Verdict(StrEnum):
+class ActionStatus(StrEnum):
     """How an action went."""
 
     DONE = "done"
@@ -363,19 +363,19 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """How an action went.
 
     Attributes:
         message: Why it was refused or failed.
-        reason: The same in a word, where the verdict says too little.
+        reason: The same in a word, where the status says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
         known: Of a LearnFrom: what was found.
         checkpoint: Of a FindCheckpoint: what was found.
     """
 
-    verdict: Verdict
+    status: ActionStatus
     message: str = ""
     reason: ExperimentReason | None = None
     proposals: tuple[Proposed, ...] = ()
@@ -384,4 +384,4 @@ class Outcome:
     checkpoint: Checkpoint | None = None
 
 
-DONE = Outcome(Verdict.DONE)
+DONE = ActionResult(ActionStatus.DONE)

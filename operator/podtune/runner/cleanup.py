@@ -7,12 +7,12 @@ from typing import Literal
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.model import seconds
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial_machine import TrialMachine
 
 Retention = Literal["None", "Failed", "All"]
@@ -28,9 +28,9 @@ class Cleanup:
     to look at the log of a trial that has just ended.
     """
 
-    def __init__(self, spec: ExperimentSpec, settings: RunnerSettings, dispatch: Dispatch) -> None:
+    def __init__(self, spec: ExperimentSpec, settings: RunnerSettings, actions: ActionQueue) -> None:
         self._settings = settings
-        self._dispatch = dispatch
+        self._actions = actions
         self._gathered: dict[str, tuple[float, TrialMachine]] = {}
         """By name, the earliest first: since when the trial's pods are not needed any more."""
         self._retaining: dict[str, TrialMachine] = {}
@@ -71,7 +71,7 @@ class Cleanup:
             self._gathered[trial.name] = (since, trial)
             doomed = [pod for pod in doomed if not pod.is_over]  # a bulk deletion passes these over
         for pod in doomed:
-            self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
+            self._actions.enqueue(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
     def follow_end(self, ended: float | None, now: float, *, shared: bool) -> list[str]:
         """Hears when the experiment has come to its end, or that it has not.
@@ -92,7 +92,7 @@ class Cleanup:
         if self._expired:
             return list(self._retaining)
         if self._retaining or shared:
-            self._dispatch.alarms.set(EXPERIMENT, ended + self._time)
+            self._actions.timers.set(EXPERIMENT, ended + self._time)
         return self._pick_surplus()
 
     def _pick_surplus(self) -> list[str]:
@@ -112,10 +112,10 @@ class Cleanup:
         full = len(self._gathered) > self._settings.finished_pods
         due = now if self._over or full else next(iter(self._gathered.values()))[0] + self._settings.finished_pod_time
         if due > now:
-            self._dispatch.alarms.set(EXPERIMENT, due)
+            self._actions.timers.set(EXPERIMENT, due)
             return
         trials = [trial for _, trial in islice(self._gathered.values(), self._settings.cleanup_batch)]
-        if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
+        if self._actions.enqueue(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
                 trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
                 del self._gathered[trial.name]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason, TrialState
-from podtune.runner.alarms import SOON
 from podtune.runner.experiment_status import Ended
 from podtune.runner.overview import Overview
 from podtune.runner.search import Search
+from podtune.runner.timers import SOON
 from podtune.tuning.stoppers import make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 

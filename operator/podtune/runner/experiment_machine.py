@@ -1,7 +1,7 @@
 """One experiment: facts in, actions out.
 
-The machine is fed what was seen (`…_seen`, `report`, `landed`) and asked what to do (`decide`). It does no I/O, and
-draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
+The machine is fed what was seen (`…_seen`, `report`, `on_action_result`) and asked what to do (`decide`). It does no
+I/O, and draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
 same Experiment, Trials and pods decides the same. Where that is in doubt (a Trial was deleted, or written by somebody
 else), the machine makes itself anew of what it has seen; only what is under way outlives that.
 
@@ -20,22 +20,21 @@ from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner import replies, reported, resumption
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreateStoragePod,
     CreateTrial,
     DeletePod,
     LearnFrom,
-    Outcome,
     Propose,
-    Verdict,
 )
-from podtune.runner.alarms import EXPERIMENT, SOON
 from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.crowd import Crowd
 from podtune.runner.deletion import Deletion
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.expiry import Expiry
 from podtune.runner.exploits import Exploits
@@ -58,9 +57,10 @@ from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.storage_work import StorageWork
+from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial_action_results import TrialActionResults
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
-from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
 from podtune.runner.unseen import Unseen
 from podtune.runner.warm_pods import WarmPods
@@ -71,7 +71,7 @@ from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
 
-ALARMS_AT_A_TIME = 100
+TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
 
@@ -125,19 +125,19 @@ class ExperimentMachine:
         self._make_scheduler = make_scheduler
         self._quota = quota
         self._crowd = crowd or Crowd()
-        self._dispatch = Dispatch(settings.api_backoff)
+        self._actions = ActionQueue(settings.api_backoff)
         self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
         self._former = FormerTrials()
-        self._storage = StorageWork(experiment, self._dispatch, settings)
+        self._storage = StorageWork(experiment, self._actions, settings)
         for storage_pod in storage_pods:
             self._storage.pod_seen(storage_pod)
-        self._refusals = Refusals(experiment, self._dispatch, settings)
-        self._finalizer = Finalizer(self._dispatch)
+        self._refusals = Refusals(experiment, self._actions, settings)
+        self._finalizer = Finalizer(self._actions)
         self._finalizer_settled = False
-        self._deletion = Deletion(self._dispatch, self._storage)
-        self._expiry = Expiry(self._dispatch)
-        self._warm = WarmPods(self._trial_named, self._dispatch, settings)
+        self._deletion = Deletion(self._actions, self._storage)
+        self._expiry = Expiry(self._actions)
+        self._warm = WarmPods(self._trial_named, self._actions, settings)
         self._trials: dict[str, TrialMachine] = {}
         for pod in pods:
             if pod.variant:
@@ -172,10 +172,10 @@ class ExperimentMachine:
             is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
-        self._overview = Overview(self.experiment, self.spec, self._dispatch)
+        self._overview = Overview(self.experiment, self.spec, self._actions)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._dispatch, self._processor, self._nodes, self._quota, self._warm)
-        self._cleanup = Cleanup(self.spec, self.settings, self._dispatch)
+        self._places = Places(self._actions, self._processor, self._nodes, self._quota, self._warm)
+        self._cleanup = Cleanup(self.spec, self.settings, self._actions)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             pods_of[pod.trial].append(pod)
@@ -186,16 +186,16 @@ class ExperimentMachine:
             self.experiment.name,
             self.spec,
             self._trials,
-            self._dispatch,
+            self._actions,
             self.settings,
             known=self._known,
             former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._overview, self._search)
-        self._origins = Origins(self.experiment.name, self._trials, self._dispatch, self._protected, self._search)
-        self._planner = TrialPlanner(self._dispatch, self._processor, self._places, self._search, self._origins)
-        self._outcomes = TrialOutcomes(self._trials, self._planner, self._refusals)
+        self._origins = Origins(self.experiment.name, self._trials, self._actions, self._protected, self._search)
+        self._planner = TrialPlanner(self._actions, self._processor, self._places, self._search, self._origins)
+        self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
         self._promotions = Promotions(self._processor, self._places, self._search)
         self._introductions = Introductions(self._processor, self._search)
         self._introductions.restore(self._trials.values())
@@ -252,7 +252,7 @@ class ExperimentMachine:
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._former.deleted(trial)
-            self._dispatch.forget(name)
+            self._actions.forget(name)
             self._reopening.forget(name)
             self._warm.trial_gone(name)
             self._outdated = not self._overview.is_recorded
@@ -304,25 +304,25 @@ class ExperimentMachine:
         protected = self._protected.of(trial.name, trial.saved)
         return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), protected=protected)
 
-    def landed(self, action: Action, outcome: Outcome, now: float) -> None:
+    def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
-        self._dispatch.landed(action, outcome, now)
-        self._warm.landed(action, outcome)
+        self._actions.on_action_result(action, result, now)
+        self._warm.on_action_result(action, result)
         match action:
             case Propose():
-                self._search.proposed(action, outcome)
+                self._search.proposed(action, result)
             case LearnFrom():
-                if outcome.verdict is Verdict.DONE:
-                    self._known = outcome.known
-                self._search.learnt(outcome, now)
+                if result.status is ActionStatus.DONE:
+                    self._known = result.known
+                self._search.learnt(result, now)
             case CreateTrial():
-                self._search.created(action, outcome)
+                self._search.created(action, result)
             case CreateStoragePod():
-                self._storage.landed(action, outcome)
+                self._storage.on_action_result(action, result)
             case DeletePod() if self._storage.owns(action.name):
-                self._storage.landed(action, outcome)
+                self._storage.on_action_result(action, result)
             case _:
-                for name in self._outcomes.landed(action, outcome, now):
+                for name in self._action_results.on_action_result(action, result, now):
                     self._mark(name)
 
     # Decisions
@@ -356,26 +356,26 @@ class ExperimentMachine:
             else:
                 self._decide(now)
         except Exception:
-            self._dispatch.drop()
+            self._actions.drop()
             self._outdated = True  # half a decision must not be built upon
             self._places.kept_back = ""
             raise
-        wake = max(self._dispatch.alarms.next, now + SOON)  # some that are due may have been left for the next time
-        return Plan(self._dispatch.take(), wake, self._warm.take_given())
+        wake = max(self._actions.timers.next, now + SOON)  # some that are due may have been left for the next time
+        return Plan(self._actions.take(), wake, self._warm.take_given())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:
             self._rebuild(now)
         for trial in self._introductions.admit(now):
             self._mark(trial.name)
-        for name in (*islice(self._dispatch.alarms.ring(now), ALARMS_AT_A_TIME), *self._origins.orphans()):
+        for name in (*islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME), *self._origins.orphans()):
             self._mark(name)
         self._plan_dirty(now)
         if self._overview.is_recorded:
             self._go_on_if_asked(now)
         self._overview.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
         if self._is_open:
-            self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
+            self._end_paused(self._promotions.trials_to_stop(self._trial_with_index), now)
             if self._trials or (self._known is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
         for name in self._cleanup.follow_end(self._overview.end_time(now), now, shared=self._warm.retains):
@@ -389,7 +389,7 @@ class ExperimentMachine:
         self._cleanup.sweep(now)
         self._warm.sweep(now, keeps=self._goes_on, retention=self._cleanup.retention)
         self._front.take_in(self._search.own_tells)
-        self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
+        self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
         self._overview.write(
             now,
@@ -418,7 +418,7 @@ class ExperimentMachine:
         return self._storage.decide(due if overview.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:
-        changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
+        changed = {*self._dirty, *self._actions.timers.pop_due(now)}
         self._dirty = {}
         self._warm.sweep(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
@@ -436,10 +436,10 @@ class ExperimentMachine:
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._reopening.open(trial, now)
-        self._dispatch.alarms.set(trial.name, self._processor.settle_exploit(trial, now))
+        self._actions.timers.set(trial.name, self._processor.settle_exploit(trial, now))
         self._planner.plan(trial, self._overview.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
-            self._dispatch.alarms.cancel(trial.name)  # set while it ran
+            self._actions.timers.cancel(trial.name)  # set while it ran
         self._overview.settle(trial, now)
         self._protected.settle(trial)
         self._nodes.settle(trial)
@@ -479,7 +479,7 @@ class ExperimentMachine:
     def _end_if_due(self, now: float) -> None:
         self._overview.ended, deadline = self._end.find(now)
         if deadline is not None:
-            self._dispatch.alarms.set(EXPERIMENT, deadline)
+            self._actions.timers.set(EXPERIMENT, deadline)
 
     def _start_trials(self, now: float) -> None:
         limit = self.spec.max_concurrent_trials

@@ -6,18 +6,18 @@ The time counts from the end that its status records: an operator that was away 
 from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteExperiment
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.records import Experiment
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339
 
 
 class Expiry:
     """Deletes an experiment that has been over for long enough."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
+    def __init__(self, actions: ActionQueue) -> None:
+        self._actions = actions
 
     def check(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> None:
         """Looks at an experiment that is over, and whose work in the bucket is."""
@@ -26,6 +26,6 @@ class Expiry:
             return
         due = ended + spec.ttl_seconds_after_finished
         if now < due:
-            self._dispatch.alarms.set(EXPERIMENT, due)
+            self._actions.timers.set(EXPERIMENT, due)
         else:
-            self._dispatch.ask(DeleteExperiment(experiment.version), now)
+            self._actions.enqueue(DeleteExperiment(experiment.version), now)

@@ -18,8 +18,8 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.restore_from import IfUnavailable, RestoreFrom
 from podtune.api.trial import Checkpoint, Origin
 from podtune.runner import clones, parameters
-from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.ledger import Entry
 from podtune.runner.protection import Protected
 from podtune.runner.search import Search
@@ -33,7 +33,7 @@ class Origins:
         self,
         experiment: str,
         trials: Mapping[str, TrialMachine],
-        dispatch: Dispatch,
+        actions: ActionQueue,
         protected: Protected,
         search: Search,
     ) -> None:
@@ -42,13 +42,13 @@ class Origins:
         Args:
             experiment: Name of the experiment.
             trials: All its trials.
-            dispatch: Where the checkpoints of other experiments' trials are asked for.
+            actions: Where the checkpoints of other experiments' trials are asked for.
             protected: Is told of every checkpoint that is found, before any agent can hear of what is not kept.
             search: Knows whether there will be more trials.
         """
         self._experiment = experiment
         self._trials = trials
-        self._dispatch = dispatch
+        self._actions = actions
         self._protected = protected
         self._search = search
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
@@ -76,7 +76,7 @@ class Origins:
         if wanted is None or not trial.awaits_origin:
             return ""
         if wanted.experiment not in ("", self._experiment):
-            self._dispatch.ask(FindCheckpoint(trial.name, wanted, tuple(trial.status.lost_origins)), now, trial.name)
+            self._actions.enqueue(FindCheckpoint(trial.name, wanted, tuple(trial.status.lost_origins)), now, trial.name)
             return ""
         self._stop_waiting(trial, wanted)
         donor = self._trials.get(wanted.trial)
@@ -95,7 +95,7 @@ class Origins:
             self._wait(trial, f"waits for a checkpoint of {wanted.trial} to start from", now)
         return ""
 
-    def landed(self, trial: TrialMachine, outcome: Outcome, now: float) -> str:
+    def on_action_result(self, trial: TrialMachine, result: ActionResult, now: float) -> str:
         """Hears what was found in another experiment.
 
         Returns:
@@ -103,12 +103,12 @@ class Origins:
         """
         if not trial.awaits_origin:
             return ""
-        if outcome.verdict is Verdict.REFUSED:
-            return self._unavailable(trial, outcome.message, now)
-        if outcome.checkpoint is not None:
-            self._record(trial, outcome.checkpoint, now)
+        if result.status is ActionStatus.REFUSED:
+            return self._unavailable(trial, result.message, now)
+        if result.checkpoint is not None:
+            self._record(trial, result.checkpoint, now)
         else:
-            self._wait(trial, f"waits for a checkpoint to start from: {outcome.message}", now)
+            self._wait(trial, f"waits for a checkpoint to start from: {result.message}", now)
         return ""
 
     def _waits_for(self, donor: TrialMachine, trial: TrialMachine) -> bool:

@@ -19,15 +19,15 @@ from podtune.api.names import ConditionType, ExperimentReason, TrialReason, Tria
 from podtune.api.resume import Resumption
 from podtune.api.storage_jobs import StorageStatus
 from podtune.runner import checkpoints, experiment_status, parameters, results, resumption
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
-from podtune.runner.alarms import EXPERIMENT
 from podtune.runner.best import Best
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended, Hindrance
 from podtune.runner.records import Experiment
 from podtune.runner.refusals import Refusals
 from podtune.runner.storage_work import with_storage
 from podtune.runner.suspension import Suspension
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import Totals
@@ -51,11 +51,11 @@ class Overview:
     An end of the experiment is decided, then written, then acted on, as any decision is.
     """
 
-    def __init__(self, experiment: Experiment, spec: ExperimentSpec, dispatch: Dispatch) -> None:
+    def __init__(self, experiment: Experiment, spec: ExperimentSpec, actions: ActionQueue) -> None:
         self._experiment = experiment
         self._objective = spec.objective
         self._limit = _limit(spec)
-        self._dispatch = dispatch
+        self._actions = actions
         self._counted: dict[str, tuple[TrialState, bool, bool]] = {}
         self._stopped_early = 0
         self.without_result = 0
@@ -219,9 +219,9 @@ class Overview:
         urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
         urgent = urgent or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
-            self._dispatch.alarms.set(EXPERIMENT, self._next_look)
+            self._actions.timers.set(EXPERIMENT, self._next_look)
             return
-        if not self._dispatch.ready(WRITE_EXPERIMENT_STATUS, now):
+        if not self._actions.ready(WRITE_EXPERIMENT_STATUS, now):
             return
         recorded = self.is_recorded and not self.is_going_on
         status = experiment_status.project(
@@ -258,7 +258,7 @@ class Overview:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before:
             self._next_look = now + debounce
-        elif self._dispatch.ask(WriteExperimentStatus(self._experiment.version, status), now):
+        elif self._actions.enqueue(WriteExperimentStatus(self._experiment.version, status), now):
             self._next_look = now + debounce
             self._tell_of_nodes(before.avoided_nodes, status.avoided_nodes, now)
 
@@ -267,7 +267,7 @@ class Overview:
         for node in avoided:
             if node.name not in known:
                 message = f"node {node.name} has failed {node.trials} trials, and is avoided until {node.until}"
-                self._dispatch.ask(EmitEvent("", "NodeAvoided", message, warning=True), now)
+                self._actions.enqueue(EmitEvent("", "NodeAvoided", message, warning=True), now)
 
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING

@@ -6,14 +6,14 @@ from collections import Counter
 
 from podtune.api.model import seconds
 from podtune.runner import clones, parameters
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import CreatePod
-from podtune.runner.alarms import EXPERIMENT, SOON
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.result_processor import Begin, ResultProcessor
 from podtune.runner.start_queue import StartQueue
+from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.warm_pods import Berth, WarmPods, variant_of
 
@@ -29,12 +29,12 @@ class Places:
     """
 
     def __init__(
-        self, dispatch: Dispatch, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPods
+        self, actions: ActionQueue, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPods
     ) -> None:
         self.nodes = nodes
         self._quota = quota
         self._warm = warm
-        self._dispatch = dispatch
+        self._actions = actions
         self._processor = processor
         self._holders: set[str] = set()
         self._picked: dict[str, TrialMachine] = {}
@@ -68,7 +68,7 @@ class Places:
         )
         (self._pending.add if pending else self._pending.discard)(trial.name)
         since = trial.may_start_at()
-        at = max(_due(trial, since, now), self._dispatch.ready_at(("create-pod", trial.name)))
+        at = max(_due(trial, since, now), self._actions.ready_at(("create-pod", trial.name)))
         if at <= now and not holds:
             self.queue.add(trial, since)
         else:
@@ -79,15 +79,15 @@ class Places:
             self._picked.pop(trial.name, None)
         (self._resumed.add if trial.is_resumed and not holds else self._resumed.discard)(trial.name)
         if now < at < NEVER:
-            self._dispatch.alarms.set(trial.name, at)
+            self._actions.timers.set(trial.name, at)
 
     def creating(self, trial: TrialMachine, now: float) -> bool:
         """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
-        if ("create-pod", trial.name) in self._dispatch or trial.is_claiming:
+        if ("create-pod", trial.name) in self._actions or trial.is_claiming:
             return True
         if not trial.attempt_pods.lacks_some or now >= trial.unseen.creation_until:
             return False
-        self._dispatch.alarms.set(trial.name, trial.unseen.creation_until)
+        self._actions.timers.set(trial.name, trial.unseen.creation_until)
         return True
 
     @property
@@ -136,7 +136,7 @@ class Places:
         starts = 0
         while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
             if starts == STARTS_AT_A_TIME:
-                self._dispatch.alarms.set(EXPERIMENT, now + SOON)
+                self._actions.timers.set(EXPERIMENT, now + SOON)
                 break
             starts += 1
             start = self._processor.scheduler.choose(self.queue)
@@ -197,7 +197,7 @@ class Places:
         if other := self._turn.blocked_by(trial):
             self._begun.add(trial.name)
             self._picked[trial.name] = trial
-            wait_for_turn(trial, other, self._dispatch, now)
+            wait_for_turn(trial, other, self._actions, now)
             return False
         action = self.creation(trial, now)
         if trial.context.reuses:
@@ -208,7 +208,7 @@ class Places:
                 self._begun.add(trial.name)
                 self._picked[trial.name] = trial
                 return berth is Berth.GIVEN
-        if self._dispatch.ask(action, now, trial.name):
+        if self._actions.enqueue(action, now, trial.name):
             self._warm.settle(trial, making=True)
             self._turn.settle(trial, creating=True)
             self._begun.discard(trial.name)

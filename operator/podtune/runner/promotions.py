@@ -40,7 +40,7 @@ class Promotions:
         """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
         return self._said_over and not self._search.is_over
 
-    def dismissed(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
+    def trials_to_stop(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
         """The trials that the scheduler gives up, once all that this rests on is durable.
 
         One that is on its way to its pause ends when it has arrived there.
@@ -51,8 +51,8 @@ class Promotions:
         if self._search.is_over and not self._said_over:
             self._said_over = True
             self._processor.scheduler.on_search_over()
-        for dismissal in self._processor.scheduler.dismissed():
-            trial = trial_of(dismissal.trial)
+        for stop in self._processor.scheduler.trials_to_stop():
+            trial = trial_of(stop.trial)
             if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
                 continue
             lsn = self._rests_on.setdefault(trial.name, self._processor.barrier.latest)
@@ -60,8 +60,8 @@ class Promotions:
                 self._processor.barrier.waiting[trial.name] = None
                 continue
             del self._rests_on[trial.name]
-            reason = TrialReason.MAX_TIME_REACHED if dismissal.full else TrialReason.STOPPED_BY_SCHEDULER
-            yield PausedEnd(trial, reason, dismissal.message, dismissal.because)
+            reason = TrialReason.MAX_TIME_REACHED if stop.full else TrialReason.STOPPED_BY_SCHEDULER
+            yield PausedEnd(trial, reason, stop.message, stop.because)
 
     def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
         """All paused trials, where nothing else is left and the scheduler starts none of them.

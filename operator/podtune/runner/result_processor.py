@@ -9,14 +9,14 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_RUNG_TELLS, RungTell
 from podtune.protocol.messages import Result
 from podtune.runner import ledger, resources
-from podtune.runner.alarms import SOON
 from podtune.runner.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.ledger import Entry
 from podtune.runner.results import comparable, metrics_of, number, show
+from podtune.runner.timers import SOON
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
 from podtune.runner.write_barrier import WriteBarrier
-from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, SchedulerDecision, StartDecision
 from podtune.tuning.stoppers import TrialStopper
 
 
@@ -80,33 +80,33 @@ class ResultProcessor:
         if value is not None and self._is_decisive(value):
             trial.touch(now)
         elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
-        verdict = self.stopper.on_result(trial.index, result.metrics, elapsed)
+        decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
         trial.remark = self.stopper.problem(result.metrics)
-        if verdict.action is Action.STOP:
+        if decision.action is Action.STOP:
             self.completed(trial, result.metrics, now)
-            self._decide(trial, verdict, TrialReason.STOPPED_BY_CRITERION, result, now)
+            self._decide(trial, decision, TrialReason.STOPPED_BY_CRITERION, result, now)
             return
         record = {part: dict(values) for part, values in self.stopper.record(trial.index).items()}
         if record != trial.status.stopper:
             trial.set(stopper=record)
         try:
             metrics = comparable(result.metrics, trial.context.spec.objective)
-            verdict = self.scheduler.on_result(trial.index, metrics, waiting=self._waiting())
+            decision = self.scheduler.on_result(trial.index, metrics, waiting=self._waiting())
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
                 trial.set(missing_metrics=trial.status.missing_metrics + 1)
             else:
                 self._fail(trial, missing, result, now)
             return
-        if verdict.recorded and self.scheduler.records_every_result:
+        if decision.recorded and self.scheduler.records_every_result:
             self.barrier.mark_changed(trial)
-        elif verdict.recorded:
+        elif decision.recorded:
             self.barrier.write_record(trial, now)
-        self._tell_searcher(trial, verdict, result, now)
-        if verdict.exploit is not None:
-            self._exploit(trial, verdict, result, now)
+        self._tell_searcher(trial, decision, result, now)
+        if decision.exploit is not None:
+            self._exploit(trial, decision, result, now)
         else:
-            self._follow(trial, verdict, result, now)
+            self._follow(trial, decision, result, now)
 
     def check_time(self, trial: TrialMachine, now: float) -> float:
         """Stops a running trial that has had its time, whether it reports or not.
@@ -119,14 +119,14 @@ class ResultProcessor:
         if not trial.pod.training_since or trial.pod.training_until:
             return NEVER
         elapsed = training_time(trial.status, trial.pod, now)
-        verdict = self.stopper.on_time(trial.index, elapsed)
-        if verdict.action is not Action.STOP:
+        decision = self.stopper.on_time(trial.index, elapsed)
+        if decision.action is not Action.STOP:
             deadline = self.stopper.deadline(trial.index, elapsed)
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
         self.completed(trial, metrics_of(trial.status.last_result), now)
-        trial.note(Entry.STOP, verdict.message, verdict.because, now=now)
+        trial.note(Entry.STOP, decision.message, decision.because, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
-        trial.decide(DecisionAction.STOP, reason, verdict.message, lsn=self.barrier.latest, now=now)
+        trial.decide(DecisionAction.STOP, reason, decision.message, lsn=self.barrier.latest, now=now)
         return NEVER
 
     def restore_stopper(self, trial: TrialMachine) -> None:
@@ -144,7 +144,7 @@ class ResultProcessor:
         if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
             self.barrier.write_record(trial, now)
 
-    def start(self, trial: TrialMachine, start: Start, now: float) -> Begin:
+    def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:
         """Records that the scheduler has picked a trial to run next."""
         resumes = trial.is_paused_by_scheduler
         exploited: ExploitOutcome | None = None
@@ -220,47 +220,47 @@ class ResultProcessor:
         """Whether all records that what was decided on the trial rests on are durable."""
         return self.barrier.is_flushed(trial.decision_lsn)
 
-    def _tell_searcher(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
+    def _tell_searcher(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         """Reserves a place in the order of tells for a value at a rung, where the searcher learns from these."""
         value = number(result.metrics, trial.context.spec.objective.metric)
-        if verdict.milestone is None or value is None or len(trial.status.rung_tells) >= MAX_RUNG_TELLS:
+        if decision.milestone is None or value is None or len(trial.status.rung_tells) >= MAX_RUNG_TELLS:
             return
         place = self._rung_place()
         if place is not None:
-            tell = RungTell(place=place, step=verdict.milestone, value=show(value))
+            tell = RungTell(place=place, step=decision.milestone, value=show(value))
             trial.set(rung_tells=[*trial.status.rung_tells, tell])
             trial.touch(now)
 
-    def _follow(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
-        match verdict.action:
+    def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
+        match decision.action:
             case Action.STOP:
                 self.completed(trial, result.metrics, now)
-                reason = TrialReason.MAX_TIME_REACHED if verdict.full else TrialReason.STOPPED_BY_SCHEDULER
-                self._decide(trial, verdict, reason, result, now)
+                reason = TrialReason.MAX_TIME_REACHED if decision.full else TrialReason.STOPPED_BY_SCHEDULER
+                self._decide(trial, decision, reason, result, now)
             case Action.PAUSE:
-                self._decide(trial, verdict, TrialReason.PAUSED_BY_SCHEDULER, result, now)
+                self._decide(trial, decision, TrialReason.PAUSED_BY_SCHEDULER, result, now)
             case Action.CONTINUE:
-                if verdict.message:
-                    trial.note(Entry.CONTINUE, verdict.message, verdict.because, now=now, step=result.step)
-                if verdict.wants_checkpoint and not result.checkpoint:
+                if decision.message:
+                    trial.note(Entry.CONTINUE, decision.message, decision.because, now=now, step=result.step)
+                if decision.wants_checkpoint and not result.checkpoint:
                     trial.wanted_step = result.step
 
-    def _exploit(self, trial: TrialMachine, verdict: Verdict, result: Result, now: float) -> None:
+    def _exploit(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         """Has the trial give up what it has learnt; where the donor has nothing to clone, it goes on.
 
         Where the donor's checkpoint is still to come, the trial is paused with a checkpoint of its own: it may have to
         go on from that.
         """
-        assert verdict.exploit is not None  # the caller has looked
+        assert decision.exploit is not None  # the caller has looked
         outcome = self._exploits.carry_out(
-            trial, verdict.exploit, verdict.message, verdict.because, now=now, step=result.step
+            trial, decision.exploit, decision.message, decision.because, now=now, step=result.step
         )
         self.barrier.write_record(trial, now)
         if outcome is ExploitOutcome.SKIPPED:
             return
         awaited = trial.status.exploit
-        message = verdict.message if awaited is None else describe_wait(awaited)
-        reason, action = TrialReason.PAUSED_BY_SCHEDULER, DecisionAction(verdict.action)
+        message = decision.message if awaited is None else describe_wait(awaited)
+        reason, action = TrialReason.PAUSED_BY_SCHEDULER, DecisionAction(decision.action)
         trial.decide(action, reason, message, step=result.step, lsn=self.barrier.latest, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
@@ -268,7 +268,9 @@ class ResultProcessor:
         reason, lsn = TrialReason.METRIC_MISSING, self.barrier.latest
         trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, lsn=lsn, now=now)
 
-    def _decide(self, trial: TrialMachine, verdict: Verdict, reason: TrialReason, result: Result, now: float) -> None:
-        trial.note(Entry(verdict.action), verdict.message, verdict.because, now=now, step=result.step)
-        action, lsn = DecisionAction(verdict.action), self.barrier.latest
-        trial.decide(action, reason, verdict.message, step=result.step, lsn=lsn, now=now)
+    def _decide(
+        self, trial: TrialMachine, decision: SchedulerDecision, reason: TrialReason, result: Result, now: float
+    ) -> None:
+        trial.note(Entry(decision.action), decision.message, decision.because, now=now, step=result.step)
+        action, lsn = DecisionAction(decision.action), self.barrier.latest
+        trial.decide(action, reason, decision.message, step=result.step, lsn=lsn, now=now)

@@ -14,15 +14,15 @@ from dataclasses import replace
 
 from podtune.api.experiment import Asked, ExperimentSpec
 from podtune.api.names import ExperimentReason, TrialState
-from podtune.runner.actions import CreateTrial, EmitEvent, LearnFrom, Outcome, Propose, Verdict
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LearnFrom, Propose
 from podtune.runner.experiment_status import Hindrance
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.proposals import Proposals
 from podtune.runner.results import metrics_of, number
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.tells import Tells, averaged
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial_machine import TrialMachine
 from podtune.runner.under_way import UnderWay
 from podtune.tuning.searchers import learns_from_rungs
@@ -48,7 +48,7 @@ class Search:
         experiment: str,
         spec: ExperimentSpec,
         trials: Mapping[str, TrialMachine],
-        dispatch: Dispatch,
+        actions: ActionQueue,
         settings: RunnerSettings,
         *,
         known: Sequence[Tell] | None = (),
@@ -60,7 +60,7 @@ class Search:
             experiment: Name of the experiment.
             spec: Its spec.
             trials: All its trials.
-            dispatch: Where actions are asked for.
+            actions: Where actions are asked for.
             settings: Times and limits.
             known: What an earlier experiment has found; None where that has to be looked up first.
             former: Trials that were deleted, and are made anew.
@@ -68,7 +68,7 @@ class Search:
         self.spec = spec
         self.learns_from_rungs = learns_from_rungs(spec)
         """Whether the searcher is told of values at rungs, before trials have ended."""
-        self._dispatch = dispatch
+        self._actions = actions
         self._settings = settings
         self._former = former or FormerTrials()
         self._repeats = spec.search.repeats
@@ -176,7 +176,7 @@ class Search:
         if not self._is_informed:
             self._learn(now)
             return
-        if not self._dispatch.ready(("propose", ""), now):
+        if not self._actions.ready(("propose", ""), now):
             return
         if not self.spec.search.learns:
             self._request(self._proposals.next_numbers(count), self._tells.end, now)
@@ -203,37 +203,37 @@ class Search:
             if number == chosen or self._proposals.is_begun(number):
                 name = self._proposals.trial_name(index)
                 proposed = self._proposals.waiting[index]
-                self._dispatch.ask(CreateTrial(name, self._former.with_former(name, proposed)), now)
+                self._actions.enqueue(CreateTrial(name, self._former.with_former(name, proposed)), now)
                 if name in before:
                     self._not_made[name] = before[name]
             places -= 1
             room -= 1
 
-    def learnt(self, outcome: Outcome, now: float) -> None:
+    def learnt(self, result: ActionResult, now: float) -> None:
         """Hears what an earlier experiment has found, or why that is not known yet."""
-        if outcome.verdict is not Verdict.DONE:
-            self._failure = Hindrance(outcome.reason or ExperimentReason.SEARCH_FAILED, outcome.message)
+        if result.status is not ActionStatus.DONE:
+            self._failure = Hindrance(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
         elif not self._is_informed:
             self._failure = None
             self._is_informed = True
-            self._tells.learn(outcome.known)
-            if outcome.message:
-                self._dispatch.ask(EmitEvent("", str(ExperimentReason.WARM_STARTED), outcome.message), now)
+            self._tells.learn(result.known)
+            if result.message:
+                self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)
 
-    def proposed(self, request: Propose, outcome: Outcome) -> None:
+    def proposed(self, request: Propose, result: ActionResult) -> None:
         """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
-        if outcome.verdict is not Verdict.DONE:
-            message = outcome.message if outcome.reason else f"the searcher failed: {outcome.message}"
-            self._failure = Hindrance(outcome.reason or ExperimentReason.SEARCH_FAILED, message)
+        if result.status is not ActionStatus.DONE:
+            message = result.message if result.reason else f"the searcher failed: {result.message}"
+            self._failure = Hindrance(result.reason or ExperimentReason.SEARCH_FAILED, message)
             return
         self._failure = None
         if request.tells is self._tells.in_order:
-            self._proposals.answered(request, outcome.proposals)
+            self._proposals.answered(request, result.proposals)
 
-    def created(self, action: CreateTrial, outcome: Outcome) -> None:
+    def created(self, action: CreateTrial, result: ActionResult) -> None:
         """Hears how the creation of a Trial went; one that is there all the same is no hindrance."""
-        if outcome.verdict is not Verdict.DONE and action.spec.index in self._proposals.waiting:
-            message = f"a Trial can't be made: {outcome.message}"
+        if result.status is not ActionStatus.DONE and action.spec.index in self._proposals.waiting:
+            message = f"a Trial can't be made: {result.message}"
             self._not_made[action.name] = Hindrance(ExperimentReason.TRIAL_NOT_MADE, message)
 
     # What to ask for
@@ -282,7 +282,7 @@ class Search:
         if not self._wait_for:
             self._wait_for, self._wait_until = self._tells.reserved, now + self._settings.tell_wait
         if self._tells.end < self._wait_for and now < self._wait_until:
-            self._dispatch.alarms.set(EXPERIMENT, self._wait_until)
+            self._actions.timers.set(EXPERIMENT, self._wait_until)
             return False
         self._wait_for = 0
         return True
@@ -309,15 +309,15 @@ class Search:
             end=end,
             unfinished=self._under_way.newest(MAX_RUNNING - len(numbers), hidden, were),
         )
-        self._dispatch.ask(request, now)
+        self._actions.enqueue(request, now)
 
     def _learn(self, now: float) -> None:
         source = self.spec.search.warm_start
         assert source is not None  # else there is nothing to look up
-        self._dispatch.ask(LearnFrom(source.experiment), now)
+        self._actions.enqueue(LearnFrom(source.experiment), now)
 
     def _is_created(self, index: int) -> bool:
-        return ("create-trial", self._proposals.trial_name(index)) in self._dispatch
+        return ("create-trial", self._proposals.trial_name(index)) in self._actions
 
     # What it is told
 

@@ -17,11 +17,11 @@ from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.storage_jobs import StorageJob, StorageJobState, StorageStatus
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
-from podtune.runner.actions import CreateStoragePod, DeletePod, EmitEvent, Outcome, Verdict, storage_pod_name
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 CONDITIONS = {
@@ -56,16 +56,16 @@ class Due:
 class StorageWork:
     """The storage pods of one experiment."""
 
-    def __init__(self, experiment: Experiment, dispatch: Dispatch, settings: RunnerSettings) -> None:
+    def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
         """Knows of no pods yet.
 
         Args:
             experiment: The Experiment.
-            dispatch: Where actions are asked for.
+            actions: Where actions are asked for.
             settings: How often a job is tried, and how long is waited in between.
         """
         self._experiment = experiment
-        self._dispatch = dispatch
+        self._actions = actions
         self._settings = settings
         self._pods: dict[str, StoragePod] = {}
         self._made: set[int] = set()
@@ -94,16 +94,16 @@ class StorageWork:
         if known is None or known.uid != pod.uid or pod.version >= known.version or pod.gone:
             self._pods[pod.name] = pod
 
-    def landed(self, action: CreateStoragePod | DeletePod, outcome: Outcome) -> None:
+    def on_action_result(self, action: CreateStoragePod | DeletePod, result: ActionResult) -> None:
         """Hears whether a pod was made, or its deletion accepted."""
         match action:
-            case DeletePod() if outcome.verdict is Verdict.DONE:
+            case DeletePod() if result.status is ActionStatus.DONE:
                 self._deleted.add(action.uid)
-            case CreateStoragePod() if outcome.verdict is Verdict.DONE:
+            case CreateStoragePod() if result.status is ActionStatus.DONE:
                 self._made.add(action.number)
-            case CreateStoragePod() if outcome.verdict is Verdict.REFUSED:
-                self._refused[action.number] = outcome.message
-                self.is_namespace_ending = outcome.reason is ExperimentReason.NAMESPACE_ENDING
+            case CreateStoragePod() if result.status is ActionStatus.REFUSED:
+                self._refused[action.number] = result.message
+                self.is_namespace_ending = result.reason is ExperimentReason.NAMESPACE_ENDING
 
     # Decisions
 
@@ -148,7 +148,7 @@ class StorageWork:
             return self._go_on(storage, job, todo, now)
         retry = parse_rfc3339(job.retry_time) or 0.0
         if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
-            self._dispatch.alarms.set(EXPERIMENT, retry)
+            self._actions.timers.set(EXPERIMENT, retry)
             return storage
         return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
 
@@ -166,17 +166,17 @@ class StorageWork:
             if now >= late:
                 why = pod.waiting if pod is not None and pod.waiting else "nobody says why"
                 return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
-            self._dispatch.alarms.set(EXPERIMENT, late)
+            self._actions.timers.set(EXPERIMENT, late)
         # One that is there may lack what belongs to it, if an operator was killed in between.
         is_whole = job.pod in self._made or (pod is not None and pod.started)
-        if not is_whole and self._dispatch.ready(CREATE_STORAGE_POD, now):
-            self._dispatch.ask(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
+        if not is_whole and self._actions.ready(CREATE_STORAGE_POD, now):
+            self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
         return storage
 
     def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
         """Ends a job that is not due any more; it is off the record when its pod is gone."""
         pod = self._pods.get(self._name(job))
-        if CREATE_STORAGE_POD in self._dispatch:
+        if CREATE_STORAGE_POD in self._actions:
             return storage
         if pod is not None and not pod.is_over:
             self._delete(pod, now)
@@ -195,7 +195,7 @@ class StorageWork:
 
     def _delete(self, pod: StoragePod, now: float) -> None:
         if not pod.deleting and pod.uid not in self._deleted:
-            self._dispatch.ask(DeletePod("", pod.name, pod.uid), now)
+            self._actions.enqueue(DeletePod("", pod.name, pod.uid), now)
 
     def _tell(self, now: float) -> None:
         """Tells people of jobs that were given up."""
@@ -203,7 +203,7 @@ class StorageWork:
             if job.state is StorageJobState.FAILED and (job.purpose, job.occasion) not in self._told:
                 self._told.add((job.purpose, job.occasion))
                 message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
-                self._dispatch.ask(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
+                self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
 
     def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
         if ok or job.tries >= self._settings.storage_tries:

@@ -17,9 +17,9 @@ from podtune.runner import (
     trial_status,
     usage,
 )
-from podtune.runner.actions import DeletePod, EmitEvent, FetchLogs, Logs, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.experiment_status import Ended
 from podtune.runner.ledger import Entry
 from podtune.runner.origins import Origins
@@ -38,9 +38,9 @@ class TrialPlanner:
     """Decides what is done about a trial that something happened to."""
 
     def __init__(
-        self, dispatch: Dispatch, processor: ResultProcessor, places: Places, search: Search, origins: Origins
+        self, actions: ActionQueue, processor: ResultProcessor, places: Places, search: Search, origins: Origins
     ) -> None:
-        self._dispatch = dispatch
+        self._actions = actions
         self._processor = processor
         self._places = places
         self._search = search
@@ -66,9 +66,9 @@ class TrialPlanner:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
             self._check_deadlines(trial, now)
-            gangs.keep_together(trial, self._dispatch, now)
+            gangs.keep_together(trial, self._actions, now)
             self._make_anew(trial, pod, now)
-            self._dispatch.alarms.set(trial.name, self._processor.check_time(trial, now))
+            self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
             self._overrides.check(trial, now)
             trial_status.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
@@ -81,10 +81,10 @@ class TrialPlanner:
         trial_status.note_generation(trial, now)
         self._write(trial, now)
 
-    def checkpoint_found(self, trial: TrialMachine, outcome: Outcome, now: float) -> None:
+    def checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
         """Hears of the checkpoint of another experiment that a trial is to start from."""
         if not trial.is_finished:
-            self._fail_without_origin(trial, self._origins.landed(trial, outcome, now), now)
+            self._fail_without_origin(trial, self._origins.on_action_result(trial, result, now), now)
 
     def _fail_without_origin(self, trial: TrialMachine, problem: str, now: float) -> None:
         """Ends a trial whose checkpoint to start from can't be had."""
@@ -126,13 +126,13 @@ class TrialPlanner:
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
         trial.touch(now + settings.pending_debounce)
 
-    def logs_fetched(self, trial: TrialMachine, action: FetchLogs, outcome: Outcome) -> None:
+    def logs_fetched(self, trial: TrialMachine, action: FetchLogs, result: ActionResult) -> None:
         """Hears of an ended pod's logs; after some tries the end is told without them."""
         if trial.pod is None or trial.pod.name != action.pod:
             return
         tries = trial.context.settings.log_tries
-        if outcome.verdict is not Verdict.FAILED or self._dispatch.failures(action.key) >= tries:
-            logs = outcome.logs or Logs()
+        if result.status is not ActionStatus.FAILED or self._actions.failures(action.key) >= tries:
+            logs = result.logs or Logs()
             if action.early:
                 trial.printed = logs.program_tail
             else:
@@ -147,7 +147,7 @@ class TrialPlanner:
             trial.news = ""
 
     def _warn_of_new_one(self, message: str, now: float) -> None:
-        self._dispatch.ask(EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, message, warning=True), now)
+        self._actions.enqueue(EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, message, warning=True), now)
 
     # Wishes
 
@@ -221,11 +221,11 @@ class TrialPlanner:
 
     def _end_attempt(self, trial: TrialMachine, pod: Pod, now: float) -> None:
         """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
-        if ("fetch-logs", trial.name) in self._dispatch or ("create-pod", trial.name) in self._dispatch:
+        if ("fetch-logs", trial.name) in self._actions or ("create-pod", trial.name) in self._actions:
             return
         needed = attempt_logs.needed_at_end(trial, pod)
         if needed is not None:
-            self._dispatch.ask(needed, now, trial.name)
+            self._actions.enqueue(needed, now, trial.name)
         else:
             self._after_end(trial, attempt_end.conclude(trial, pod, now), now)
 
@@ -235,9 +235,9 @@ class TrialPlanner:
         if ending.outcome.failure_class.is_failure:
             self._processor.scheduler.on_trial_error(trial.index)
             event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
-            self._dispatch.ask(event, now)
+            self._actions.enqueue(event, now)
         if loss := lost_work.loss_of_last_attempt(trial.status):
-            self._dispatch.ask(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
+            self._actions.enqueue(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
         if trial.status.state is TrialState.ERROR:
             self._processor.scheduler.on_trial_remove(trial.index)
         if trial.is_finished:
@@ -257,7 +257,7 @@ class TrialPlanner:
         if deadline is None:
             return
         if now < deadline.due:
-            self._dispatch.alarms.set(trial.name, deadline.due)
+            self._actions.timers.set(trial.name, deadline.due)
             return
         trial.note(Entry.FAIL, deadline.sentence, {}, now=now)
         trial.decide(deadline.action, deadline.reason, deadline.sentence, now=now)
@@ -268,10 +268,10 @@ class TrialPlanner:
         if deadline is None:
             return
         if now < deadline.due:
-            self._dispatch.alarms.set(trial.name, deadline.due)
+            self._actions.timers.set(trial.name, deadline.due)
             return
         self._fail_unstarted(trial, deadline.reason, deadline.sentence, now)
-        self._dispatch.ask(EmitEvent(trial.name, deadline.reason, clip(trial.status.message), warning=True), now)
+        self._actions.enqueue(EmitEvent(trial.name, deadline.reason, clip(trial.status.message), warning=True), now)
 
     def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
         """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
@@ -279,7 +279,7 @@ class TrialPlanner:
             return
         due = max(self._places.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
         if now < due:
-            self._dispatch.alarms.set(trial.name, due)
+            self._actions.timers.set(trial.name, due)
             return
         message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
         trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_FORGOTTEN, message, step=0, now=now)
@@ -290,23 +290,23 @@ class TrialPlanner:
         if trial.status.decision is None or not trial.is_durable or not doomed:
             return
         if now < (stored_by := checkpoint_waits.stored_by(trial, now)):
-            self._dispatch.alarms.set(trial.name, stored_by)
+            self._actions.timers.set(trial.name, stored_by)
         elif not self._processor.is_flushed(trial):
             self._processor.barrier.waiting[trial.name] = None
         elif now < (leave_by := _leaves_by(trial)):
-            self._dispatch.alarms.set(trial.name, leave_by)
-        elif ("fetch-logs", trial.name) not in self._dispatch:
+            self._actions.timers.set(trial.name, leave_by)
+        elif ("fetch-logs", trial.name) not in self._actions:
             self._end_pods(trial, doomed, now)
 
     def _end_pods(self, trial: TrialMachine, doomed: list[Pod], now: float) -> None:
         """Deletes pods, after what the program has printed was read, where that tells of a bad end."""
         needed = attempt_logs.needed_before_deletion(trial)
         if needed is not None:
-            self._dispatch.ask(needed, now, trial.name)
+            self._actions.enqueue(needed, now, trial.name)
         else:
             for pod in doomed:
                 grace = checkpoint_waits.grace_period(trial, pod)
-                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
 
     # The status
 
@@ -314,9 +314,9 @@ class TrialPlanner:
         if trial.write_due == NEVER or trial.deleting:
             return
         if trial.write_due > now:
-            self._dispatch.alarms.set(trial.name, trial.write_due)
+            self._actions.timers.set(trial.name, trial.write_due)
             return
-        if not self._dispatch.ready(("write-trial", trial.name), now, trial.name):
+        if not self._actions.ready(("write-trial", trial.name), now, trial.name):
             return
         trial.cover()
         if not trial.is_opening:
@@ -327,7 +327,7 @@ class TrialPlanner:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
             trial.unseen.statuses.append(trial.status)
             routine = trial.has_only_results
-            self._dispatch.ask(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
+            self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
 
 
 def _leaves_by(trial: TrialMachine) -> float:

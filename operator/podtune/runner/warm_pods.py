@@ -20,14 +20,14 @@ from podtune.api.trial import PodRef, TrialStatus
 from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
 from podtune.protocol.messages import Reply, Report
 from podtune.runner import clones, parameters
-from podtune.runner.actions import Action, CreatePod, DeletePod, Outcome, Verdict
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
 from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.replies import Unaccepted
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.shared_pod import EndInPod, SharedPod
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import rfc3339_precise
 from podtune.runner.trial_machine import TrialMachine
 
@@ -44,10 +44,10 @@ class WarmPods:
     """The warm pods of one experiment. It outlives what the machine makes anew of the objects."""
 
     def __init__(
-        self, trial_named: Callable[[str], TrialMachine | None], dispatch: Dispatch, settings: RunnerSettings
+        self, trial_named: Callable[[str], TrialMachine | None], actions: ActionQueue, settings: RunnerSettings
     ) -> None:
         self._trial_named = trial_named
-        self._dispatch = dispatch
+        self._actions = actions
         self._settings = settings
         self._pods: dict[str, SharedPod] = {}
         self._made_for: dict[tuple[str, int], str] = {}
@@ -252,20 +252,20 @@ class WarmPods:
                 continue
             due = now if known.pod.is_over else self._due(known, now, keeps=keeps)
             if due <= now:
-                known.deleted = self._dispatch.ask(DeletePod("", known.pod.name, uid), now)
+                known.deleted = self._actions.enqueue(DeletePod("", known.pod.name, uid), now)
             elif due < float("inf"):
-                self._dispatch.alarms.set(EXPERIMENT, due)
+                self._actions.timers.set(EXPERIMENT, due)
 
     @property
     def retains(self) -> bool:
         """Whether pods that have ended are retained, or will be looked at for that."""
         return bool(self._retained or self._idle)
 
-    def landed(self, action: Action, outcome: Outcome) -> None:
+    def on_action_result(self, action: Action, result: ActionResult) -> None:
         """Hears how an action went."""
         known = self._pods.get(action.uid) if isinstance(action, DeletePod) else None
         if known is not None:
-            known.deleted = outcome.verdict is Verdict.DONE
+            known.deleted = result.status is ActionStatus.DONE
 
     @property
     def all(self) -> tuple[Pod, ...]:

@@ -22,6 +22,7 @@ from podtune.runner import actions, grace_periods
 from podtune.runner.actions import (
     DONE,
     Action,
+    ActionStatus,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -36,7 +37,6 @@ from podtune.runner.actions import (
     OpenGates,
     Propose,
     TryPod,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
@@ -227,10 +227,10 @@ class Simulation:
                 self._wake = plan.wake
                 return
             for action in plan.actions:
-                outcome = self._carry_out(action)
-                self._machine.landed(action, outcome, self._clock.now)
+                result = self._carry_out(action)
+                self._machine.on_action_result(action, result, self._clock.now)
 
-    def _carry_out(self, action: Action) -> actions.Outcome:
+    def _carry_out(self, action: Action) -> actions.ActionResult:
         objects = self._objects
         match action:
             case Propose():
@@ -247,9 +247,9 @@ class Simulation:
                 for pod in [pod for pod in ended if pod.record.trial in action.trials]:
                     pod.delete()
             case FindCheckpoint():
-                return actions.Outcome(Verdict.REFUSED, "a simulation knows nothing of other experiments")
+                return actions.ActionResult(ActionStatus.REFUSED, "a simulation knows nothing of other experiments")
             case FetchLogs():
-                return actions.Outcome(Verdict.DONE, logs=Logs())
+                return actions.ActionResult(ActionStatus.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
             case EmitEvent() | LearnFrom() | OpenGates() | TryPod() | DeleteExperiment():
@@ -283,9 +283,9 @@ class Simulation:
         done = StoragePod(name, name, PodPhase.SUCCEEDED, version=1, started=True, message=report.to_json())
         self._machine.storage_pod_seen(done)
 
-    def _propose(self, action: Propose) -> actions.Outcome:
+    def _propose(self, action: Propose) -> actions.ActionResult:
         try:
-            return actions.Outcome(Verdict.DONE, proposals=self._searcher.answer(action))
+            return actions.ActionResult(ActionStatus.DONE, proposals=self._searcher.answer(action))
         except NoConfiguration as error:
             raise SimulationError(f"no configuration can be proposed: {error}") from error
 

@@ -8,7 +8,16 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from podtune.tuning.schedulers.base import Action, Dismissal, Exploit, Metrics, Record, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import (
+    Action,
+    Exploit,
+    Metrics,
+    Record,
+    Scheduler,
+    SchedulerDecision,
+    StartDecision,
+    StopPaused,
+)
 from podtune.tuning.searchers.base import Configuration
 
 TRIALS = 15
@@ -16,7 +25,7 @@ PLACES = 4
 LONGEST = 60
 """The time at which a trial comes to its own end."""
 
-Answer = Verdict | Start | tuple[Dismissal, ...] | bool | None
+Answer = SchedulerDecision | StartDecision | tuple[StopPaused, ...] | bool | None
 """What a scheduler says to an event."""
 
 
@@ -151,7 +160,7 @@ class Life:
         if self.world.is_over:
             self.scheduler.on_search_over()
 
-    def _start(self) -> Start | None:
+    def _start(self) -> StartDecision | None:
         start = self.scheduler.choose(tuple(self.world.queue))
         if start is None:
             return None
@@ -164,16 +173,16 @@ class Life:
             self.world.running.append(start.trial)
         return start
 
-    def _report(self, trial: int) -> Verdict:
+    def _report(self, trial: int) -> SchedulerDecision:
         draw = self.world.draw
         self.world.time[trial] = self.world.time.get(trial, 0) + draw.choice([1, 1, 1, 1, 2, 7])
         value = math.nan if draw.random() < 0.05 else round(draw.random(), 2)
         metrics: Metrics = {self.scheduler.time_attribute: self.world.time[trial], "accuracy": value, "note": "none"}
         waiting = len(self.world.queue) + TRIALS - self.world.made
-        verdict = self.scheduler.on_result(trial, metrics, waiting=waiting)
-        self.recorded = {trial} if verdict.recorded else set()
-        match verdict.action:
-            case Action.PAUSE if verdict.exploit is None or self._exploit(trial, verdict.exploit):
+        decision = self.scheduler.on_result(trial, metrics, waiting=waiting)
+        self.recorded = {trial} if decision.recorded else set()
+        match decision.action:
+            case Action.PAUSE if decision.exploit is None or self._exploit(trial, decision.exploit):
                 self.world.running.remove(trial)
                 self.world.pausing.append(trial)
             case Action.PAUSE:
@@ -182,7 +191,7 @@ class Life:
                 self._complete(trial, metrics)
             case _ if self.world.time[trial] >= LONGEST or draw.random() < 0.01:
                 self._complete(trial, metrics)
-        return verdict
+        return decision
 
     def _complete(self, trial: int, metrics: Metrics) -> None:
         before = self.scheduler.record(trial)
@@ -212,14 +221,14 @@ class Life:
         else:
             self._remove(trial)
 
-    def _dismiss(self) -> tuple[Dismissal, ...]:
+    def _dismiss(self) -> tuple[StopPaused, ...]:
         """Ends the paused trials that the scheduler gives up; those that are on their way to a pause a little later."""
-        dismissed = tuple(self.scheduler.dismissed())
-        for dismissal in dismissed:
-            if dismissal.trial not in self.world.pausing:
-                assert dismissal.trial in self.world.queue
-                self._remove(dismissal.trial)
-        return dismissed
+        trials_to_stop = tuple(self.scheduler.trials_to_stop())
+        for stop in trials_to_stop:
+            if stop.trial not in self.world.pausing:
+                assert stop.trial in self.world.queue
+                self._remove(stop.trial)
+        return trials_to_stop
 
     def _remove(self, trial: int) -> None:
         self._leave(trial)

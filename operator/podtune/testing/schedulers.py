@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from podtune.api.trial import TrialStatus
 from podtune.testing.life import Answer, Life
-from podtune.tuning.schedulers.base import Action, Dismissal, Record, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import Action, Record, Scheduler, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.base import Configuration
 
 INHERITED = [HealthCheck.differing_executors]
@@ -97,7 +97,7 @@ class SchedulerConformance:
         life = Life(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             answer = life.step()
-            paused = isinstance(answer, Verdict) and answer.action is Action.PAUSE
+            paused = isinstance(answer, SchedulerDecision) and answer.action is Action.PAUSE
             assert life.scheduler.pauses or not paused
 
     @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
@@ -130,18 +130,18 @@ class SchedulerConformance:
                 first, again = life.scheduler.choose(waiting), life.scheduler.choose(waiting)
                 assert (first and first.trial) == (again and again.trial)
                 assert again is None or not again.recorded
-            assert repr(life.scheduler.dismissed()) == repr(life.scheduler.dismissed())
+            assert repr(life.scheduler.trials_to_stop()) == repr(life.scheduler.trials_to_stop())
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_a_trial_that_is_dismissed_is_never_chosen(self, seed: int) -> None:
         """It is on its way out."""
         life = Life(self.make(seed=seed), seed, self.configuration)
-        dismissed: set[int] = set()
+        trials_to_stop: set[int] = set()
         for _ in range(EVENTS):
             answer = life.step()
-            assert not isinstance(answer, Start) or answer.trial not in dismissed
-            dismissed |= {dismissal.trial for dismissal in life.scheduler.dismissed()}
+            assert not isinstance(answer, StartDecision) or answer.trial not in trials_to_stop
+            trials_to_stop |= {stop.trial for stop in life.scheduler.trials_to_stop()}
 
     @pytest.mark.parametrize("waiting", [[4], [4, 2, 9], range(100)])
     def test_the_next_trial_is_one_of_those_that_wait(self, waiting: Sequence[int]) -> None:
@@ -161,9 +161,9 @@ class SchedulerConformance:
         assert scheduler.on_trial_complete(0, {}) == (scheduler.record(0) != before)
 
 
-def decisive(answer: Answer) -> Sequence[Verdict | Dismissal]:
+def decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
     """What an answer says that ends or pauses a trial."""
-    if isinstance(answer, Verdict):
+    if isinstance(answer, SchedulerDecision):
         return (answer,) if answer.action is not Action.CONTINUE else ()
     return answer if isinstance(answer, tuple) else ()
 

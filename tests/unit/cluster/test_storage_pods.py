@@ -12,7 +12,7 @@ from podtune.cluster.pods import AgentSettings
 from podtune.cluster.readers import read_storage_pod
 from podtune.cluster.storage_pods import storage_pod
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
-from podtune.runner.actions import DONE, CreateStoragePod, Outcome, Verdict
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.records import PodPhase
 from tests.unit.cluster.fake_client import Failure, FakeCluster, no_answer
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
@@ -36,7 +36,7 @@ class Seen:
     experiment = trial = pod
 
 
-async def execute(cluster: FakeCluster, seen: Seen | None = None) -> Outcome:
+async def execute(cluster: FakeCluster, seen: Seen | None = None) -> ActionResult:
     reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda _, trial: "")
     return await Executor(cluster, seen or Seen(), AGENT, reporter).execute(EXPERIMENT, ACTION)
 
@@ -77,7 +77,7 @@ async def test_the_pod_is_made_with_what_it_has_to_know_which_goes_with_it() -> 
 async def test_an_operator_that_was_killed_in_between_makes_what_is_missing() -> None:
     cluster = FakeCluster()
     cluster.failures.append(Failure("POST", "configmaps", no_answer()))
-    assert (await execute(cluster)).verdict is Verdict.FAILED
+    assert (await execute(cluster)).status is ActionStatus.FAILED
     assert cluster.get(f"{CONFIG_MAPS}/digits-storage-3-0") is None
     assert await execute(cluster) == DONE
     assert await execute(cluster) == DONE
@@ -88,7 +88,7 @@ async def test_a_config_map_of_somebody_else_is_not_what_it_reads() -> None:
     cluster = FakeCluster()
     cluster.put(CONFIG_MAPS, {"metadata": {"name": "digits-storage-3-0"}, "binaryData": {}})
     outcome = await execute(cluster)
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "a ConfigMap digits-storage-3-0 of another owner is in the way; delete it" in outcome.message
 
 

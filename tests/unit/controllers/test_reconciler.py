@@ -428,7 +428,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.051)
-        operator.store.entry("e-1").machine.landed = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
+        operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
         with capture_logs() as logs:
             await world.until("Complete")
     assert [log["event"] for log in logs if "anew" in log["event"]]
@@ -699,7 +699,7 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(th
         await asyncio.sleep(1.2)
         machine = operator.store.entry("e-1").machine  # type: ignore[union-attr]
         assert machine is not None
-        assert ("create-trial", "digits-0") in machine._dispatch
+        assert ("create-trial", "digits-0") in machine._actions
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")

@@ -124,9 +124,9 @@ def test_an_experiment_uses_them_by_name() -> None:
     mutated = searcher.ask(10, [])
     assert mutated is not None
     assert sum(mutated.configuration[name] != value for name, value in best.configuration.items()) <= 1
-    verdicts = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
-    assert [verdict.action for verdict in verdicts] == [Action.CONTINUE] * 5 + [Action.STOP]
-    assert verdicts[-1].because == {"best": 0.5, "results": 5}
+    decisions = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
+    assert [decision.action for decision in decisions] == [Action.CONTINUE] * 5 + [Action.STOP]
+    assert decisions[-1].because == {"best": 0.5, "results": 5}
 
 
 @pytest.mark.usefixtures("installed")

@@ -23,6 +23,8 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     DONE,
     Action,
+    ActionResult,
+    ActionStatus,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -34,9 +36,7 @@ from podtune.runner.actions import (
     FindCheckpoint,
     LearnFrom,
     OpenGates,
-    Outcome,
     Propose,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
@@ -186,16 +186,16 @@ class Simulation:
         self.frozen = False
         """Whether nothing happens in pods any more, so that the operator comes to rest."""
         self.machine: ExperimentMachine | None = None
-        self.refuse: Callable[[Action], Outcome | None] = lambda action: None
+        self.refuse: Callable[[Action], ActionResult | None] = lambda action: None
         """What the API server answers instead of carrying an action out."""
         self.earlier = DONE
         """What an earlier experiment has found."""
-        self.elsewhere = Outcome(Verdict.FAILED, "there is no such trial yet")
+        self.elsewhere = ActionResult(ActionStatus.FAILED, "there is no such trial yet")
         """What is found of a checkpoint in another experiment."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
-        self._flying: set[tuple[str, str]] = set()
+        self._in_flight: set[tuple[str, str]] = set()
         self._life, self._is_late = 0, False  # late is what an operator asked for that was killed meanwhile
         self._decide_at = float("inf")
         self._pending = 0
@@ -245,7 +245,9 @@ class Simulation:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way between the operator and the API server."""
-        return self.machine is not None and not self._flying and not self._pending and self._decide_at == float("inf")
+        return (
+            self.machine is not None and not self._in_flight and not self._pending and self._decide_at == float("inf")
+        )
 
     @property
     def ends_are_noted(self) -> bool:
@@ -272,7 +274,7 @@ class Simulation:
             return
         self._life += 1
         self.machine = None
-        self._flying.clear()
+        self._in_flight.clear()
         self._decide_at = float("inf")
         self.after(self.jitter(self.weather.downtime) + 2 * self.weather.latency, self.boot)
 
@@ -298,8 +300,8 @@ class Simulation:
             self._wake(self.now)
         assert plan.wake > self.now, "the machine asks to be asked again at once"
         for action in plan.actions:
-            assert action.key not in self._flying, f"{action.key} is under way twice"
-            self._flying.add(action.key)
+            assert action.key not in self._in_flight, f"{action.key} is under way twice"
+            self._in_flight.add(action.key)
             self.log.append(action)
             self.after(self.random.uniform(0, self.weather.latency), lambda action=action: self._arrive(life, action))
         if plan.wake < float("inf"):
@@ -315,28 +317,28 @@ class Simulation:
         if refusal is not None:
             outcome = refusal
         elif self.random.random() < self.weather.fails:
-            outcome = Outcome(Verdict.FAILED, "the API server is busy")
+            outcome = ActionResult(ActionStatus.FAILED, "the API server is busy")
         else:
             outcome = self._carry_out(action, seen)
             if self.random.random() < self.weather.loses_reply or self.loses_reply(action):
-                seen, outcome = [], Outcome(Verdict.FAILED, "no answer")
+                seen, outcome = [], ActionResult(ActionStatus.FAILED, "no answer")
                 if isinstance(action, CreatePod):
                     self.api.unanswered.add(action.name)
         self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
 
-    def _land(self, life: int, action: Action, seen: list[Thing], outcome: Outcome) -> None:
+    def _land(self, life: int, action: Action, seen: list[Thing], outcome: ActionResult) -> None:
         if life != self._life or self.machine is None:
             return
         for thing in seen:
             self._tell(thing)
-        self._flying.discard(action.key)
-        self.machine.landed(action, outcome, self.now)
+        self._in_flight.discard(action.key)
+        self.machine.on_action_result(action, outcome, self.now)
         self._wake(self.now)
 
-    def _carry_out(self, action: Action, seen: list[Thing]) -> Outcome:
+    def _carry_out(self, action: Action, seen: list[Thing]) -> ActionResult:
         match action:
             case Propose():
-                return Outcome(Verdict.DONE, proposals=self._propose(action))
+                return ActionResult(ActionStatus.DONE, proposals=self._propose(action))
             case LearnFrom() | FindCheckpoint():
                 return self._look_up(action)
             case CreateTrial():
@@ -354,7 +356,7 @@ class Simulation:
                 self._delete_pods(action)
             case FetchLogs():
                 gone = action.pod not in self.api.pods
-                return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
+                return DONE if gone else ActionResult(ActionStatus.DONE, logs=self.pods[action.pod].logs(action))
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 return self._write(action, seen)
             case DeleteExperiment():
@@ -363,7 +365,9 @@ class Simulation:
                 self.events.append(action)
         return DONE
 
-    def _write(self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]) -> Outcome:
+    def _write(
+        self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]
+    ) -> ActionResult:
         try:
             if isinstance(action, WriteTrialStatus):
                 seen.append(self.api.write_trial_status(action.name, action.version, action.status))
@@ -373,23 +377,23 @@ class Simulation:
                 seen.append(self.api.write_experiment_status(action.version, action.status))
         except Conflict as conflict:
             seen.append(self.api.trials[action.name] if isinstance(action, WriteTrialStatus) else self.api.experiment)
-            return Outcome(Verdict.FAILED, str(conflict))
+            return ActionResult(ActionStatus.FAILED, str(conflict))
         except NotFound:
             return DONE
         return DONE
 
-    def _look_up(self, action: LearnFrom | FindCheckpoint) -> Outcome:
+    def _look_up(self, action: LearnFrom | FindCheckpoint) -> ActionResult:
         if isinstance(action, LearnFrom):
             return self.earlier
         found = self.elsewhere.checkpoint
         if found is not None and found.uri in action.lost:
-            return Outcome(Verdict.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
+            return ActionResult(ActionStatus.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
         return self.elsewhere
 
-    def _create_pod(self, action: CreatePod, seen: list[Thing]) -> Outcome:
+    def _create_pod(self, action: CreatePod, seen: list[Thing]) -> ActionResult:
         existing = self.api.pods.get(action.name)
         if existing is not None and existing.trial_uid != action.trial_uid:
-            return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
+            return ActionResult(ActionStatus.FAILED, f"a pod {action.name} of another owner is in the way")
         if action.trial_uid not in {trial.uid for trial in self.api.trials.values()}:
             for orphan in [self._new_pod(action, rank) for rank in range(action.replicas)]:
                 seen.append(orphan)  # as the API server answers: it is the garbage collector that looks for its owner

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialReason, TrialState
-from podtune.runner.actions import DeletePod, FetchLogs, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, FetchLogs
 from podtune.runner.failures import FailureClass
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
@@ -48,7 +48,7 @@ def test_what_a_program_has_printed_is_read_before_it_is_ended_for_a_bad_reason(
 def test_a_log_that_can_not_be_had_keeps_no_pod_from_its_end() -> None:
     simulation = start(Fate.HUNG, silenceDeadline="2m", maxFailures=0)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
+        ActionResult(ActionStatus.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
     )
     status = simulation.run().status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)

@@ -6,7 +6,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict, WriteExperimentStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Propose, WriteExperimentStatus
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
@@ -110,7 +110,7 @@ def test_a_number_without_a_trial_is_proposed_again() -> None:
     fields = {"parameters": parameters, "search": {"algorithm": "grid", "maxTrials": 10}, "maxConcurrentTrials": 3}
     simulation = Simulation(spec(**fields))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
     )
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
@@ -145,7 +145,7 @@ def test_progress_is_counted_out_of_all_trials_that_there_will_be(limit: int | s
 def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "ValueError: boom") if isinstance(action, Propose) else None
+        ActionResult(ActionStatus.FAILED, "ValueError: boom") if isinstance(action, Propose) else None
     )
     simulation.run(100.0)
     assert (
@@ -158,11 +158,11 @@ def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     assert ends(simulation) == (ExperimentState.COMPLETE, "all 4 trials are done")
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
-def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(verdict: Verdict) -> None:
+@pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
+def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(verdict, "a webhook says no") if isinstance(action, CreateTrial) else None
+        ActionResult(status, "a webhook says no") if isinstance(action, CreateTrial) else None
     )
     simulation.run(100.0)
     assert simulation.api.experiment.status.message.endswith("; a Trial can't be made: a webhook says no")

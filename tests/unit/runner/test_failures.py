@@ -11,7 +11,7 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
-from podtune.runner.actions import CreatePod, FetchLogs, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
 from podtune.runner.failures import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
@@ -292,7 +292,7 @@ def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
     """As where rank 0 of a gang is gone that its other pods were made for."""
     simulation = Simulation(spec(**ONE, failures={"maxInfrastructureFailures": 1, "backoff": BACKOFF}))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
+        ActionResult(ActionStatus.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
     )
     simulation.run()
     status = simulation.status()
@@ -310,7 +310,7 @@ def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
         settings=RunnerSettings(log_tries=3),
     )
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
+        ActionResult(ActionStatus.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
     )
     simulation.run()
     assert len(simulation.actions(FetchLogs)) == 3

@@ -11,7 +11,7 @@ from podtune.agent.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
 from podtune.api.trial import Checkpoint, FormerTrial, Origin, TrialSpec, TrialStatus
 from podtune.protocol.messages import Report, Restored
-from podtune.runner.actions import CreateTrial, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.reported import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
@@ -84,7 +84,9 @@ def test_a_deleted_trial_goes_on_from_its_last_checkpoint_and_says_so() -> None:
 def test_what_it_goes_on_from_is_on_record_before_its_pod_is_made() -> None:
     simulation = running()
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    )
     pods = len(simulation.created_pods())
     simulation.run(60.0)
     assert len(simulation.created_pods()) == pods, "its first status is not written yet"
@@ -301,7 +303,7 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
 def test_a_number_that_was_never_made_a_trial_is_none_that_was_deleted() -> None:
     """An operator that is killed while it makes several may leave out the first of them."""
     simulation = Simulation(spec(**TWO), SAVES)
-    fails = Outcome(Verdict.FAILED, "busy")
+    fails = ActionResult(ActionStatus.FAILED, "busy")
     simulation.refuse = lambda action: fails if isinstance(action, CreateTrial) and action.name == "e-0" else None
     simulation.run(5.0)
     assert list(simulation.api.trials) == ["e-1"]
@@ -316,7 +318,9 @@ def test_one_that_is_deleted_twice_still_goes_on_from_its_checkpoint() -> None:
     simulation = running()
     first = simulation.api.trials["e-0"].uid
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    )
     simulation.run(until=lambda: simulation.status_exists() and simulation.api.trials["e-0"].uid != first)
     simulation.run(1.0)
     simulation.delete_trial("e-0")

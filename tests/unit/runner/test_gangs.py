@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
-from podtune.runner.actions import CreatePod, OpenGates, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGates
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
@@ -56,13 +56,13 @@ def test_a_gang_runs_only_with_all_its_pods() -> None:
     """Rank 2 can't be made, for want of quota say: the others stay behind their gate and take nothing."""
     simulation = Simulation(gangs(), Program(steps=STEPS))
 
-    def no_room(action: object) -> Outcome | None:
+    def no_room(action: object) -> ActionResult | None:
         if not isinstance(action, CreatePod):
             return None
         for rank in range(2):
             if action.name_of(rank) not in simulation.api.pods:
                 simulation._create_rank(action, rank)
-        return Outcome(Verdict.FAILED, "exceeded quota")
+        return ActionResult(ActionStatus.FAILED, "exceeded quota")
 
     simulation.refuse = no_room
     simulation.run(20.0)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
 from podtune.runner import ledger
-from podtune.runner.actions import CreatePod, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
 from podtune.runner.ledger import Entry
-from podtune.tuning.schedulers.base import Action, Start
-from podtune.tuning.schedulers.base import Verdict as Said
+from podtune.tuning.schedulers.base import Action, SchedulerDecision, StartDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -55,14 +54,19 @@ def test_many_small_decisions_are_all_kept_up_to_a_number() -> None:
 
 def simulated(program: Program) -> tuple[Simulation, Dictated]:
     scheduler = Dictated(
-        {(0, step): Said(Action.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True) for step in (1, 3)}
+        {
+            (0, step): SchedulerDecision(Action.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True)
+            for step in (1, 3)
+        }
     )
     return Simulation(spec(**ONE), program, make_scheduler=dictated(scheduler)), scheduler
 
 
 def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
     simulation, scheduler = simulated(Program(steps=6))
-    scheduler.verdicts[0, 5] = Said(Action.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True)
+    scheduler.decisions[0, 5] = SchedulerDecision(
+        Action.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True
+    )
     simulation.run()
     told = [(e.number, e.attempt, e.step, e.action, e.message, e.because) for e in simulation.status().ledger]
     assert told == [
@@ -85,7 +89,9 @@ def test_retries_are_kept() -> None:
 def picked(weather: Weather = FAIR) -> Simulation:
     """One trial, whose scheduler says why it starts, as it does of one that it has promoted before."""
     scheduler = Dictated()
-    scheduler.pick = lambda scheduler, waiting: Start(waiting[0], "runs for epoch 9: it was promoted", {"target": 9})
+    scheduler.pick = lambda scheduler, waiting: StartDecision(
+        waiting[0], "runs for epoch 9: it was promoted", {"target": 9}
+    )
     return Simulation(spec(**ONE), Program(steps=6), weather, make_scheduler=dictated(scheduler))
 
 
@@ -108,7 +114,9 @@ def test_why_a_trial_starts_outlives_an_operator_that_is_killed_when_it_has_made
 
 def test_why_a_trial_starts_is_entered_once_where_the_operator_is_killed_before_it_has_made_the_pod() -> None:
     simulation = picked()
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, CreatePod) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreatePod) else None
+    )
     simulation.run(until=lambda: bool(simulation.created_pods()))
     assert starts(simulation) == ONE_START
     simulation.refuse = lambda action: None
@@ -137,7 +145,9 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
     assert simulation.machine is not None
     uid = simulation.pods["e-0-1"].uid
     results = tuple(Result(step, 0.0, {"training_iteration": step, "accuracy": 0.5}, step) for step in (1, 2, 3))
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
+    )
     simulation.machine.report("e-0", "e-0-1", Report(uid, results=results), simulation.now)
     simulation.wake()
     simulation.run(1.0)
@@ -176,9 +186,9 @@ def test_what_an_agent_has_put_into_the_bucket_is_not_left_to_anybody_else() -> 
 
 def test_what_no_agent_has_heard_of_is_left() -> None:
     """The decision to end a paused trial is taken when there is no pod any more."""
-    scheduler = Dictated({(0, 2): Said(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    scheduler = Dictated({(0, 2): SchedulerDecision(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
     simulation = Simulation(spec(**ONE), Program(steps=4, checkpoint_every=1), make_scheduler=dictated(scheduler))
-    scheduler.pick = lambda _, waiting: None if (0, 2) in scheduler.results else Start(waiting[0])
+    scheduler.pick = lambda _, waiting: None if (0, 2) in scheduler.results else StartDecision(waiting[0])
     simulation.run()
     assert simulation.status().reason == "NotPromoted"
     assert [(entry.number, entry.action) for entry in ledger.not_exported(simulation.status())][-1] == (2, "STOP")
@@ -271,11 +281,11 @@ def test_a_failure_that_is_not_retried_is_kept_once() -> None:
 def test_what_users_and_the_experiments_end_ask_of_a_trial_without_a_pod_is_kept() -> None:
     """One place, and the first trial takes it for long: the second is paused, then stopped with all others."""
     two = {**ONE, "search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "maxConcurrentTrials": 1}
-    scheduler = Dictated({(0, 2): Said(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    scheduler = Dictated({(0, 2): SchedulerDecision(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
     program = Program(steps=400, checkpoint_every=1)
     simulation = Simulation(spec(**two, stop={"totalTime": "2m"}), program, make_scheduler=dictated(scheduler))
     scheduler.pick = lambda _, waiting: next(
-        (Start(trial) for trial in waiting if (trial, 2) not in scheduler.results), None
+        (StartDecision(trial) for trial in waiting if (trial, 2) not in scheduler.results), None
     )
     simulation.run()
     assert [action for action, _ in actions(simulation)] == ["PAUSE", "STOP"]

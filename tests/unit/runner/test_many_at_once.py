@@ -6,7 +6,7 @@ import pytest
 
 from podtune.cluster.readers import read_trial
 from podtune.runner.actions import CreatePod, WriteTrialStatus
-from podtune.runner.experiment_machine import ALARMS_AT_A_TIME, ExperimentMachine
+from podtune.runner.experiment_machine import TIMERS_AT_A_TIME, ExperimentMachine
 from podtune.runner.places import STARTS_AT_A_TIME
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.objects import experiment_record, trial_body
@@ -44,5 +44,5 @@ def test_trials_that_have_waited_equally_long_say_so_some_at_a_time() -> None:
     waiting = machine(at_once=1)
     assert sum(amounts(waiting, WriteTrialStatus, START)) == 0
     written = amounts(waiting, WriteTrialStatus, START + RunnerSettings().starting_debounce)
-    assert max(written) <= ALARMS_AT_A_TIME
+    assert max(written) <= TIMERS_AT_A_TIME
     assert sum(written) == pytest.approx(MANY, abs=1)

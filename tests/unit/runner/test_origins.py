@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.trial import Checkpoint
-from podtune.runner.actions import CreatePod, FindCheckpoint, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FindCheckpoint, WriteTrialStatus
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -45,7 +45,7 @@ def put_there(simulation: Simulation, checkpoint: Checkpoint = THERE) -> None:
     simulation.bucket.append(checkpoint.uri)
     simulation.trained_with[checkpoint.uri] = {}
     simulation.trained_for[checkpoint.uri] = 0.0
-    simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=checkpoint)
+    simulation.elsewhere = ActionResult(ActionStatus.DONE, checkpoint=checkpoint)
 
 
 def actions_of(simulation: Simulation, index: int = 1) -> list[str]:
@@ -82,7 +82,7 @@ def test_what_is_needed_is_not_deleted_meanwhile() -> None:
     checkpoints = {"store": STORE, "keep": {"count": 1}}
     simulation = start({"trial": "e-0"}, Program(steps=30, checkpoint_every=1), checkpoints=checkpoints)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "quota") if isinstance(action, CreatePod) and action.trial == "e-1" else None
+        ActionResult(ActionStatus.FAILED, "quota") if isinstance(action, CreatePod) and action.trial == "e-1" else None
     )
     simulation.run(20.0)
     origin = simulation.status(1).origin
@@ -100,7 +100,9 @@ def test_it_is_recorded_before_the_pod_is_made() -> None:
     simulation = start({"trial": "other-3", "experiment": "other"})
     put_there(simulation)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) and action.status.origin else None
+        ActionResult(ActionStatus.FAILED, "busy")
+        if isinstance(action, WriteTrialStatus) and action.status.origin
+        else None
     )
     simulation.run(30.0)
     assert "e-1-1" not in simulation.pods
@@ -126,7 +128,7 @@ def test_another_experiments_checkpoint_is_asked_for_until_it_is_there() -> None
 def test_one_that_will_never_be_there_ends_the_trial(elsewhere: bool) -> None:
     wanted = {"trial": "other-3", "experiment": "other"} if elsewhere else {"trial": "e-0", "step": 5}
     simulation = start(wanted)
-    simulation.elsewhere = Outcome(Verdict.REFUSED, "other-3 has ended without a checkpoint")
+    simulation.elsewhere = ActionResult(ActionStatus.REFUSED, "other-3 has ended without a checkpoint")
     simulation.run()
     status = simulation.status(1)
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.CHECKPOINT_UNAVAILABLE)
@@ -163,7 +165,7 @@ def test_one_that_is_damaged(policy: str, state: TrialState) -> None:
 def test_in_the_place_of_one_that_is_gone_another_is_looked_for(restarted: bool) -> None:
     """Its own experiment has deleted it since it was found, and keeps a newer one by now."""
     simulation = start({"trial": "other-3", "experiment": "other"})
-    simulation.elsewhere = Outcome(Verdict.DONE, checkpoint=THERE)
+    simulation.elsewhere = ActionResult(ActionStatus.DONE, checkpoint=THERE)
     simulation.run(until=lambda: simulation.status_exists(1) and bool(simulation.status(1).lost_origins))
     assert simulation.status(1).message.endswith("will be retried from another checkpoint, if there is one")
     put_there(simulation, NEWER)

@@ -12,16 +12,15 @@ import pytest
 from podtune.api.names import DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
-from podtune.runner.actions import CreatePod, DeletePod, Outcome, Propose, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, Propose, WriteTrialStatus
 from podtune.tuning import plugins
-from podtune.tuning.schedulers.base import Action, Dismissal, Start
-from podtune.tuning.schedulers.base import Verdict as Said
+from podtune.tuning.schedulers.base import Action, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
-PAUSE = Said(Action.PAUSE, "paused at rung 2: 0.4 ranks 2 of 3", {"rung": 2, "rank": 2}, recorded=True)
+PAUSE = SchedulerDecision(Action.PAUSE, "paused at rung 2: 0.4 ranks 2 of 3", {"rung": 2, "rank": 2}, recorded=True)
 GOES_ON = "goes on: 0.4 is among the best 1/2 of 3"
 
 
@@ -37,15 +36,15 @@ def simulated(
     return Simulation(spec(**{**defaults, **fields}), program, make_scheduler=dictated(scheduler))
 
 
-def new_ones_first(scheduler: Dictated, waiting: Sequence[int]) -> Start | None:
+def new_ones_first(scheduler: Dictated, waiting: Sequence[int]) -> StartDecision | None:
     """Starts trials that have not run yet; of the others, none."""
     fresh = [trial for trial in waiting if (trial, 1) not in scheduler.results]
-    return Start(fresh[0]) if fresh else None
+    return StartDecision(fresh[0]) if fresh else None
 
 
-def paused_first(scheduler: Dictated, waiting: Sequence[int]) -> Start:
+def paused_first(scheduler: Dictated, waiting: Sequence[int]) -> StartDecision:
     ran = [trial for trial in waiting if (trial, 1) in scheduler.results]
-    return Start(ran[0], GOES_ON, {"best": "1/2"}, recorded=True) if ran else Start(waiting[0])
+    return StartDecision(ran[0], GOES_ON, {"best": "1/2"}, recorded=True) if ran else StartDecision(waiting[0])
 
 
 def one_paused(program: Program, **fields: Any) -> tuple[Simulation, Dictated]:
@@ -118,7 +117,7 @@ def test_the_start_of_a_paused_trial_is_durable_before_its_pod_is_made() -> None
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
     blocked = True
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if blocked and isinstance(action, WriteTrialStatus) else None
+        ActionResult(ActionStatus.FAILED, "busy") if blocked and isinstance(action, WriteTrialStatus) else None
     )
     scheduler.pick = paused_first
     simulation.wake()
@@ -135,7 +134,9 @@ def test_the_start_of_a_paused_trial_is_durable_before_its_pod_is_made() -> None
 def test_an_operator_that_dies_after_the_start_was_written_starts_the_trial() -> None:
     simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2))
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, CreatePod) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreatePod) else None
+    )
     scheduler.pick = paused_first
     simulation.wake()
     simulation.run(until=lambda: simulation.status().state is TrialState.PENDING)
@@ -254,7 +255,7 @@ def test_trials_wait_in_the_order_of_their_pauses() -> None:
 
 def test_a_scheduler_that_starts_a_trial_that_does_not_wait_is_told_so() -> None:
     scheduler = Dictated()
-    scheduler.pick = lambda scheduler, waiting: Start(17)
+    scheduler.pick = lambda scheduler, waiting: StartDecision(17)
     with pytest.raises(ValueError, match="starts trial 17, which does not wait"):
         simulated(scheduler, Program()).run()
 
@@ -275,7 +276,7 @@ def test_paused_trials_that_nothing_can_promote_any_more_end_with_the_experiment
 
 def test_a_dismissed_trial_is_stopped_where_it_is() -> None:
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
-    scheduler.gives_up = [Dismissal(0, "not among the best 1 of 3 at rung 2", {"rank": 2})]
+    scheduler.gives_up = [StopPaused(0, "not among the best 1 of 3 at rung 2", {"rank": 2})]
     simulation.wake()
     simulation.run(1.0)
     status = simulation.status()
@@ -287,7 +288,7 @@ def test_a_dismissed_trial_is_stopped_where_it_is() -> None:
 
 def test_a_paused_trial_that_had_all_its_time_was_not_stopped_early() -> None:
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
-    scheduler.gives_up = [Dismissal(0, "has had all 9 epochs", {"epoch": 9}, full=True)]
+    scheduler.gives_up = [StopPaused(0, "has had all 9 epochs", {"epoch": 9}, full=True)]
     simulation.wake()
     simulation.run(1.0)
     status = simulation.status()
@@ -300,15 +301,15 @@ def test_a_paused_trial_that_had_all_its_time_was_not_stopped_early() -> None:
 def test_a_dismissal_waits_until_what_it_rests_on_is_durable() -> None:
     """e-1's value is what dismisses e-0, and can't be written down for a while."""
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
-    scheduler.verdicts[1, 3] = Said(Action.CONTINUE, recorded=True)
+    scheduler.decisions[1, 3] = SchedulerDecision(Action.CONTINUE, recorded=True)
     blocked = True
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if blocked and isinstance(action, WriteTrialStatus) and action.name == "e-1" and action.status.scheduler
         else None
     )
     simulation.run(until=lambda: (1, 3) in scheduler.results)
-    scheduler.gives_up = [Dismissal(0, "worse than e-1", {"rank": 2})]
+    scheduler.gives_up = [StopPaused(0, "worse than e-1", {"rank": 2})]
     simulation.wake()
     simulation.run(2.0)
     assert simulation.status().state is TrialState.PAUSED
@@ -321,7 +322,7 @@ def test_trials_that_never_run_again_are_told_of_again_after_a_restart() -> None
     """Not those that came to a good end: what the scheduler knows of these is in its records."""
     program = Program(steps=4, checkpoint_every=2, mishaps={2: (Mishap(Fate.CRASH, 1),)})
     simulation, scheduler = one_paused(program, trials=4, failures={"maxFailures": 0})
-    scheduler.gives_up = [Dismissal(0, "not among the best 1 of 3", {"rank": 2})]
+    scheduler.gives_up = [StopPaused(0, "not among the best 1 of 3", {"rank": 2})]
     simulation.run(until=lambda: simulation.status_exists(3) and simulation.status(3).state is TrialState.RUNNING)
     assert {"remove 0", "complete 1", "remove 2"} <= set(scheduler.told)
     assert "complete 0" not in scheduler.told
@@ -381,10 +382,10 @@ def test_an_experiment_that_ends_takes_its_paused_trials_with_it() -> None:
 def test_a_record_of_every_result_costs_no_write_of_its_own() -> None:
     writes = {}
     for every_result in (False, True):
-        scheduler = Dictated({(0, step): Said(Action.CONTINUE, recorded=True) for step in range(1, 40)})
+        scheduler = Dictated({(0, step): SchedulerDecision(Action.CONTINUE, recorded=True) for step in range(1, 40)})
         scheduler.every_result = every_result
         if not every_result:
-            scheduler.verdicts.clear()
+            scheduler.decisions.clear()
         simulation = simulated(scheduler, Program(steps=40)).run()
         writes[every_result] = simulation.api.status_writes["e-0"]
         assert len(simulation.status().scheduler.get("curve", {})) == (40 if every_result else 0)
@@ -393,9 +394,11 @@ def test_a_record_of_every_result_costs_no_write_of_its_own() -> None:
 
 def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> None:
     """e-1 is stopped by a comparison with e-0's curve, which the next write of e-0's status holds."""
-    scheduler = Dictated({(0, step): Said(Action.CONTINUE, recorded=True) for step in range(1, 40)})
+    scheduler = Dictated({(0, step): SchedulerDecision(Action.CONTINUE, recorded=True) for step in range(1, 40)})
     scheduler.every_result = True
-    scheduler.verdicts[1, 2] = Said(Action.STOP, "stopped: 0.1 is below 0.4", {"median": 0.4}, recorded=True)
+    scheduler.decisions[1, 2] = SchedulerDecision(
+        Action.STOP, "stopped: 0.1 is below 0.4", {"median": 0.4}, recorded=True
+    )
     simulation = simulated(scheduler, Program(steps=40), trials=2, concurrent=2)
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
     curves = [len(action.status.scheduler.get("curve", {})) for action in simulation.writes_of("e-0")]
@@ -403,7 +406,7 @@ def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> N
 
 
 def test_what_a_scheduler_remembers_of_a_new_trial_is_written_before_long() -> None:
-    scheduler = Dictated({(0, 1): Said(Action.CONTINUE)})
+    scheduler = Dictated({(0, 1): SchedulerDecision(Action.CONTINUE)})
     scheduler.results.append((0, 1))  # it has a record from the start
     simulation = simulated(scheduler, Program(silent=True, seconds=100.0))
     simulation.run(10.0)
@@ -431,7 +434,7 @@ def test_a_trial_gets_the_resources_of_the_rungs_that_it_has_passed() -> None:
     ]
     settings = {"ashaPromotion": {"maxTime": 27, "gracePeriod": 1, "reductionFactor": 3}, "resources": resources}
     scheduler = Dictated({(0, 2): PAUSE, (0, 4): PAUSE})
-    scheduler.pick = lambda scheduler, waiting: Start(waiting[0], recorded=True)
+    scheduler.pick = lambda scheduler, waiting: StartDecision(waiting[0], recorded=True)
     simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), scheduler=settings)
     simulation.run(until=lambda: (0, 2) in scheduler.results)
     scheduler.rungs[0] = 1
@@ -468,8 +471,8 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
     search = {"algorithm": algorithm} if algorithm == "bohb" else foreign_search(rungs=True, monkeypatch=monkeypatch)
     scheduler = Dictated(
         {
-            (0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True),
-            (0, 3): Said(Action.CONTINUE, "went on", milestone=3, recorded=True),
+            (0, 1): SchedulerDecision(Action.CONTINUE, "went on", milestone=1, recorded=True),
+            (0, 3): SchedulerDecision(Action.CONTINUE, "went on", milestone=3, recorded=True),
         }
     )
     fields = {
@@ -496,6 +499,6 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
 def test_other_searchers_are_told_of_ends_alone(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = foreign_search(rungs=False, monkeypatch=monkeypatch)
     search = {"algorithm": algorithm} if algorithm == "random" else foreign
-    scheduler = Dictated({(0, 1): Said(Action.CONTINUE, "went on", milestone=1, recorded=True)})
+    scheduler = Dictated({(0, 1): SchedulerDecision(Action.CONTINUE, "went on", milestone=1, recorded=True)})
     simulation = simulated(scheduler, Program(steps=2), search={**search, "maxTrials": 1, "seed": 7}).run()
     assert simulation.status().rung_tells == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result_json
-from podtune.runner.actions import CreatePod, FetchLogs, Logs, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, PodPhase
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
@@ -113,7 +113,9 @@ def test_a_report_that_overtakes_the_news_of_its_pod_is_too_early() -> None:
 
 def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> None:
     simulation = Simulation(spec(**ONE))
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no answer") if isinstance(action, CreatePod) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no answer") if isinstance(action, CreatePod) else None
+    )
     simulation.run(5.0)
     assert simulation.machine is not None
     assert simulation.machine.report("e-0", "e-0-1", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
@@ -171,7 +173,9 @@ def test_results_that_were_never_acknowledged_are_read_from_the_log() -> None:
 def test_results_that_are_lost_are_confessed() -> None:
     simulation = Simulation(spec(**ONE), Program(steps=4))
     simulation.unreachable = True
-    simulation.refuse = lambda action: Outcome(Verdict.DONE, logs=Logs()) if isinstance(action, FetchLogs) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.DONE, logs=Logs()) if isinstance(action, FetchLogs) else None
+    )
     simulation.run()
     status = simulation.status()
     condition = find_condition(status.conditions, ConditionType.RESULTS_COMPLETE)
@@ -191,7 +195,7 @@ def ended(simulation: Simulation, final: FinalCommit) -> None:
 
 def test_nothing_is_lost_where_the_final_commit_holds_all_that_is_missing() -> None:
     simulation = running()
-    simulation.refuse = lambda action: Outcome(Verdict.DONE) if isinstance(action, FetchLogs) else None
+    simulation.refuse = lambda action: ActionResult(ActionStatus.DONE) if isinstance(action, FetchLogs) else None
     post(simulation, result(1), result(2))
     final = FinalCommit(simulation.pods["e-0-1"].uid, seq=3, acked_seq=2, last=result(3, accuracy=0.7), done=True)
     ended(simulation, final)
@@ -213,7 +217,7 @@ def test_lines_of_the_log_that_are_cut_off_are_passed_over() -> None:
         "podtune-result " + result_json(result(1, accuracy=0.6)),
     )
     simulation.refuse = lambda action: (
-        Outcome(Verdict.DONE, logs=Logs(agent_lines=lines)) if isinstance(action, FetchLogs) else None
+        ActionResult(ActionStatus.DONE, logs=Logs(agent_lines=lines)) if isinstance(action, FetchLogs) else None
     )
     ended(simulation, FinalCommit(simulation.pods["e-0-1"].uid, seq=2, acked_seq=0, last=result(2, accuracy=0.7)))
     assert simulation.status().best["accuracy"] == "0.7"

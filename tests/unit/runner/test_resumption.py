@@ -11,9 +11,9 @@ from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, 
 from podtune.api.resume import Resume
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreatePod,
-    Outcome,
-    Verdict,
     WriteExperimentStatus,
     WriteTrialStatus,
 )
@@ -156,7 +156,7 @@ def test_that_it_goes_on_is_recorded_before_anything_runs() -> None:
     simulation = Simulation(spec(**FIELDS)).run()
     made = len(simulation.actions(CreatePod))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
     )
     raise_limit(simulation, 5)
     simulation.run(60.0)
@@ -177,11 +177,11 @@ def test_trials_are_opened_whenever_the_operator_dies(restarts: int) -> None:
     assert simulation.api.experiment.status.state is ExperimentState.FAILED
     written: list[str] = []
 
-    def some(action: Action) -> Outcome | None:
+    def some(action: Action) -> ActionResult | None:
         if isinstance(action, WriteTrialStatus) and action.status.state is TrialState.PENDING:
             written.append(action.name)
             if 0 < restarts <= len(written) < 2 * restarts:
-                return Outcome(Verdict.FAILED, "busy")
+                return ActionResult(ActionStatus.FAILED, "busy")
         return None
 
     simulation.refuse = some

@@ -29,7 +29,7 @@ scripts = st.builds(
     stop=st.sampled_from([0.0, 0.1]),
     start_clone=st.sampled_from([0.0, 0.5]),
     keep=likely,
-    dismiss=likely,
+    stop_paused=likely,
     cohort=st.booleans(),
     distance=st.integers(1, 4),
 )

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.actions import Action, Outcome, Verdict
+from podtune.runner.actions import Action, ActionResult, ActionStatus
 from podtune.runner.failures import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
@@ -28,7 +28,7 @@ SECONDS = st.sampled_from([0.1, 0.6, 1.0, 2.5, 7.0])
 INDICES = st.integers(0, TRIALS - 1)
 OWN_FAULT = (Fate.CRASH, Fate.OOM, Fate.DISK)
 OTHERS_FAULT = (Fate.EVICTED, Fate.TRAPPED, Fate.DELETED, Fate.VANISHED)
-BUSY = Outcome(Verdict.FAILED, "the API server is busy")
+BUSY = ActionResult(ActionStatus.FAILED, "the API server is busy")
 PLENTY = 50
 """Failures that a trial survives: so many are never inflicted."""
 
@@ -108,7 +108,7 @@ class RunnerMachine(RuleBasedStateMachine):
     def requests_are_refused(self, count: int) -> None:
         left = count
 
-        def refuse(_: Action) -> Outcome | None:
+        def refuse(_: Action) -> ActionResult | None:
             nonlocal left
             left -= 1
             return BUSY if left >= 0 else None

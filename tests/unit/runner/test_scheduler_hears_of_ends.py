@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import DesiredState, TrialReason, TrialState
-from podtune.tuning.schedulers.base import Metrics, Start, Verdict
+from podtune.tuning.schedulers.base import Metrics, SchedulerDecision, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -31,7 +31,7 @@ class Recorder(Fifo):
         self.last: Metrics = {}
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         self.shown.append(metrics[self.time_attribute])
         return super().on_result(trial, metrics, waiting=waiting)
 
@@ -46,7 +46,7 @@ class Recorder(Fifo):
         self.removed.append(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         return super().choose(waiting) if self.starts else None
 
 

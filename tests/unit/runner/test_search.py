@@ -10,12 +10,12 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreateTrial,
     EmitEvent,
     LearnFrom,
-    Outcome,
     Propose,
-    Verdict,
     WriteExperimentStatus,
 )
 from podtune.tuning.randomness import trial_seed
@@ -81,7 +81,9 @@ def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> Non
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
     simulation.run(10.0)
     assert (len(simulation.api.trials), len(simulation.proposed)) == (2, 3)
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "slow") if isinstance(action, Propose) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "slow") if isinstance(action, Propose) else None
+    )
     simulation.run(20.0)
     assert len(simulation.api.trials) == 3, "what was proposed ahead is there when a place becomes free"
 
@@ -105,7 +107,7 @@ def test_a_restarted_operator_asks_the_same_again() -> None:
     """Though more results have come since it was asked first."""
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=3), Program(steps=5))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-5" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-5" else None
     )
     simulation.run(until=lambda: 5 in simulation.proposed)
     first, before = simulation.actions(Propose)[-1], simulation.proposed[5]
@@ -127,7 +129,9 @@ def test_a_restarted_operator_asks_the_same_again() -> None:
 
 def test_a_searcher_that_is_slow_is_told_of_in_a_condition_until_it_answers() -> None:
     simulation = Simulation(spec())
-    slow = Outcome(Verdict.FAILED, "the searcher is slow: no proposal within 120 s", ExperimentReason.SEARCH_SLOW)
+    slow = ActionResult(
+        ActionStatus.FAILED, "the searcher is slow: no proposal within 120 s", ExperimentReason.SEARCH_SLOW
+    )
     simulation.refuse = lambda action: slow if isinstance(action, Propose) else None
     simulation.run(30.0)
     assert condition(simulation) == ("False", ExperimentReason.SEARCH_SLOW, slow.message)
@@ -145,7 +149,7 @@ def test_where_nothing_goes_wrong_there_is_no_such_condition() -> None:
 def test_a_failure_to_propose_ahead_hinders_nothing_before_a_place_is_free() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=30))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "boom") if isinstance(action, Propose) and action.first >= 2 else None
+        ActionResult(ActionStatus.FAILED, "boom") if isinstance(action, Propose) and action.first >= 2 else None
     )
     simulation.run(until=lambda: len(simulation.api.trials) == 2)
     simulation.run(10.0)
@@ -192,13 +196,13 @@ def test_a_space_of_which_all_is_known_is_exhausted_at_once() -> None:
 # An earlier experiment
 
 WARM = {**TPE, "warmStart": {"experiment": "old"}}
-WAITING = Outcome(Verdict.FAILED, "waits for experiment old", ExperimentReason.WAITING_FOR_EXPERIMENT)
+WAITING = ActionResult(ActionStatus.FAILED, "waits for experiment old", ExperimentReason.WAITING_FOR_EXPERIMENT)
 FOUND = tuple(Tell(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
 
 
 def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = Outcome(Verdict.DONE, "20 results of experiment old are known", known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, "20 results of experiment old are known", known=FOUND)
     simulation.run()
     requests = simulation.actions(Propose)
     assert tuple(requests[0].tells[:20]) == FOUND
@@ -212,7 +216,7 @@ def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
 
 def test_it_is_looked_up_again_after_a_restart_and_the_basis_stays_the_same() -> None:
     simulation = Simulation(spec(search=WARM, maxConcurrentTrials=1), Program(steps=3))
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.restart()
     simulation.run()
@@ -235,7 +239,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     assert stalled is not None
     assert stalled.status == "False"
     assert len(simulation.actions(LearnFrom)) < 30, "with a growing backoff"
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
     simulation.run()
     assert len(simulation.api.trials) == 8
     assert simulation.now - START > 600
@@ -243,7 +247,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
 
 def test_machines_made_anew_know_it_still() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.delete_trial("e-0")
     simulation.run()
@@ -367,7 +371,7 @@ def test_a_repeat_that_is_deleted_is_made_again_from_the_others() -> None:
 def test_repeats_that_were_not_made_before_a_crash_are_made_after_it() -> None:
     simulation = repeated()
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
     )
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
@@ -405,7 +409,7 @@ def test_nothing_is_asked_for_once_the_end_has_come() -> None:
 def no_configuration(simulation: Simulation, asked: int = 0) -> None:
     """The searcher finds none from its so-manieth answer on."""
     words = "no configuration was found in 1,000 tries: in 1,000 of them x > 2 does not hold; relax it"
-    nothing = Outcome(Verdict.REFUSED, words, ExperimentReason.NO_CONFIGURATION)
+    nothing = ActionResult(ActionStatus.REFUSED, words, ExperimentReason.NO_CONFIGURATION)
     simulation.refuse = lambda action: (
         nothing if isinstance(action, Propose) and len(simulation.actions(Propose)) > asked else None
     )

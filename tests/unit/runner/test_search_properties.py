@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState
 from podtune.api.search_space import parse_value
-from podtune.runner.actions import CreateTrial, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
 from podtune.runner.records import Trial
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
@@ -71,7 +71,7 @@ def test_what_had_been_proposed_when_the_operator_died_comes_out_the_same(
     simulation = start(SEARCHES[search], Weather(latency=latency, watch_delay=latency), Program(steps=5), seed)
     simulation.run(moment)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if isinstance(action, CreateTrial) and action.spec.index % refused == 0
         else None
     )

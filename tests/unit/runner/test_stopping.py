@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.stop import Stop
-from podtune.runner.actions import Action, CreateTrial, Outcome, Verdict, WriteExperimentStatus, WriteTrialStatus
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    CreateTrial,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
@@ -58,7 +65,7 @@ class TestTarget:
         program = Program(steps=FOREVER, metric=lambda trial, step: 0.95 if step == 7 else 0.1)
         simulation = Simulation(spec(stop=self.STOP, maxConcurrentTrials=1), program)
         simulation.refuse = lambda action: (
-            Outcome(Verdict.FAILED, "busy")
+            ActionResult(ActionStatus.FAILED, "busy")
             if isinstance(action, WriteTrialStatus) and action.status.best_value == "0.95"
             else None
         )
@@ -81,7 +88,7 @@ def test_an_end_is_recorded_before_a_trial_is_stopped_for_it() -> None:
     program = Program(steps=FOREVER)
     simulation = Simulation(spec(stop={"experiment": [{"time": "20s"}]}), program)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
     )
     simulation.run(60.0)
     assert [trial.status.state for trial in simulation.api.trials.values()] == [TrialState.RUNNING] * 2
@@ -123,7 +130,7 @@ def test_an_end_that_a_user_takes_back_is_none() -> None:
     simulation = Simulation(spec(stop={"totalTime": "20s"}), Program(steps=40))
     simulation.frozen = False
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if isinstance(action, WriteTrialStatus) and action.status.decision is not None
         else None
     )

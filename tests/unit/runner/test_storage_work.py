@@ -12,11 +12,11 @@ from podtune.api.names import ConditionType, ExperimentState
 from podtune.api.storage_jobs import StorageJob, StorageJobState
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
     CreateStoragePod,
     EmitEvent,
-    Outcome,
     Propose,
-    Verdict,
     WriteExperimentStatus,
 )
 from podtune.runner.retry import Backoff
@@ -111,7 +111,7 @@ def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
 
 def test_a_pod_that_is_refused_counts_as_a_try() -> None:
     refused = simulation()
-    answer = Outcome(Verdict.REFUSED, "no such service account")
+    answer = ActionResult(ActionStatus.REFUSED, "no such service account")
     refused.refuse = lambda action: answer if isinstance(action, CreateStoragePod) else None
     settle(refused)
     assert refused.storage.made == []
@@ -132,9 +132,9 @@ def test_it_is_written_down_before_the_pod_is_made() -> None:
     held = simulation()
     blocked = True
 
-    def refuse(action: object) -> Outcome | None:
+    def refuse(action: object) -> ActionResult | None:
         begins = isinstance(action, WriteExperimentStatus) and action.status.storage is not None
-        return Outcome(Verdict.FAILED, "busy") if begins and blocked else None
+        return ActionResult(ActionStatus.FAILED, "busy") if begins and blocked else None
 
     held.refuse = refuse
     held.run(200.0)
@@ -203,7 +203,7 @@ def test_a_machine_made_anew_agrees(seed: int) -> None:
         running.run(3.0 + seed / 3)
     running.frozen = True
     running.run(3.0)
-    running.run(until=lambda: not running._flying and not running._pending)
+    running.run(until=lambda: not running._in_flight and not running._pending)
     assert running.machine is not None
     later = running.now + 1e-6
     made_anew = running.rebuilt().decide(later).actions

@@ -11,7 +11,14 @@ import pytest
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
-from podtune.runner.actions import DeleteFinishedPods, DeletePod, EmitEvent, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    WriteTrialStatus,
+)
 from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
@@ -123,10 +130,10 @@ def test_nothing_waits_for_a_status_that_holds_results_alone() -> None:
     assert not end.routine
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
-def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(verdict: Verdict) -> None:
+@pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
+def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6))
-    simulation.refuse = lambda action: Outcome(verdict, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: ActionResult(status, "no") if isinstance(action, WriteTrialStatus) else None
     simulation.run(600.0)
     assert 5 <= len(simulation.actions(WriteTrialStatus)) <= 30
 
@@ -244,7 +251,7 @@ def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
     simulation = Simulation(spec())
     broken = True
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
+        ActionResult(ActionStatus.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
     )
     simulation.run(60.0)
     assert len(names(simulation)) == 4
@@ -268,7 +275,7 @@ def test_nothing_is_asked_for_once_all_is_done() -> None:
 def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
     )
     simulation.run(until=lambda: simulation.is_over)
     simulation.restart()
@@ -279,7 +286,9 @@ def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
 
 def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
     simulation = Simulation(spec(**ONE, failures={"backoff": BACKOFF}), Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}))
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, EmitEvent) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, EmitEvent) else None
+    )
     simulation.run()
     events = simulation.actions(EmitEvent)
     assert [(event.trial, event.reason, event.warning) for event in events] == [("e-0", "Error", True)]
@@ -304,7 +313,7 @@ def finished(count: int) -> ExperimentMachine:
     experiment = Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus())
     machine = ExperimentMachine(experiment, trials, [], RunnerSettings())
     for action in machine.decide(0.0).actions:
-        machine.landed(action, Outcome(Verdict.DONE), 0.0)
+        machine.on_action_result(action, ActionResult(ActionStatus.DONE), 0.0)
     machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
     machine.decide(1.0)
     return machine

@@ -12,7 +12,7 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, SchedulerDecision
 
 Mode = Literal["max", "min"]
 
@@ -22,7 +22,7 @@ def asha(*, mode: Mode = "max", seed: int = 7, **fields: Any) -> Asha:
     return Asha(AshaSettings(**{**defaults, **fields}), Objective(metric="accuracy", mode=mode), seed)
 
 
-def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> Verdict:
+def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
 
@@ -49,11 +49,11 @@ class TestCutoff:
     def test_below_the_percentile_of_the_others_a_trial_is_stopped(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.1, 0.2, 0.3, 0.4, 0.5)
-        verdict = report(scheduler, trial, 1, 0.399)
-        assert verdict.action is Action.STOP
-        assert verdict.recorded
-        assert not verdict.full
-        assert verdict.because == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
+        decision = report(scheduler, trial, 1, 0.399)
+        assert decision.action is Action.STOP
+        assert decision.recorded
+        assert not decision.full
+        assert decision.because == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
 
     def test_on_the_percentile_it_goes_on(self) -> None:
         scheduler = asha(reduction_factor=4)
@@ -83,9 +83,9 @@ class TestCutoff:
     def test_nan_goes_on_and_is_remembered_and_moves_no_cutoff(self) -> None:
         scheduler = asha()
         trial = fill(scheduler, 1, math.nan, 0.5, 0.5)
-        verdict = report(scheduler, trial, 1, math.nan)
-        assert verdict.action is Action.CONTINUE
-        assert verdict.recorded
+        decision = report(scheduler, trial, 1, math.nan)
+        assert decision.action is Action.CONTINUE
+        assert decision.recorded
         assert scheduler.record(trial) == {"rungs": {"1": "nan"}}
         scheduler.on_trial_add(9, {})
         assert report(scheduler, 9, 1, 0.5).action is Action.CONTINUE
@@ -142,10 +142,10 @@ class TestRungs:
     def test_at_max_time_a_trial_stops_unrecorded(self) -> None:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 27, 1.0)
-        assert verdict.action is Action.STOP
-        assert verdict.full
-        assert not verdict.recorded
+        decision = report(scheduler, 0, 27, 1.0)
+        assert decision.action is Action.STOP
+        assert decision.full
+        assert not decision.recorded
         assert scheduler.record(0) == {}
 
     def test_the_end_of_a_trial_is_recorded_like_a_result_also_after_a_stop(self) -> None:

@@ -13,7 +13,7 @@ from podtune.api.scheduler import AshaPromotionSettings
 from podtune.testing.life import Life
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, SchedulerDecision
 
 Mode = Literal["max", "min"]
 
@@ -24,7 +24,7 @@ def promotion(*, mode: Mode = "max", seed: int = 7, **fields: Any) -> AshaPromot
     return AshaPromotion(given, Objective(metric="accuracy", mode=mode), seed)
 
 
-def report(scheduler: AshaPromotion, trial: int, epoch: float, accuracy: float) -> Verdict:
+def report(scheduler: AshaPromotion, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
 
@@ -64,19 +64,19 @@ class TestPauses:
     def test_a_result_beyond_the_rung_counts_there(self) -> None:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 5, 0.5)
-        assert verdict.action is Action.PAUSE
-        assert verdict.milestone == 1
+        decision = report(scheduler, 0, 5, 0.5)
+        assert decision.action is Action.PAUSE
+        assert decision.milestone == 1
         assert scheduler.record(0) == {"rungs": {"1": "0.5"}, "arrivals": {"1": "0"}}
 
     def test_at_max_time_it_is_stopped_unrecorded_wherever_it_comes_from(self) -> None:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 27, 0.5)
-        assert verdict.action is Action.STOP
-        assert verdict.full
-        assert not verdict.recorded
-        assert verdict.message == "stopped at epoch 27: maxTime 27 is reached"
+        decision = report(scheduler, 0, 27, 0.5)
+        assert decision.action is Action.STOP
+        assert decision.full
+        assert not decision.recorded
+        assert decision.message == "stopped at epoch 27: maxTime 27 is reached"
         assert scheduler.record(0) == {}
 
     def test_before_the_rung_nothing_is_decided(self) -> None:
@@ -88,9 +88,9 @@ class TestPauses:
         scheduler = promotion(grace_period=3)
         arrive(scheduler, 0.5, 0.9, 0.5, epoch=3)
         scheduler.on_trial_add(9, {})
-        verdict = report(scheduler, 9, 3, 0.7)
-        assert verdict.message == "paused at rung 3: accuracy 0.7 is number 2 of 4 there"
-        assert verdict.because == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
+        decision = report(scheduler, 9, 3, 0.7)
+        assert decision.message == "paused at rung 3: accuracy 0.7 is number 2 of 4 there"
+        assert decision.because == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
         scheduler.on_trial_add(10, {})
         assert report(scheduler, 10, 3, math.nan).message == (
             "paused at rung 3: accuracy is NaN, which ranks last of 5 there"

@@ -29,7 +29,7 @@ class Replay:
         """What we say to each event, in the words of a history."""
         for event in self.events:
             answer = self._answer(*event)
-            stopped = sorted(dismissal.trial for dismissal in self.scheduler.dismissed())
+            stopped = sorted(stop.trial for stop in self.scheduler.trials_to_stop())
             for trial in stopped:
                 self._remove(trial)
             yield [answer, stopped]
@@ -46,10 +46,10 @@ class Replay:
             case "choose":
                 return self._choose()
             case "result":
-                verdict = self.scheduler.on_result(trial, {"t": time, "m": value})
-                if verdict.action == "PAUSE":
+                decision = self.scheduler.on_result(trial, {"t": time, "m": value})
+                if decision.action == "PAUSE":
                     self.waiting[trial] = None
-                return verdict.action.value
+                return decision.action.value
             case "complete":
                 self.scheduler.on_trial_complete(trial, {"t": time, "m": value})
             case "error":

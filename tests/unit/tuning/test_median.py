@@ -9,7 +9,15 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import MedianSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    Action,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerDecision,
+    StartDecision,
+)
 from podtune.tuning.schedulers.median import Median
 from tests.unit.tuning.manifests import experiment
 
@@ -21,7 +29,7 @@ def median(*, mode: Mode = "max", **fields: Any) -> Median:
     return Median(MedianSettings(**{**defaults, **fields}), Objective(metric="accuracy", mode=mode))
 
 
-def report(scheduler: Median, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> Verdict:
+def report(scheduler: Median, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy}, waiting=waiting)
 
 
@@ -50,11 +58,11 @@ class TestComparison:
         scheduler = median()
         trial = curves(scheduler, [0.1, 0.3], [0.5, 0.7], [0.8, 1.0])
         report(scheduler, trial, 1, 0.5)
-        verdict = report(scheduler, trial, 2, 0.59)
-        assert verdict.action is Action.STOP
-        assert verdict.recorded
-        assert verdict.because == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
-        assert verdict.message == (
+        decision = report(scheduler, trial, 2, 0.59)
+        assert decision.action is Action.STOP
+        assert decision.recorded
+        assert decision.because == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
+        assert decision.message == (
             "stopped at epoch 2: its best accuracy 0.59 is below the median 0.6 of the means of 3 trials up to then"
         )
 
@@ -73,9 +81,9 @@ class TestComparison:
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = median(mode="min")
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        verdict = report(scheduler, trial, 1, 0.51)
-        assert verdict.action is Action.STOP
-        assert "is above the median 0.5" in verdict.message
+        decision = report(scheduler, trial, 1, 0.51)
+        assert decision.action is Action.STOP
+        assert "is above the median 0.5" in decision.message
 
     def test_what_it_had_reached_before_counts(self) -> None:
         scheduler = median(grace_period=2)
@@ -109,8 +117,8 @@ class TestComparison:
     def test_a_close_one_is_told_of(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        verdict = report(scheduler, trial, 1, 0.6)
-        assert verdict.message == (
+        decision = report(scheduler, trial, 1, 0.6)
+        assert decision.message == (
             "went on at epoch 1, by one trial: its best accuracy 0.6 is not below the median 0.5 of the means of 3 "
             "trials up to then"
         )
@@ -123,9 +131,9 @@ class TestOddValues:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, math.nan)
-        verdict = report(scheduler, trial, 2, 1.0)
-        assert verdict.action is Action.STOP
-        assert verdict.message.startswith(
+        decision = report(scheduler, trial, 2, 1.0)
+        assert decision.action is Action.STOP
+        assert decision.message.startswith(
             "stopped at epoch 2: its first accuracy was NaN, which is worse than the median"
         )
 
@@ -145,17 +153,17 @@ class TestPauses:
     def test_a_soft_stop_is_a_pause_after_which_it_is_not_judged_again(self) -> None:
         scheduler = median(soft_stop=True)
         trial = curves(scheduler, [0.5], [0.5], [0.5])
-        verdict = report(scheduler, trial, 1, 0.4)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message.startswith("paused at epoch 1: its best accuracy 0.4 is below")
+        decision = report(scheduler, trial, 1, 0.4)
+        assert decision.action is Action.PAUSE
+        assert decision.message.startswith("paused at epoch 1: its best accuracy 0.4 is below")
         assert report(scheduler, trial, 2, 0.0) == CONTINUE
 
     def test_a_trial_gives_way_while_there_are_too_few_to_compare_with(self) -> None:
         scheduler = median(min_time=2)
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 1, 0.5, waiting=4)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
+        decision = report(scheduler, 0, 1, 0.5, waiting=4)
+        assert decision.action is Action.PAUSE
+        assert decision.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
         assert report(scheduler, 0, 3, 0.5, waiting=4).action is Action.CONTINUE
         assert report(scheduler, 0, 4, 0.5, waiting=4).action is Action.PAUSE
 
@@ -169,8 +177,8 @@ class TestPauses:
         trial = curves(scheduler, [0.5], [0.5], [0.5])
         report(scheduler, trial, 1, 0.4)
         scheduler.on_trial_add(7, {})
-        assert scheduler.choose([trial, 7]) == Start(7)
-        assert scheduler.choose([trial]) == Start(trial)
+        assert scheduler.choose([trial, 7]) == StartDecision(7)
+        assert scheduler.choose([trial]) == StartDecision(trial)
 
 
 class TestRecord:

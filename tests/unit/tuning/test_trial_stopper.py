@@ -46,11 +46,11 @@ class TestThresholds:
         assert stopper(metrics={"epoch": 27}).on_result(0, metrics, 0.0) == CONTINUE
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper(metrics={"epoch": 27}).on_result(0, {"epoch": 28}, 0.0)
-        assert verdict.message == "stopped: epoch 28 is at least 27, as stop.metrics asks"
-        assert verdict.because == {"metric": "epoch", "value": 28, "threshold": 27}
-        verdict = stopper({"metrics": {"accuracy": 0.1}}, mode="min").on_result(0, {"accuracy": 0.0999999999}, 0.0)
-        assert verdict.message == "stopped: accuracy 0.0999999999 is at most 0.1, as stop.trial[0].metrics asks"
+        decision = stopper(metrics={"epoch": 27}).on_result(0, {"epoch": 28}, 0.0)
+        assert decision.message == "stopped: epoch 28 is at least 27, as stop.metrics asks"
+        assert decision.because == {"metric": "epoch", "value": 28, "threshold": 27}
+        decision = stopper({"metrics": {"accuracy": 0.1}}, mode="min").on_result(0, {"accuracy": 0.0999999999}, 0.0)
+        assert decision.message == "stopped: accuracy 0.0999999999 is at most 0.1, as stop.trial[0].metrics asks"
 
     def test_without_rules_nothing_stops(self) -> None:
         assert stopper().on_result(0, {"epoch": 10**9}, 1e9) == CONTINUE
@@ -68,8 +68,8 @@ class TestIterations:
         assert stops(stopper({"iterations": 10}), {"training_iteration": 12}) == [True]
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper({"iterations": 10}).on_result(0, {"training_iteration": 12}, 0.0)
-        assert verdict.message == "stopped: iteration 12 is at least 10, as stop.trial[0].iterations asks"
+        decision = stopper({"iterations": 10}).on_result(0, {"training_iteration": 12}, 0.0)
+        assert decision.message == "stopped: iteration 12 is at least 10, as stop.trial[0].iterations asks"
 
 
 class TestTime:
@@ -136,12 +136,12 @@ class TestPlateau:
 
     def test_the_reason_holds_the_numbers(self) -> None:
         made = self.plateau()
-        verdict = [made.on_result(0, result, 0.0) for result in values(0.5, 0.6, 0.7)][-1]
-        assert verdict.message == (
+        decision = [made.on_result(0, result, 0.0) for result in values(0.5, 0.6, 0.7)][-1]
+        assert decision.message == (
             "stopped: the last 3 values of accuracy have a standard deviation of 0.0816497, at most 0.1, "
             "as stop.trial[0].plateau asks"
         )
-        assert verdict.because["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
+        assert decision.because["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
 
 
 class TestExpression:
@@ -162,11 +162,11 @@ class TestExpression:
         assert made.problem({"acuracy": 0.1}) == ""
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
-        assert verdict.message == (
+        decision = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
+        assert decision.message == (
             "stopped: loss / 2 > limit holds (loss 24, limit 3), as stop.trial[0].expression asks"
         )
-        assert verdict.because == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
+        assert decision.because == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
 
 
 class TestGroups:
@@ -185,11 +185,11 @@ class TestGroups:
 
     def test_the_reasons_of_all_are_told(self) -> None:
         made = stopper({"iterations": 99}, {"all": [{"iterations": 2}, {"metrics": {"accuracy": 0.9}}]})
-        verdict = made.on_result(0, {"training_iteration": 2, "accuracy": 0.95}, 0.0)
-        assert verdict.message == (
+        decision = made.on_result(0, {"training_iteration": 2, "accuracy": 0.95}, 0.0)
+        assert decision.message == (
             "stopped: iteration 2 is at least 2 and accuracy 0.95 is at least 0.9, as stop.trial[1].all asks"
         )
-        assert verdict.because["1.value"] == 0.95
+        assert decision.because["1.value"] == 0.95
 
     def test_time_alone_completes_a_group(self) -> None:
         """The expression keeps holding, or not, until the next result."""

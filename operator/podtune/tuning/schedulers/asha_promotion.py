@@ -38,8 +38,8 @@ from podtune.tuning.schedulers.base import (
     Metrics,
     Record,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerDecision,
+    StartDecision,
     required_number,
 )
 from podtune.tuning.schedulers.records import Reading
@@ -113,7 +113,7 @@ class AshaPromotion(Scheduler):
         self._unpaused[trial] = None
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Pauses the trial when it has come to the rung that it runs for.
 
         Raises:
@@ -156,7 +156,7 @@ class AshaPromotion(Scheduler):
             rung.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks a trial that was promoted before; else the best of the highest rung; else the first that isn't paused.
 
         A promotion is recorded, so that the next question has the same answer.
@@ -171,7 +171,7 @@ class AshaPromotion(Scheduler):
             promotion = self._rungs[place].promotable(waiting)
             if promotion is not None:
                 return self._promote(place, promotion)
-        return Start(unpaused[0]) if unpaused else None
+        return StartDecision(unpaused[0]) if unpaused else None
 
     @override
     def rungs_passed(self, trial: int) -> int:
@@ -233,7 +233,7 @@ class AshaPromotion(Scheduler):
         if climb.paused:
             del self._unpaused[trial]
 
-    def _arrive(self, trial: int, climb: _Climb, value: float) -> Verdict:
+    def _arrive(self, trial: int, climb: _Climb, value: float) -> SchedulerDecision:
         rung = self._rungs[climb.target]
         reward = self._sign * value
         rung.arrive(trial, reward)
@@ -243,7 +243,7 @@ class AshaPromotion(Scheduler):
         what = f"{readable(value)} is number {place} of {arrived} there"
         if math.isnan(value):
             what = f"is NaN, which ranks last of {arrived} there"
-        return Verdict(
+        return SchedulerDecision(
             Action.PAUSE,
             message=f"paused at rung {rung.milestone}: {self._metric} {what}",
             because={
@@ -257,35 +257,37 @@ class AshaPromotion(Scheduler):
             milestone=rung.milestone,
         )
 
-    def _still_paused(self, climb: _Climb) -> Verdict:
+    def _still_paused(self, climb: _Climb) -> SchedulerDecision:
         milestone = self._rungs[climb.rung].milestone
-        return Verdict(Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone})
+        return SchedulerDecision(
+            Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone}
+        )
 
-    def _at_max_time(self, time: float) -> Verdict:
+    def _at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
-        return Verdict(
+        return SchedulerDecision(
             Action.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
             because={"time": time, "maxTime": limit},
             full=True,
         )
 
-    def _start_again(self, trial: int) -> Start:
+    def _start_again(self, trial: int) -> StartDecision:
         climb = self._climbs[trial]
         milestone, target = self._rungs[climb.rung].milestone, self._milestone(climb.target)
-        return Start(
+        return StartDecision(
             trial,
             message=f"runs for {self.time_attribute} {target}: it was promoted from rung {milestone} before",
             because={"rung": milestone, "target": target},
         )
 
-    def _promote(self, place: int, promotion: Promotion) -> Start:
+    def _promote(self, place: int, promotion: Promotion) -> StartDecision:
         rung, target = self._rungs[place], self._milestone(place + 1)
         rung.promote(promotion.trial)
         self._climbs[promotion.trial].paused = False
         self._unpaused[promotion.trial] = None
         value, cutoff = self._sign * promotion.reward, self._sign * promotion.cutoff
-        return Start(
+        return StartDecision(
             promotion.trial,
             message=(
                 f"promoted from rung {rung.milestone} to {target}: {self._metric} {readable(value, cutoff)} is the "

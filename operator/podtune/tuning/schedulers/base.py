@@ -44,7 +44,7 @@ class Exploit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SchedulerDecision:
     """A scheduler's or stopper's answer to a result, with the numbers behind it.
 
     Attributes:
@@ -70,11 +70,11 @@ class Verdict:
     milestone: int | None = None
 
 
-CONTINUE = Verdict(Action.CONTINUE)
+CONTINUE = SchedulerDecision(Action.CONTINUE)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartDecision:
     """The trial that runs next.
 
     Attributes:
@@ -95,7 +95,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissal:
+class StopPaused:
     """A paused trial that will never run again: it is stopped where it is.
 
     Attributes:
@@ -179,8 +179,8 @@ class Scheduler(ABC):
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
 
     A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
-    that `choose` picks from, until it is started again or dismissed. What `choose` and `dismissed` answer follows from
-    what the scheduler knows: whoever asks twice, or after a restart, hears the same.
+    that `choose` picks from, until it is started again or trials_to_stop. What `choose` and `trials_to_stop` answer
+    follows from what the scheduler knows: whoever asks twice, or after a restart, hears the same.
 
     Between a PAUSE and the trial's next start none of its results are shown; it goes on at the first checkpoint from
     that result on, so what it then reports may overshoot a milestone. Its attempt may fail meanwhile: the pause stands.
@@ -197,13 +197,13 @@ class Scheduler(ABC):
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """A trial was made. Called once a trial, in the order of their indexes, unless it is restored.
 
-        What `record` holds of it then (its bracket, say) is as much a change as one that a verdict announces: decisions
-        that are taken later rest on it. After a restart, trials without a record are added when all others are
-        restored.
+        What `record` holds of it then (its bracket, say) is as much a change as one that a decision announces:
+        decisions that are taken later rest on it. After a restart, trials without a record are added when all others
+        are restored.
         """
 
     @abstractmethod
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """A running trial reported a result whose time attribute is above all its earlier ones.
 
         A clone goes on with its donor's time: of its own, only the results since `on_configuration` count as earlier.
@@ -278,7 +278,7 @@ class Scheduler(ABC):
         """No trial will be added any more. Called once, after a restart again."""
 
     @abstractmethod
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the next trial to run.
 
         Places are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
@@ -293,7 +293,7 @@ class Scheduler(ABC):
             One of them, or None to let none start yet.
         """
 
-    def dismissed(self) -> Sequence[Dismissal]:
+    def trials_to_stop(self) -> Sequence[StopPaused]:
         """The paused trials that will never run again, until `on_trial_remove` is called for them."""
         return ()
 

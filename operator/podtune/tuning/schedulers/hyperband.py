@@ -44,12 +44,12 @@ from podtune.tuning.numbers import readable
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Action,
-    Dismissal,
     Metrics,
     Record,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerDecision,
+    StartDecision,
+    StopPaused,
     required_number,
 )
 from podtune.tuning.schedulers.cohorts import Arrival, Cohort, Fate, Round
@@ -90,7 +90,7 @@ class Hyperband(Scheduler):
         self._sign = 1.0 if objective.mode == "max" else -1.0
         self._brackets: dict[Place, Cohort] = {}
         self._busy: dict[Place, Cohort] = {}
-        """The brackets that hold or may get trials that have neither ended nor been dismissed."""
+        """The brackets that hold or may get trials that have neither ended nor been stopped."""
         self._place_of: dict[int, Place] = {}
         self._unplaced: list[int] = []
         self._search_over = False
@@ -113,7 +113,7 @@ class Hyperband(Scheduler):
         self._unplaced.append(trial)
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Pauses the trial when it has reached its milestone; if it is the last one, halves its bracket.
 
         Raises:
@@ -199,7 +199,7 @@ class Hyperband(Scheduler):
                 self._close_all_but_last()
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks, in the first band that has one, a trial of the bracket that is least far, the first made of these."""
         self._settle()
         for place in sorted((place for place, bracket in self._busy.items() if bracket.to_run), key=self._rank):
@@ -209,7 +209,7 @@ class Hyperband(Scheduler):
         return None
 
     @override
-    def dismissed(self) -> Sequence[Dismissal]:
+    def trials_to_stop(self) -> Sequence[StopPaused]:
         """Those that were not among the best of their bracket, and all at the last milestone."""
         self._settle()
         for place in [place for place, bracket in self._busy.items() if bracket.is_done]:
@@ -341,7 +341,7 @@ class Hyperband(Scheduler):
 
     # Words
 
-    def _verdict(self, bracket: Cohort, arrival: Arrival, time: float, value: float) -> Verdict:
+    def _verdict(self, bracket: Cohort, arrival: Arrival, time: float, value: float) -> SchedulerDecision:
         milestone = bracket.rounds[arrival.round].milestone
         because: dict[str, float | int | str] = {
             "rung": milestone,
@@ -352,7 +352,7 @@ class Hyperband(Scheduler):
         }
         if arrival.rank is not None:
             because["rank"] = arrival.rank
-        return Verdict(
+        return SchedulerDecision(
             _ACTIONS[arrival.fate],
             message=self._sentence(bracket, arrival, time, value),
             because=because,
@@ -381,19 +381,21 @@ class Hyperband(Scheduler):
                     f"{above.milestone} already, where its bracket comes in next"
                 )
 
-    def _still_paused(self, bracket: Cohort, trial: int) -> Verdict:
+    def _still_paused(self, bracket: Cohort, trial: int) -> SchedulerDecision:
         milestone = bracket.rounds[bracket.seats[trial].last].milestone
-        return Verdict(Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone})
+        return SchedulerDecision(
+            Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone}
+        )
 
-    def _start(self, trial: int) -> Start:
+    def _start(self, trial: int) -> StartDecision:
         bracket = self._bracket(trial)
         seat, recorded = bracket.seats[trial], bracket.note(trial)
         if not seat.lines or not seat.rewards:
-            return Start(trial, recorded=recorded)
+            return StartDecision(trial, recorded=recorded)
         last = seat.lines[-1]
         at, target = bracket.rounds[seat.last].milestone, bracket.rounds[bracket.round].milestone
         value, least = self._sign * seat.reward, self._sign * last.reward
-        return Start(
+        return StartDecision(
             trial,
             message=(
                 f"goes on from rung {at} to {target}: {self._metric} {readable(value, least)} is among the best "
@@ -410,17 +412,19 @@ class Hyperband(Scheduler):
             recorded=recorded,
         )
 
-    def _dismissal(self, bracket: Cohort, trial: int, round_: int) -> Dismissal:
+    def _dismissal(self, bracket: Cohort, trial: int, round_: int) -> StopPaused:
         at, seat = bracket.rounds[round_].milestone, bracket.seats[trial]
         value = self._sign * seat.reward
         if round_ not in seat.rewards:
-            return Dismissal(trial, f"its bracket has ended at rung {at} while it was paused by its user", {"rung": at})
+            return StopPaused(
+                trial, f"its bracket has ended at rung {at} while it was paused by its user", {"rung": at}
+            )
         because: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
         if round_ == len(bracket.rounds) - 1:
-            return Dismissal(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)
+            return StopPaused(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)
         size, line = bracket.rounds[round_ + 1].size, bracket.lines[round_]
         least = self._sign * line.reward
-        return Dismissal(
+        return StopPaused(
             trial,
             f"stopped at rung {at}: {self._metric} {readable(value, least)} is not among the best {size} of "
             f"{line.cohort} (the last of them has {readable(least, value)})",

@@ -35,8 +35,8 @@ from podtune.tuning.schedulers.base import (
     Record,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerDecision,
+    StartDecision,
     required_number,
     required_time,
 )
@@ -102,7 +102,7 @@ class Median(Scheduler):
         self._means.enter(trial, Curve())
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Compares the trial's best value with the median of the others' means.
 
         Raises:
@@ -117,15 +117,15 @@ class Median(Scheduler):
         if better:
             state.best = value
         if time < self._settings.grace_period:
-            return Verdict(Action.CONTINUE, recorded=better)
+            return SchedulerDecision(Action.CONTINUE, recorded=better)
         means = self._means.at(time)
         samples = len(means)
         if samples < self._settings.min_samples:
-            verdict = self._with_too_few(state, time, samples, waiting)
+            decision = self._with_too_few(state, time, samples, waiting)
         else:
-            verdict = self._compared(state, time, means)
+            decision = self._compared(state, time, means)
         self._means.add(trial, time, value)
-        return verdict
+        return decision
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -153,9 +153,9 @@ class Median(Scheduler):
         self._means.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the first in the queue of those that were never paused, or else the first."""
-        return Start(next((trial for trial in waiting if not self._was_paused(trial)), waiting[0]))
+        return StartDecision(next((trial for trial in waiting if not self._was_paused(trial)), waiting[0]))
 
     @override
     def record(self, trial: int) -> Record:
@@ -197,14 +197,14 @@ class Median(Scheduler):
         state = self._trials[trial]
         return state.judged or state.gave_way > -math.inf
 
-    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> Verdict:
+    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> SchedulerDecision:
         """Lets another trial have the place, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
-            return Verdict(Action.CONTINUE, recorded=True)
+            return SchedulerDecision(Action.CONTINUE, recorded=True)
         state.gave_way = time
         needed = self._settings.min_samples
-        return Verdict(
+        return SchedulerDecision(
             Action.PAUSE,
             message=(
                 f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
@@ -214,7 +214,7 @@ class Median(Scheduler):
             recorded=True,
         )
 
-    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> Verdict:
+    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
         best = math.nan if state.best is None else state.best
         median = middle(means, 0, len(means))
         because: dict[str, float | int | str] = {"time": time, "metric": self._metric}
@@ -222,12 +222,14 @@ class Median(Scheduler):
         if not self._sign * best >= self._sign * median:
             state.judged = self._settings.soft_stop
             action = Action.PAUSE if self._settings.soft_stop else Action.STOP
-            return Verdict(action, self._sentence(action, time, best, median, len(means)), because, recorded=True)
+            return SchedulerDecision(
+                action, self._sentence(action, time, best, median, len(means)), because, recorded=True
+            )
         # It was close where the worst of the others decided it: without that one the median would have been better.
         first = 1 if self._mode == "max" else 0
         close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
         message = self._sentence(Action.CONTINUE, time, best, median, len(means)) if close else ""
-        return Verdict(Action.CONTINUE, message, because if close else {}, recorded=True)
+        return SchedulerDecision(Action.CONTINUE, message, because if close else {}, recorded=True)
 
     def _sentence(self, action: Action, time: float, best: float, median: float, samples: int) -> str:
         did = {Action.STOP: "stopped", Action.PAUSE: "paused", Action.CONTINUE: "went on"}[action]

@@ -43,8 +43,8 @@ from podtune.tuning.schedulers.base import (
     Record,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerDecision,
+    StartDecision,
     required_number,
     required_time,
 )
@@ -94,7 +94,7 @@ class Pbt(Scheduler):
         self._members[trial] = Member(configuration)
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Looks at a trial once in an interval.
 
         Raises:
@@ -113,7 +113,7 @@ class Pbt(Scheduler):
         self._explorer.observe(trial, Observation(time, score, member.configuration))
         return self._ranked(trial, member, time, waiting)
 
-    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> Verdict:
+    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
         member.perturbed = time
         member.number += 1
         ranking = rank(self._members.items(), self._settings.quantile)
@@ -129,18 +129,18 @@ class Pbt(Scheduler):
             standing += f"; trial {donor}, which it drew, was not among the best when it last came by"
         if waiting:
             message = f"paused {at}, since {waiting} others wait: {standing}"
-            return Verdict(Action.PAUSE, message, because | {"waiting": waiting}, recorded=True)
-        return Verdict(
+            return SchedulerDecision(Action.PAUSE, message, because | {"waiting": waiting}, recorded=True)
+        return SchedulerDecision(
             Action.CONTINUE, f"went on {at}: {standing}", because, recorded=True, wants_checkpoint=member.is_donor
         )
 
-    def _exploit(self, trial: int, donor: int, random: Random, reason: str, because: Because) -> Verdict:
+    def _exploit(self, trial: int, donor: int, random: Random, reason: str, because: Because) -> SchedulerDecision:
         member, donating = self._members[trial], self._members[donor]
         configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
         because |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
-        return Verdict(
+        return SchedulerDecision(
             Action.PAUSE, message, because, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
         )
 
@@ -200,10 +200,10 @@ class Pbt(Scheduler):
         self._is_complete = True
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the trial that is least far; a paused one only when the population is complete."""
         trial = min(waiting, key=self._progress)
-        return Start(trial) if self._is_complete or self._members[trial].score is None else None
+        return StartDecision(trial) if self._is_complete or self._members[trial].score is None else None
 
     @override
     def record(self, trial: int) -> Record:

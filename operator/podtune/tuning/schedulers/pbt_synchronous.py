@@ -25,7 +25,15 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.api.population import PopulationSettings
 from podtune.tuning.numbers import readable
-from podtune.tuning.schedulers.base import Action, Exploit, Metrics, Record, RecordError, Start, Verdict
+from podtune.tuning.schedulers.base import (
+    Action,
+    Exploit,
+    Metrics,
+    Record,
+    RecordError,
+    SchedulerDecision,
+    StartDecision,
+)
 from podtune.tuning.schedulers.explore import Explorer
 from podtune.tuning.schedulers.opening import Opening, OpeningWriter
 from podtune.tuning.schedulers.packing import shortest
@@ -88,7 +96,7 @@ class SynchronousPbt(Pbt):
         self._records[trial] = {}
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Looks at a trial when its interval is over, and pauses it.
 
         Raises:
@@ -98,7 +106,7 @@ class SynchronousPbt(Pbt):
         return super().on_result(trial, metrics, waiting=waiting)
 
     @override
-    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> Verdict:
+    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
         self._changed.pop(trial, None)
         member.order = 1 + max(other.order for other in self._members.values())
         member.round = self._opened
@@ -106,7 +114,7 @@ class SynchronousPbt(Pbt):
         live = [other for other in self._members.values() if other.is_live]
         arrived = sum(other.trained >= self._target for other in live)
         value = self._value(member)
-        return Verdict(
+        return SchedulerDecision(
             Action.PAUSE,
             message=(
                 f"paused at {self.time_attribute} {readable(time)} with {self._metric} {readable(value)}: {arrived} of "
@@ -186,7 +194,7 @@ class SynchronousPbt(Pbt):
         return member.is_live and member.score is not None
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the trial that is least far, of those that are not at the barrier; opens it, if all others are."""
         self._settle()
         if self._is_to_open(waiting):
@@ -200,10 +208,10 @@ class SynchronousPbt(Pbt):
             return None
         recorded = self._carry(trial)
         if member.clone is None:
-            return Start(trial, recorded=recorded)
+            return StartDecision(trial, recorded=recorded)
         message, because = self._reason(trial, member, member.clone)
         exploit = Exploit(member.clone.donor, self._changed[trial], member.clone.step)
-        return Start(trial, message, because, recorded, exploit)
+        return StartDecision(trial, message, because, recorded, exploit)
 
     @override
     def record(self, trial: int) -> Record:
