@@ -25,14 +25,14 @@ class Stalled:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = experiment_status.project(
+        status = experiment_status.compute_status(
             experiment.status,
             trials=TrialCounts(),
             best=None,
-            ended=None,
+            outcome=None,
             over=False,
             problem=experiment.problem,
-            hindrance=None,
+            blocker=None,
             generation=experiment.generation,
             now=rfc3339(now),
         )

@@ -28,10 +28,10 @@ from podtune.controllers.stalled import Stalled
 from podtune.controllers.turns import Turns
 from podtune.protocol.messages import Unstored
 from podtune.runner import finalizer
-from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +76,7 @@ class Store:
         """By UID of a pod that works in the bucket: its Experiment's UID."""
         self._turns = Turns()
         self._caps = NamespaceCaps(pod_limits, self._wake)
-        self._crowd = Crowd()
+        self._throttle = StatusWriteThrottle()
         self._gone = Recent(REMEMBERED)
         self._complained = Recent(REMEMBERED)
         self._spared = Recent(REMEMBERED)
@@ -269,7 +269,7 @@ class Store:
         entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._turns)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
-            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, crowd=self._crowd
+            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
         )
 
     def entries(self) -> Iterator[Entry]:
@@ -295,8 +295,8 @@ class Store:
     def decided(self, entry: Entry) -> None:
         """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
         experiment, machine = entry.experiment, entry.machine
-        self._caps.settle(experiment.namespace, experiment.name, machine)
-        self._crowd.settle(experiment.uid, machine.trials_with_pods if machine is not None else None)
+        self._caps.update(experiment.namespace, experiment.name, machine)
+        self._throttle.update(experiment.uid, machine.trials_with_pods if machine is not None else None)
 
     # Bookkeeping
 
@@ -335,7 +335,7 @@ class Store:
             return
         if uid not in self._spared:
             self._end_pods_of(uid, *(trial.uid for trial in entry.trials.values()))
-        self._crowd.settle(uid, None)
+        self._throttle.update(uid, None)
         entry.drop_machine()
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)
@@ -344,7 +344,7 @@ class Store:
         key = (entry.experiment.namespace, entry.experiment.name)
         if self._by_name.get(key) == uid:
             del self._by_name[key]
-            self._caps.settle(*key, None)
+            self._caps.update(*key, None)
         self._changed(uid)
 
     def _forget_trial(self, uid: str) -> None:

@@ -50,7 +50,7 @@ class Best:
         self._ended: defaultdict[int, dict[int, TrialMachine]] = defaultdict(dict)
         self.result: BestResult | None = None
 
-    def settle(self, trial: TrialMachine) -> None:
+    def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has recorded."""
         if self._repeats == 1:
             self._compare([trial])

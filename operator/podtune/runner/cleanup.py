@@ -50,7 +50,7 @@ class Cleanup:
         """Which pods are retained at present."""
         return "None" if self._expired else self._wanted
 
-    def settle(self, trial: TrialMachine, now: float) -> None:
+    def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
         since = self._gathered.pop(trial.name, (now, trial))[0]
         self._retaining.pop(trial.name, None)

@@ -2,8 +2,8 @@
 
 What it clones stands in its status, whole, from the decision on: donor, checkpoint, and what to go back to. That stays
 there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
-one starts from the same weights. For as long the donor's checkpoint is protected from deletion. Where the checkpoint is
-not stored yet, the exploit stands in the status as one that waits (see `exploits`).
+one starts from the same weights. For as long the donor's checkpoint is pinned: it is not deleted. Where the checkpoint
+is not stored yet, the exploit stands in the status as one that waits (see `exploits`).
 
 Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then
 the exploit is undone; of its own checkpoints a trial restores only those that were taken with the parameters it has.

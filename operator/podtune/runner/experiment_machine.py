@@ -32,30 +32,30 @@ from podtune.runner.actions import (
     Propose,
 )
 from podtune.runner.bucket_policy import BucketPolicy
+from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.cleanup import Cleanup
-from podtune.runner.crowd import Crowd
 from podtune.runner.deletion import Deletion
 from podtune.runner.experiment_end import ExperimentEnd
+from podtune.runner.experiment_tracker import ExperimentTracker
 from podtune.runner.expiry import Expiry
 from podtune.runner.exploits import Exploits
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.front import Front
-from podtune.runner.introductions import Introductions
 from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.origins import Origins
-from podtune.runner.overview import Overview
+from podtune.runner.paused_trials import PausedEnd, PausedTrials
 from podtune.runner.places import Places
-from podtune.runner.promotions import PausedEnd, Promotions
-from podtune.runner.protection import Protected
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.refusals import Refusals
 from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
 from podtune.runner.result_processor import ResultProcessor
+from podtune.runner.scheduler_registration import SchedulerRegistration
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 from podtune.runner.storage_work import StorageWork
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.timestamps import parse_rfc3339
@@ -103,7 +103,7 @@ class ExperimentMachine:
         *,
         storage_pods: Iterable[StoragePod] = (),
         quota: PodQuota = UNLIMITED,
-        crowd: Crowd | None = None,
+        throttle: StatusWriteThrottle | None = None,
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -116,7 +116,7 @@ class ExperimentMachine:
             make_scheduler: Makes the scheduler that the spec asks for.
             storage_pods: The pods that work in the bucket.
             quota: Is asked before pods of trials are made.
-            crowd: What else the operator attends to; nothing, where none is given.
+            throttle: Slows down writes when the operator serves many; never, where none is given.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
@@ -124,7 +124,7 @@ class ExperimentMachine:
         self.settings = settings
         self._make_scheduler = make_scheduler
         self._quota = quota
-        self._crowd = crowd or Crowd()
+        self._throttle = throttle or StatusWriteThrottle()
         self._actions = ActionQueue(settings.api_backoff)
         self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
@@ -134,7 +134,7 @@ class ExperimentMachine:
             self._storage.pod_seen(storage_pod)
         self._refusals = Refusals(experiment, self._actions, settings)
         self._finalizer = Finalizer(self._actions)
-        self._finalizer_settled = False
+        self._finalizer_reconciled = False
         self._deletion = Deletion(self._actions, self._storage)
         self._expiry = Expiry(self._actions)
         self._warm = WarmPods(self._trial_named, self._actions, settings)
@@ -162,17 +162,17 @@ class ExperimentMachine:
         self._dirty: dict[str, None] = {}
         self._strays: dict[str, Pod] = {}
         scheduler = self._make_scheduler(self.spec)
-        self._protected = Protected()
+        self._pins = CheckpointPins()
         self._processor = ResultProcessor(
             scheduler,
             make_trial_stopper(self.spec),
-            Exploits(scheduler, self._trial_with_index, self._trial_named, self._protected),
+            Exploits(scheduler, self._trial_with_index, self._trial_named, self._pins),
             waiting=lambda: len(self._places.queue) + self._search.to_come,
             rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
             is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
-        self._overview = Overview(self.experiment, self.spec, self._actions)
+        self._tracker = ExperimentTracker(self.experiment, self.spec, self._actions)
         self._nodes = Nodes(self.spec.failures)
         self._places = Places(self._actions, self._processor, self._nodes, self._quota, self._warm)
         self._cleanup = Cleanup(self.spec, self.settings, self._actions)
@@ -192,15 +192,15 @@ class ExperimentMachine:
             former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
-        self._end = ExperimentEnd(self.spec, self._overview, self._search)
-        self._origins = Origins(self.experiment.name, self._trials, self._actions, self._protected, self._search)
+        self._end = ExperimentEnd(self.spec, self._tracker, self._search)
+        self._origins = Origins(self.experiment.name, self._trials, self._actions, self._pins, self._search)
         self._planner = TrialPlanner(self._actions, self._processor, self._places, self._search, self._origins)
         self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
-        self._promotions = Promotions(self._processor, self._places, self._search)
-        self._introductions = Introductions(self._processor, self._search)
-        self._introductions.restore(self._trials.values())
+        self._paused_trials = PausedTrials(self._processor, self._places, self._search)
+        self._registration = SchedulerRegistration(self._processor, self._search)
+        self._registration.restore(self._trials.values())
         self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
-        self._bucket_policy = BucketPolicy(self._trials, lambda: self._overview.best)
+        self._bucket_policy = BucketPolicy(self._trials, lambda: self._tracker.best)
 
     def dissolve(self) -> None:
         """Lets go of everything: the machine is of no use any more.
@@ -217,13 +217,13 @@ class ExperimentMachine:
             return
         changed = experiment.spec is not None and experiment.spec != self.spec
         self.experiment = experiment
-        self._overview.experiment_seen(experiment, changed=changed)
+        self._tracker.experiment_seen(experiment, changed=changed)
         self._storage.experiment_seen(experiment)
         self._refusals.experiment_seen(experiment)
         if resumption.round_of(experiment.status) != self._context.round:
             self._outdated = True
-        if self._overview.end_to_act_on is not None:
-            for name in self._overview.unfinished:
+        if self._tracker.end_to_act_on is not None:
+            for name in self._tracker.unfinished:
                 self._mark(name)
         if changed and experiment.spec is not None:
             self._spec_changed(experiment.spec)
@@ -237,7 +237,7 @@ class ExperimentMachine:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
             machine = self._adopt(trial, pods, None)
             self._search.trial_exists(machine)
-            self._introductions.arrive(machine)
+            self._registration.add(machine)
         elif known.uid != trial.uid:
             self._trials[trial.name] = TrialMachine(trial, self._context)
             self._outdated = True
@@ -255,7 +255,7 @@ class ExperimentMachine:
             self._actions.forget(name)
             self._reopening.forget(name)
             self._warm.trial_gone(name)
-            self._outdated = not self._overview.is_recorded
+            self._outdated = not self._tracker.is_recorded
 
     def pod_seen(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""
@@ -301,8 +301,8 @@ class ExperimentMachine:
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
-        protected = self._protected.of(trial.name, trial.saved)
-        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), protected=protected)
+        pinned = self._pins.list_uris(trial.name, trial.saved)
+        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
 
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -330,7 +330,7 @@ class ExperimentMachine:
     @property
     def is_outdated(self) -> bool:
         """Whether the next decision begins with making everything anew: with many trials, that takes a while."""
-        return self._outdated or self._promotions.is_outdated
+        return self._outdated or self._paused_trials.is_outdated
 
     @property
     def promised_pods(self) -> int:
@@ -366,22 +366,22 @@ class ExperimentMachine:
     def _decide(self, now: float) -> None:
         if self.is_outdated:
             self._rebuild(now)
-        for trial in self._introductions.admit(now):
+        for trial in self._registration.register_ready(now):
             self._mark(trial.name)
         for name in (*islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME), *self._origins.orphans()):
             self._mark(name)
         self._plan_dirty(now)
-        if self._overview.is_recorded:
+        if self._tracker.is_recorded:
             self._go_on_if_asked(now)
-        self._overview.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
+        self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
         if self._is_open:
-            self._end_paused(self._promotions.trials_to_stop(self._trial_with_index), now)
+            self._end_paused(self._paused_trials.stopped_by_scheduler(self._trial_with_index), now)
             if self._trials or (self._known is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
-        for name in self._cleanup.follow_end(self._overview.end_time(now), now, shared=self._warm.retains):
+        for name in self._cleanup.follow_end(self._tracker.end_time(now), now, shared=self._warm.retains):
             self._mark(name)
         self._plan_dirty(now)
-        self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
+        self._finalizer_reconciled = self._finalizer.reconcile(self.experiment, self.spec, now)
         if self._is_open and not self.experiment.problem and self._may_start:
             self._refusals.ask_again(self._trials, self._places, now)
             if not self._refusals.is_held:
@@ -391,31 +391,31 @@ class ExperimentMachine:
         self._front.take_in(self._search.own_tells)
         self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
-        self._overview.write(
+        self._tracker.write(
             now,
-            hindrance=None if self.spec.suspend else self._search.hindrance,
+            blocker=None if self.spec.suspend else self._search.blocker,
             refusals=self._refusals,
             capped=self._places.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.avoided(now)],
             storage=storage,
-            debounce=self._crowd.wait_among_experiments(
-                self.settings.experiment_debounce, self.settings.few_experiments
+            debounce=self._throttle.stretch_experiment_wait(
+                self.settings.experiment_debounce, self.settings.throttle_above_experiments
             ),
         )
 
     def _work_in_bucket(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
-        overview = self._overview
+        tracker = self._tracker
         due = self._bucket_policy.due(
-            self.experiment, self.spec, is_over=overview.is_over, is_recorded=overview.is_recorded
+            self.experiment, self.spec, is_over=tracker.is_over, is_recorded=tracker.is_recorded
         )
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
-        overview.is_held = exporting and not overview.is_recorded
-        if overview.is_recorded and overview.is_over and all(map(self._storage.is_over, due)):
+        tracker.is_held = exporting and not tracker.is_recorded
+        if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
             self._expiry.check(self.experiment, self.spec, now)
-        return self._storage.decide(due if overview.end_to_act_on is not None else (), now)
+        return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._actions.timers.pop_due(now)}
@@ -431,20 +431,20 @@ class ExperimentMachine:
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
                 trial = self._trials.get(name)
-                if trial is not None and trial not in self._introductions:
+                if trial is not None and trial not in self._registration:
                     self._plan(trial, now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._reopening.open(trial, now)
-        self._actions.timers.set(trial.name, self._processor.settle_exploit(trial, now))
-        self._planner.plan(trial, self._overview.end_to_act_on, now)
+        self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
+        self._planner.plan(trial, self._tracker.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
             self._actions.timers.cancel(trial.name)  # set while it ran
-        self._overview.settle(trial, now)
-        self._protected.settle(trial)
-        self._nodes.settle(trial)
-        self._places.settle(trial, now)
-        self._cleanup.settle(trial, now)
+        self._tracker.update(trial, now)
+        self._pins.update(trial)
+        self._nodes.update(trial)
+        self._places.update(trial, now)
+        self._cleanup.update(trial, now)
         for name in (*self._origins.waiting_for(trial), *self._processor.waiting_for(trial)):
             self._mark(name)
 
@@ -455,16 +455,16 @@ class ExperimentMachine:
             return
         following = resumption.following(status, self.spec)
         if resumption.is_asked(status, self.spec):
-            self._overview.go_on(following, now)
+            self._tracker.go_on(following, now)
         elif resumption.has_other_limits(status, self.spec):
             reopens = any(opens(trial, following) for trial in self._trials.values())
             if not self._end.still_holds(parse_rfc3339(status.completion_time) or now, reopens=reopens):
-                self._overview.go_on(following, now)
+                self._tracker.go_on(following, now)
 
     @property
     def _is_open(self) -> bool:
         """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
-        return self._overview.ended is None and not self._overview.is_going_on and not self._reopening.is_pending
+        return self._tracker.outcome is None and not self._tracker.is_going_on and not self._reopening.is_pending
 
     @property
     def _goes_on(self) -> bool:
@@ -474,10 +474,10 @@ class ExperimentMachine:
     @property
     def _may_start(self) -> bool:
         """Whether trials may be started: not while a storage pod works by what it was told of them."""
-        return not self.spec.suspend and not self._storage.is_busy and self._finalizer_settled
+        return not self.spec.suspend and not self._storage.is_busy and self._finalizer_reconciled
 
     def _end_if_due(self, now: float) -> None:
-        self._overview.ended, deadline = self._end.find(now)
+        self._tracker.outcome, deadline = self._end.find(now)
         if deadline is not None:
             self._actions.timers.set(EXPERIMENT, deadline)
 
@@ -489,8 +489,8 @@ class ExperimentMachine:
         places = self._places.unclaimed(limit)
         self._search.create_trials(places, now)
         self._search.ask(places, self.experiment.status.asked, now)
-        if self._overview.is_durable:
-            self._end_paused(self._promotions.never_promoted(len(self._overview.unfinished)), now)
+        if self._tracker.is_durable:
+            self._end_paused(self._paused_trials.never_promoted(len(self._tracker.unfinished)), now)
 
     def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
         """Ends trials that the scheduler has paused and that will never run again."""
@@ -543,20 +543,20 @@ class ExperimentMachine:
             machine.unseen.creation_until = machine.unseen.creation_until or doubt_until
         else:
             machine.miss_pods()
-        self._nodes.settle(machine)
-        self._protected.settle(machine)
+        self._nodes.update(machine)
+        self._pins.update(machine)
         self._mark(trial.name)
         return machine
 
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec
         self._processor.stopper = make_trial_stopper(spec)
-        self._end = ExperimentEnd(spec, self._overview, self._search)
+        self._end = ExperimentEnd(spec, self._tracker, self._search)
         self._cleanup.take_spec(spec)
         self._context = self._make_context()
         self._nodes = self._places.nodes = Nodes(spec.failures)
         for trial in self._trials.values():
-            self._nodes.settle(trial)
+            self._nodes.update(trial)
             trial.context = self._context
             self._processor.restore_stopper(trial)
             self._mark(trial.name)
@@ -586,7 +586,7 @@ class ExperimentMachine:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""
         if self._processor.scheduler.records_every_result:
             return self.settings.result_debounce  # its decisions wait for that
-        return self._crowd.wait_among_trials(self.settings.result_debounce, self.settings.few_trials)
+        return self._throttle.stretch_trial_wait(self.settings.result_debounce, self.settings.throttle_above_trials)
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:
         return self._trials.get(f"{self.experiment.name}-{index}")

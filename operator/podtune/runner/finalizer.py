@@ -19,7 +19,7 @@ class Finalizer:
     def __init__(self, actions: ActionQueue) -> None:
         self._actions = actions
 
-    def settle(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> bool:
+    def reconcile(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> bool:
         """Has the finalizer follow the policy of an Experiment that is not being deleted.
 
         On the way, that an import is complete is acknowledged.

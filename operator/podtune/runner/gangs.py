@@ -73,7 +73,7 @@ class PlacementTurn:
     def __init__(self) -> None:
         self._placing: set[str] = set()
 
-    def settle(self, trial: TrialMachine, *, creating: bool) -> None:
+    def update(self, trial: TrialMachine, *, creating: bool) -> None:
         """Takes in what became of a trial.
 
         Args:

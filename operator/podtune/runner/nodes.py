@@ -65,7 +65,7 @@ class Nodes:
         self._seen: Counter[str] = Counter()
         """By node: how many trials know of it."""
 
-    def settle(self, trial: TrialMachine) -> None:
+    def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has durably recorded."""
         self._settle_place(trial)
         recorded = tuple(trial.saved.failed_nodes)

@@ -20,8 +20,8 @@ from podtune.api.trial import Checkpoint, Origin
 from podtune.runner import clones, parameters
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
+from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.ledger import Entry
-from podtune.runner.protection import Protected
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
@@ -34,7 +34,7 @@ class Origins:
         experiment: str,
         trials: Mapping[str, TrialMachine],
         actions: ActionQueue,
-        protected: Protected,
+        pins: CheckpointPins,
         search: Search,
     ) -> None:
         """Makes it.
@@ -43,13 +43,13 @@ class Origins:
             experiment: Name of the experiment.
             trials: All its trials.
             actions: Where the checkpoints of other experiments' trials are asked for.
-            protected: Is told of every checkpoint that is found, before any agent can hear of what is not kept.
+            pins: Pins every checkpoint that is found, before any agent can hear of what is not kept.
             search: Knows whether there will be more trials.
         """
         self._experiment = experiment
         self._trials = trials
         self._actions = actions
-        self._protected = protected
+        self._pins = pins
         self._search = search
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """By donor of this experiment: trials that wait for a checkpoint of it."""
@@ -66,7 +66,7 @@ class Origins:
             return []
         return [name for donor in self._waiting.keys() - self._trials.keys() for name in self._waiting[donor]]
 
-    def settle(self, trial: TrialMachine, now: float) -> str:
+    def find_source(self, trial: TrialMachine, now: float) -> str:
         """Looks for the checkpoint that a trial without a pod waits for, if it does.
 
         Returns:
@@ -134,7 +134,7 @@ class Origins:
         present = parameters.effective(trial.spec, trial.status)
         trial.status = clones.give_up_for(trial.status, trial.spec, wanted.trial, checkpoint, present)
         trial.set(origin=Origin(uri=checkpoint.uri, step=checkpoint.step))
-        self._protected.settle(trial)
+        self._pins.update(trial)
         message = f"starts from iteration {checkpoint.step} of {wanted.trial}, as spec.restoreFrom asks"
         trial.note(Entry.RESTORE, message, {"donor": wanted.trial, "checkpoint": checkpoint.step}, now=now)
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, message)

@@ -53,13 +53,13 @@ class Places:
         """Why the quota did not let a trial start when places were filled last; empty where it did."""
         self._none_chosen = False
 
-    def settle(self, trial: TrialMachine, now: float) -> None:
+    def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         if trial.name in self._begun and not trial.is_to_run:
             self._begun.discard(trial.name)
         creating = self.creating(trial, now)
-        self._warm.settle(trial, making=creating and not trial.is_claiming)
-        self._turn.settle(trial, creating=creating)
+        self._warm.update(trial, making=creating and not trial.is_claiming)
+        self._turn.update(trial, creating=creating)
         holds = trial.occupies_place or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
         self._settle_promise(trial, creating=creating)
@@ -209,8 +209,8 @@ class Places:
                 self._picked[trial.name] = trial
                 return berth is Berth.GIVEN
         if self._actions.enqueue(action, now, trial.name):
-            self._warm.settle(trial, making=True)
-            self._turn.settle(trial, creating=True)
+            self._warm.update(trial, making=True)
+            self._turn.update(trial, creating=True)
             self._begun.discard(trial.name)
             self._picked.pop(trial.name, None)
         return False

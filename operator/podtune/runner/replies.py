@@ -36,7 +36,7 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
     return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
 
 
-def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, protected: tuple[str, ...] = ()) -> Reply:
+def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tuple[str, ...] = ()) -> Reply:
     """The answer to a report that was taken in.
 
     Args:
@@ -44,7 +44,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, protected: t
         report: The report.
         is_flushed: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of
             it.
-        protected: URIs of the trial's checkpoints that other trials need.
+        pinned: URIs of the trial's checkpoints that other trials need.
     """
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
     recorded = {checkpoint.uri for checkpoint in trial.status.checkpoints}
@@ -61,7 +61,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, protected: t
         acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == DecisionAction.PAUSE else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
-        kept=(*protected, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
+        kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.to_export(trial.saved, report.ledger),
     )
 

@@ -170,13 +170,13 @@ class ResultProcessor:
         trial.resume(message or "goes on; its pod is made next", lsn=self.barrier.latest, now=now)
         return Begin.ONCE_WRITTEN
 
-    def settle_exploit(self, trial: TrialMachine, now: float) -> float:
+    def continue_exploit(self, trial: TrialMachine, now: float) -> float:
         """Goes on with an exploit that waits for its donor's checkpoint.
 
         Returns:
             When it has to be looked at again; infinity for never.
         """
-        outcome = self._exploits.settle(trial, now)
+        outcome = self._exploits.continue_waiting(trial, now)
         if outcome is ExploitOutcome.WAITS:
             return self._exploits.deadline(trial) or NEVER
         if outcome is not None:

@@ -16,7 +16,7 @@ from podtune.api.experiment import Asked, ExperimentSpec
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LearnFrom, Propose
-from podtune.runner.experiment_status import Hindrance
+from podtune.runner.experiment_status import ProposalBlocker
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.proposals import Proposals
 from podtune.runner.results import metrics_of, number
@@ -91,14 +91,14 @@ class Search:
         self._settle(self._tells.in_order)
         self._wait_for = 0
         self._wait_until = 0.0
-        self._failure: Hindrance | None = None
+        self._failure: ProposalBlocker | None = None
         self._is_needed = False
-        self._not_made: dict[str, Hindrance] = {}
+        self._not_made: dict[str, ProposalBlocker] = {}
         self.to_record: Asked | None = None
         """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
 
     @property
-    def hindrance(self) -> Hindrance | None:
+    def blocker(self) -> ProposalBlocker | None:
         """What keeps Trials from being made at present."""
         return (self._failure if self._is_needed else None) or next(iter(self._not_made.values()), None)
 
@@ -171,7 +171,7 @@ class Search:
         self._is_needed = places > len(self._proposals.waiting)
         count = self._wanted(places)
         if count < 1:
-            self._failure = None  # it hinders nothing any more
+            self._failure = None  # it blocks nothing any more
             return
         if not self._is_informed:
             self._learn(now)
@@ -190,7 +190,7 @@ class Search:
 
     def create_trials(self, places: int, now: float) -> None:
         """Has as many proposals made Trials as there are places for, and all repeats of those that were begun."""
-        before, self._not_made = self._not_made, {}  # what is not wanted at present hinders nothing
+        before, self._not_made = self._not_made, {}  # what is not wanted at present blocks nothing
         if places > 0 and self._proposals.waiting and self._is_to_hear_first and not self._has_heard_all(now):
             return
         room, chosen = self._room, -1
@@ -212,7 +212,7 @@ class Search:
     def learnt(self, result: ActionResult, now: float) -> None:
         """Hears what an earlier experiment has found, or why that is not known yet."""
         if result.status is not ActionStatus.DONE:
-            self._failure = Hindrance(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
+            self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
         elif not self._is_informed:
             self._failure = None
             self._is_informed = True
@@ -224,17 +224,17 @@ class Search:
         """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
         if result.status is not ActionStatus.DONE:
             message = result.message if result.reason else f"the searcher failed: {result.message}"
-            self._failure = Hindrance(result.reason or ExperimentReason.SEARCH_FAILED, message)
+            self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, message)
             return
         self._failure = None
         if request.tells is self._tells.in_order:
             self._proposals.answered(request, result.proposals)
 
     def created(self, action: CreateTrial, result: ActionResult) -> None:
-        """Hears how the creation of a Trial went; one that is there all the same is no hindrance."""
+        """Hears how the creation of a Trial went; one that is there all the same blocks nothing."""
         if result.status is not ActionStatus.DONE and action.spec.index in self._proposals.waiting:
             message = f"a Trial can't be made: {result.message}"
-            self._not_made[action.name] = Hindrance(ExperimentReason.TRIAL_NOT_MADE, message)
+            self._not_made[action.name] = ProposalBlocker(ExperimentReason.TRIAL_NOT_MADE, message)
 
     # What to ask for
 

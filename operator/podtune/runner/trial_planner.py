@@ -20,12 +20,12 @@ from podtune.runner import (
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
-from podtune.runner.experiment_status import Ended
+from podtune.runner.experiment_status import ExperimentOutcome
 from podtune.runner.ledger import Entry
 from podtune.runner.origins import Origins
 from podtune.runner.overrides import Overrides
+from podtune.runner.paused_trials import PausedEnd
 from podtune.runner.places import Places
-from podtune.runner.promotions import PausedEnd
 from podtune.runner.records import Pod
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.results import metrics_of
@@ -47,12 +47,12 @@ class TrialPlanner:
         self._overrides = Overrides(processor, search)
         self._origins = origins
 
-    def plan(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
+    def plan(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
         """Brings a trial's status up to date and asks for the actions that are due.
 
         Args:
             trial: The trial.
-            ended: Why the experiment has come to its end, if it has.
+            outcome: Why the experiment has come to its end, if it has.
             now: The present time.
         """
         if trial.lacks_recorded_pod:
@@ -60,7 +60,7 @@ class TrialPlanner:
                 return  # another leader has made it, and the watch of pods has yet to tell
             trial.miss_pods()
         self._take_over(trial, now)
-        self._follow_wishes(trial, ended, now)
+        self._follow_wishes(trial, outcome, now)
         pod = trial.pod
         if pod is not None and trial.attempt_pods.is_over:
             self._end_attempt(trial, pod, now)
@@ -76,7 +76,7 @@ class TrialPlanner:
             trial_status.explain_queue(trial, now)
             if not trial.attempt_pods and not self._places.creating(trial, now):
                 self._overrides.take_in(trial, now)
-                self._fail_without_origin(trial, self._origins.settle(trial, now), now)
+                self._fail_without_origin(trial, self._origins.find_source(trial, now), now)
                 self._check_refusal(trial, now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
@@ -151,12 +151,12 @@ class TrialPlanner:
 
     # Wishes
 
-    def _follow_wishes(self, trial: TrialMachine, ended: Ended | None, now: float) -> None:
+    def _follow_wishes(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
         """What the user asks of this trial, and the experiment's end of all trials."""
         if trial.is_finished:
             return
-        if ended is not None:
-            self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, ended.message, now)
+        if outcome is not None:
+            self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, outcome.message, now)
             return
         is_paused = trial.spec.desired_state is DesiredState.PAUSED
         self._processor.hold(trial, held=is_paused and (trial.pod is None or bool(trial.context.store_prefix)))

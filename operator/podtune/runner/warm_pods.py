@@ -129,7 +129,7 @@ class WarmPods:
             self._release(name, known)
             known.condemned = True
 
-    def settle(self, trial: TrialMachine, *, making: bool) -> None:
+    def update(self, trial: TrialMachine, *, making: bool) -> None:
         """Takes in what became of a trial.
 
         Args:

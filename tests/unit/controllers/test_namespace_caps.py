@@ -28,9 +28,9 @@ def test_a_claim_that_is_not_wanted_any_more_wakes_the_next() -> None:
     caps = NamespaceCaps(PodLimits(default=1), lambda *key: woken.append(key))
     assert caps.quota("team", "first").claim(1) == ""
     assert caps.quota("team", "second").claim(1)
-    caps.settle("elsewhere", "first", None)
+    caps.update("elsewhere", "first", None)
     assert woken == []
-    caps.settle("team", "first", None)
+    caps.update("team", "first", None)
     assert woken == [("team", "second")]
 
 

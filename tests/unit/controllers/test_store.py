@@ -69,7 +69,7 @@ def gone(body: Manifest, version: int = 99) -> Manifest:
 def test_all_machines_are_of_one_crowd(known: Known) -> None:
     known.store.experiment(experiment_body())
     known.store.experiment(experiment_body("letters", "e-2"))
-    assert known.machine("e-1")._crowd is known.machine("e-2")._crowd
+    assert known.machine("e-1")._throttle is known.machine("e-2")._throttle
 
 
 def test_there_are_no_machines_before_everything_has_been_seen() -> None:

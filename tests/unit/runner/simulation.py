@@ -41,11 +41,11 @@ from podtune.runner.actions import (
     WriteMetadata,
     WriteTrialStatus,
 )
-from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 from podtune.storage.address import CheckpointAddress
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
@@ -148,7 +148,7 @@ class Simulation:
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         places: float = math.inf,
         pods_allowed: int = ANY_NUMBER,
-        crowd: Crowd | None = None,
+        throttle: StatusWriteThrottle | None = None,
     ) -> None:
         self.now = START
         self.places = places
@@ -159,7 +159,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.weather = weather
         self.program = program or Program()
-        self.settings, self.crowd = settings or RunnerSettings(), crowd or Crowd()
+        self.settings, self.throttle = settings or RunnerSettings(), throttle or StatusWriteThrottle()
         self.pods_allowed = pods_allowed  # in its namespace
         self.api = ApiServer(
             Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()),
@@ -294,8 +294,8 @@ class Simulation:
         self._decide_at = float("inf")
         self._cap.count(self.api.pods.values())
         plan = self.machine.decide(self.now)
-        self.crowd.settle(self.api.experiment.uid, self.machine.trials_with_pods)
-        self._cap.settle("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
+        self.throttle.update(self.api.experiment.uid, self.machine.trials_with_pods)
+        self._cap.update("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
         if self._cap.next is not None:
             self._wake(self.now)
         assert plan.wake > self.now, "the machine asks to be asked again at once"
@@ -619,5 +619,5 @@ class Simulation:
             self.make_scheduler,
             storage_pods=list(self.storage.pods.values()),
             quota=cap.of_experiment(),
-            crowd=self.crowd,
+            throttle=self.throttle,
         )

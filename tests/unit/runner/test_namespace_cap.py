@@ -37,8 +37,8 @@ class Namespace:
             for uid in uids:
                 self.cap.pod_exists(uid, name)
             self.trials[name].append(uids)
-            self.cap.settle(name, promised=0, waits=True)
-        self.cap.settle(name, promised=0, waits=True)
+            self.cap.update(name, promised=0, waits=True)
+        self.cap.update(name, promised=0, waits=True)
 
     def end(self, name: str) -> None:
         """The oldest trial of an experiment ends; whoever is next is given what is free."""
@@ -151,8 +151,8 @@ def test_who_no_longer_wants_a_place_holds_up_nobody() -> None:
         "namespace team has 1 of the 1 pods that it may have; trials wait for some of them to end"
     )
     assert cap.claim("c", 1)
-    cap.settle("b", promised=0, waits=False)
-    cap.settle("a", promised=0, waits=False)
+    cap.update("b", promised=0, waits=False)
+    cap.update("a", promised=0, waits=False)
     assert cap.next == "c"
 
 

@@ -19,10 +19,10 @@ from podtune.runner.actions import (
     EmitEvent,
     WriteTrialStatus,
 )
-from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
 
@@ -103,18 +103,22 @@ def test_results_of_a_pod_that_is_not_yet_seen_to_run_wait_a_little() -> None:
 
 def test_results_of_a_crowd_are_written_less_often() -> None:
     at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
-    simulation = Simulation(spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(few_trials=5))
+    simulation = Simulation(
+        spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(throttle_above_trials=5)
+    )
     simulation.run()
     assert max(simulation.api.status_writes.values()) <= 2 + 30 / (4 * simulation.settings.result_debounce) + 2
     assert {trial.status.iteration for trial in simulation.api.trials.values()} == {300}
 
 
 def test_among_many_experiments_each_writes_its_own_status_less_often() -> None:
-    crowd = Crowd()
+    throttle = StatusWriteThrottle()
     for number in range(299):
-        crowd.settle(f"other-{number}", 1)
+        throttle.update(f"other-{number}", 1)
     search = {"search": {"algorithm": "random", "maxTrials": 30, "seed": 7}, "maxConcurrentTrials": 1}
-    alone, crowded = (Simulation(spec(**search), Program(steps=2), crowd=others).run() for others in (None, crowd))
+    alone, crowded = (
+        Simulation(spec(**search), Program(steps=2), throttle=others).run() for others in (None, throttle)
+    )
     ends = {one.api.experiment.status.completion_time for one in (alone, crowded)}
     assert len(ends) == 1, "its end is no news that could wait"
     assert crowded.api.writes["experiment-status"] < alone.api.writes["experiment-status"] / 3

@@ -179,7 +179,7 @@ class Scheduler(ABC):
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
 
     A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
-    that `choose` picks from, until it is started again or trials_to_stop. What `choose` and `trials_to_stop` answer
+    that `choose` picks from, until it is started again or stopped for good. What `choose` and `trials_to_stop` answer
     follows from what the scheduler knows: whoever asks twice, or after a restart, hears the same.
 
     Between a PAUSE and the trial's next start none of its results are shown; it goes on at the first checkpoint from

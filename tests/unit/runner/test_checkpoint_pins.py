@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from podtune.api.trial import Checkpoint, Clone, TrialStatus
-from podtune.runner.protection import Protected
+from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -30,20 +30,20 @@ def recording(*steps: int) -> TrialStatus:
 
 
 def test_what_is_cloned_is_kept_until_it_is_durable_that_it_is_needed_no_more() -> None:
-    protected = Protected()
-    protected.settle(cloning("e-1", 3))
-    protected.settle(cloning("e-2", 3))
+    pins = CheckpointPins()
+    pins.update(cloning("e-1", 3))
+    pins.update(cloning("e-2", 3))
     for left in (cloning("e-1", None), cloning("e-2", None, saved=3)):
-        protected.settle(left)
-        assert protected.of("e-0", recording(5)) == ("s3://bucket/e-0/3",)
-    protected.settle(cloning("e-2", None))
-    assert protected.of("e-0", recording(5)) == ()
+        pins.update(left)
+        assert pins.list_uris("e-0", recording(5)) == ("s3://bucket/e-0/3",)
+    pins.update(cloning("e-2", None))
+    assert pins.list_uris("e-0", recording(5)) == ()
 
 
 @pytest.mark.parametrize("recorded", [(), (1,), (1, 2)])
 def test_one_that_is_newer_than_all_that_is_recorded_is_not_named(recorded: tuple[int, ...]) -> None:
     """Else the agent would delete those before it, of which one may just be recorded."""
-    protected = Protected()
-    protected.settle(cloning("e-1", 3))
-    assert protected.of("e-0", recording(*recorded)) == ()
-    assert protected.of("e-0", recording(3)) == ("s3://bucket/e-0/3",)
+    pins = CheckpointPins()
+    pins.update(cloning("e-1", 3))
+    assert pins.list_uris("e-0", recording(*recorded)) == ()
+    assert pins.list_uris("e-0", recording(3)) == ("s3://bucket/e-0/3",)

@@ -1,17 +1,17 @@
-"""Telling the scheduler of the trials that there are."""
+"""Registers trials with the scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtune.runner.promotions import was_removed
+from podtune.runner.paused_trials import was_removed
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
 
-class Introductions:
-    """Introduces trials in the order of their indexes, however the news of them come in.
+class SchedulerRegistration:
+    """Registers trials in the order of their indexes, in whatever order they are seen.
 
     Several are made at a time, and the last may be seen first: so one waits while an earlier one is being made. It is
     not started before.
@@ -43,17 +43,17 @@ class Introductions:
             if was_removed(trial.status):
                 scheduler.on_trial_remove(trial.index)
 
-    def arrive(self, trial: TrialMachine) -> None:
-        """A Trial was made."""
+    def add(self, trial: TrialMachine) -> None:
+        """A Trial was made: it is registered once no earlier one is being made."""
         self._waiting[trial.index] = trial
 
-    def admit(self, now: float) -> list[TrialMachine]:
-        """Introduces those that wait for no earlier one any more; returns them."""
-        admitted: list[TrialMachine] = []
+    def register_ready(self, now: float) -> list[TrialMachine]:
+        """Registers those that wait for no earlier one any more; returns them."""
+        registered: list[TrialMachine] = []
         for index in sorted(self._waiting):
             if self._search.is_making_one_before(index):
                 break
             trial = self._waiting.pop(index)
             self._processor.add(trial, now)
-            admitted.append(trial)
-        return admitted
+            registered.append(trial)
+        return registered

@@ -22,7 +22,7 @@ from podtune.runner import checkpoints, experiment_status, parameters, results, 
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.best import Best
-from podtune.runner.experiment_status import Ended, Hindrance
+from podtune.runner.experiment_status import ExperimentOutcome, ProposalBlocker
 from podtune.runner.records import Experiment
 from podtune.runner.refusals import Refusals
 from podtune.runner.storage_work import with_storage
@@ -45,7 +45,7 @@ class Leader:
     result: Metrics
 
 
-class Overview:
+class ExperimentTracker:
     """Counts trials by state and remembers the best; decides when the Experiment's status is written.
 
     An end of the experiment is decided, then written, then acted on, as any decision is.
@@ -82,7 +82,7 @@ class Overview:
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
         self.usage = Totals()
-        self.ended = self._end_to_act_on
+        self.outcome = self._end_to_act_on
 
     def experiment_seen(self, experiment: Experiment, *, changed: bool) -> None:
         """Takes in a version of the Experiment.
@@ -98,7 +98,7 @@ class Overview:
             self._ended_by = resumption.ended_by(experiment.spec)
             self._limit = _limit(experiment.spec)
         if changed:
-            self.ended = self._end_to_act_on
+            self.outcome = self._end_to_act_on
             if self.is_going_on:  # whether it is to is asked again
                 self._resumption, self.suspension = None, Suspension(experiment.status)
 
@@ -113,7 +113,7 @@ class Overview:
         if self._resumption is None:
             self.suspension.leave_out(parse_rfc3339(self._experiment.status.completion_time) or now, now)
         self._resumption = following
-        self.ended = None
+        self.outcome = None
 
     @property
     def is_going_on(self) -> bool:
@@ -122,16 +122,16 @@ class Overview:
 
     def follow_suspension(self, now: float, *, asked: bool, taken: int) -> None:
         """Takes in whether the experiment is to be suspended, and how many trials have a pod."""
-        asked = asked and self.ended is None
+        asked = asked and self.outcome is None
         self.suspension.follow(asked=asked, taken=taken, started=self._start is not None, now=now)
 
-    def settle(self, trial: TrialMachine, now: float) -> None:
+    def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         self._count(trial)
         self._count_missing(trial)
         self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
         self._count_lost(trial)
-        self.usage.settle(trial.name, trial.status, trial.attempt_pods.members, now)
+        self.usage.update(trial.name, trial.status, trial.attempt_pods.members, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
         else:
@@ -140,7 +140,7 @@ class Overview:
             self._undurable.discard(trial.name)
         else:
             self._undurable.add(trial.name)
-        self._best.settle(trial)
+        self._best.update(trial)
 
     @property
     def is_settled(self) -> bool:
@@ -155,7 +155,7 @@ class Overview:
     @property
     def is_over(self) -> bool:
         """Whether the experiment has come to its end and nothing of it goes on."""
-        return self.ended is not None and self.is_settled
+        return self.outcome is not None and self.is_settled
 
     def end_time(self, now: float) -> float | None:
         """When the experiment has come to its end; None where something of it goes on."""
@@ -164,9 +164,9 @@ class Overview:
         return parse_rfc3339(self._experiment.status.completion_time) or now
 
     @property
-    def end_to_act_on(self) -> Ended | None:
+    def end_to_act_on(self) -> ExperimentOutcome | None:
         """Why the experiment ends, once that stands in its status."""
-        return self._end_to_act_on if self.ended is not None else None
+        return self._end_to_act_on if self.outcome is not None else None
 
     @property
     def leader(self) -> Leader | None:
@@ -191,7 +191,7 @@ class Overview:
         self,
         now: float,
         *,
-        hindrance: Hindrance | None,
+        blocker: ProposalBlocker | None,
         refusals: Refusals,
         capped: str,
         asked: Asked | None,
@@ -204,7 +204,7 @@ class Overview:
 
         Args:
             now: The present time.
-            hindrance: What keeps Trials from being made at present.
+            blocker: What keeps Trials from being made at present.
             refusals: Whether the API server refuses its pods.
             capped: Why its namespace may have no more pods at present; empty where it may.
             asked: What the searcher is to be asked for as soon as the status says so.
@@ -213,9 +213,9 @@ class Overview:
             avoided: Nodes that the experiment avoids.
             debounce: Seconds between two looks at it.
         """
-        decided = self.ended is not None and self.end_to_act_on is None
+        decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status
-        refusal = refusals.record if self.ended is None else None
+        refusal = refusals.record if self.outcome is None else None
         urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
         urgent = urgent or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
@@ -224,14 +224,14 @@ class Overview:
         if not self._actions.ready(WRITE_EXPERIMENT_STATUS, now):
             return
         recorded = self.is_recorded and not self.is_going_on
-        status = experiment_status.project(
+        status = experiment_status.compute_status(
             before,
             trials=before.trials if recorded else experiment_status.counts(self.by_state, self._stopped_early),
             best=before.best if recorded else self._best_trial(),
-            ended=self.ended,
+            outcome=self.outcome,
             over=self.is_over and not self.is_held,
             problem=self._experiment.problem,
-            hindrance=hindrance,
+            blocker=blocker,
             capped=capped,
             hold=refusals.hold,
             limit=self._limit,
@@ -342,21 +342,21 @@ def _hours(seconds: float) -> float:
     return round(max(0.0, seconds) / 3600, 4)
 
 
-def _recorded_end(status: ExperimentStatus) -> Ended | None:
+def _recorded_end(status: ExperimentStatus) -> ExperimentOutcome | None:
     """The end that an experiment has come to before."""
     return next((end for end, _ in _ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
 
 
-def _decided_end(experiment: Experiment) -> Ended | None:
+def _decided_end(experiment: Experiment) -> ExperimentOutcome | None:
     """The end that an experiment has come to, or is coming to by its present spec."""
     decided = _ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     present = (end for end, generation in decided if generation == experiment.generation)
     return _recorded_end(experiment.status) or next(present, None)
 
 
-def _ends(status: ExperimentStatus, good: ConditionType, bad: ConditionType) -> Iterator[tuple[Ended, int]]:
+def _ends(status: ExperimentStatus, good: ConditionType, bad: ConditionType) -> Iterator[tuple[ExperimentOutcome, int]]:
     """The ends that the conditions of two types tell of, each with the generation that it was told of."""
     for condition in status.conditions:
         if condition.status == "True" and condition.type in (good, bad):
-            end = Ended(ExperimentReason(condition.reason), condition.message, good=condition.type == good)
+            end = ExperimentOutcome(ExperimentReason(condition.reason), condition.message, good=condition.type == good)
             yield end, condition.observed_generation

@@ -1,4 +1,4 @@
-"""Which checkpoints of a trial other trials still need."""
+"""Pins checkpoints of a trial that other trials still need."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Needed = tuple[str, int]
 """URI and step of a checkpoint."""
 
 
-class Protected:
+class CheckpointPins:
     """The checkpoints that clones still need, so that their donors' agents don't delete them."""
 
     def __init__(self) -> None:
         self._needs: dict[str, frozenset[tuple[str, Needed]]] = {}
         self._users: defaultdict[str, dict[Needed, set[str]]] = defaultdict(dict)
 
-    def settle(self, trial: TrialMachine) -> None:
+    def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial clones: from when that is decided to when it is durable that it needs it no more."""
         clones = (trial.saved.clone, trial.status.clone)
         needs = frozenset(
@@ -36,8 +36,8 @@ class Protected:
             self._users[donor].setdefault(checkpoint, set()).add(trial.name)
         self._needs[trial.name] = needs
 
-    def of(self, donor: str, recorded: TrialStatus) -> tuple[str, ...]:
-        """URIs of a trial's checkpoints that others need.
+    def list_uris(self, donor: str, recorded: TrialStatus) -> tuple[str, ...]:
+        """Lists the URIs of a trial's checkpoints that others need.
 
         One that is newer than all that its status records is left out: nothing deletes it, and the agent would take it
         for recorded, and what may be recorded meanwhile for older than that.

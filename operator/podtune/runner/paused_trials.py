@@ -24,8 +24,8 @@ class PausedEnd:
     because: Because
 
 
-class Promotions:
-    """Asks the scheduler which paused trials it gives up, and gives up those that nothing can come of any more."""
+class PausedTrials:
+    """Finds paused trials that end: those that the scheduler stops, and those that nothing can come of any more."""
 
     def __init__(self, processor: ResultProcessor, places: Places, search: Search) -> None:
         self._processor = processor
@@ -40,8 +40,8 @@ class Promotions:
         """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
         return self._said_over and not self._search.is_over
 
-    def trials_to_stop(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
-        """The trials that the scheduler gives up, once all that this rests on is durable.
+    def stopped_by_scheduler(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
+        """Yields the trials that the scheduler stops, once all that this rests on is durable.
 
         One that is on its way to its pause ends when it has arrived there.
 
@@ -64,7 +64,7 @@ class Promotions:
             yield PausedEnd(trial, reason, stop.message, stop.because)
 
     def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
-        """All paused trials, where nothing else is left and the scheduler starts none of them.
+        """Yields all paused trials, where nothing else is left and the scheduler starts none of them.
 
         Args:
             unfinished: How many trials have not come to their end.
