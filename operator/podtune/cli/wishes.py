@@ -123,12 +123,12 @@ def resume(
         raise CliError(f"{target.name} has ended ({target.view.state}); what has ended can't be resumed alone")
     if not values:
         _change(api, target, {"desiredState": DesiredState.RUNNING})
-        return f"{target.name} goes on as soon as there is a place for it"
+        return f"{target.name} goes on as soon as a slot is free"
     if target.view.is_running:
         raise CliError(f"{target.name} runs, and its parameters can't be changed meanwhile; pause it first")
     overrides = _checked_overrides(api, namespace, target.view, target.spec, values)
     _change(api, target, {"desiredState": DesiredState.RUNNING, "overrides": overrides})
-    return f"{target.name} goes on with {', '.join(values)} as soon as there is a place for it"
+    return f"{target.name} goes on with {', '.join(values)} as soon as a slot is free"
 
 
 def stop(api: Api, target: Target) -> str:

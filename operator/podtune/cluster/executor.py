@@ -25,17 +25,17 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
-from podtune.cluster import ownership, readers
-from podtune.cluster.claims import delete_claim, ensure_claim
+from podtune.cluster import decoders, ownership
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
 from podtune.cluster.first_answers import FirstAnswers
 from podtune.cluster.gang_requests import GangRequests
-from podtune.cluster.node_avoidance import avoid
-from podtune.cluster.origins import find_checkpoint
+from podtune.cluster.node_affinity import avoid
 from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.restore_sources import find_checkpoint
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
+from podtune.cluster.volume_claims import delete_claim, ensure_claim
 from podtune.cluster.warm_start import learn_from
 from podtune.kube import paths
 from podtune.runner.actions import (
@@ -135,7 +135,7 @@ class Executor:
             return await self._dispatch(experiment, action)
         except ApiRefusal as refusal:
             return ActionResult(ActionStatus.FAILED, refusal.message)
-        except (ApiError, readers.Unreadable, paths.PathError) as error:
+        except (ApiError, decoders.MalformedObject, paths.PathError) as error:
             return ActionResult(ActionStatus.FAILED, str(error))
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> ActionResult:
@@ -190,7 +190,7 @@ class Executor:
             "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
         path = paths.trials(experiment.namespace)
-        made = await ownership.create(self._client, path, body, readers.read_trial)
+        made = await ownership.create(self._client, path, body, decoders.decode_trial)
         if made is None:
             return ActionResult(ActionStatus.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
         self._observer.trial(made)
@@ -235,7 +235,7 @@ class Executor:
     async def _create_one_pod(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, ActionResult]:
         name = body["metadata"]["name"]
         path = paths.pods(experiment.namespace)
-        made = await ownership.create(self._client, path, body, readers.read_pod)
+        made = await ownership.create(self._client, path, body, decoders.decode_pod)
         if made is None:
             return None, ActionResult(ActionStatus.FAILED, f"a pod {name} of another owner is in the way; delete it")
         if _made_for(made) != _made_for(body):
@@ -252,7 +252,7 @@ class Executor:
         name = body["metadata"]["name"]
         try:
             path = paths.pods(experiment.namespace)
-            made = await ownership.create(self._client, path, body, readers.read_storage_pod)
+            made = await ownership.create(self._client, path, body, decoders.decode_storage_pod)
         except ApiRefusal as refusal:
             if refusal.is_namespace_ending:
                 return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
@@ -416,7 +416,7 @@ def _with_status(kind: str, name: str, version: int, status: Manifest) -> Manife
 
 
 def _made_for(pod: Manifest) -> object:
-    """UID of the trial that a shared pod was made for; None for a pod of another kind."""
+    """UID of the trial that a warm pod was made for; None for a pod of another kind."""
     return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
 
 

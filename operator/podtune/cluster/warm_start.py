@@ -11,7 +11,7 @@ from podtune.api.names import (
     ConditionType,
     ExperimentReason,
 )
-from podtune.cluster import ownership, readers
+from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
@@ -91,7 +91,7 @@ async def _get(client: ClusterClient, path: str) -> Manifest | None:
 
 def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     name = name_of(experiment)
-    if readers.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
+    if decoders.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
         known = knowledge.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
@@ -108,7 +108,7 @@ def _waiting(source: str, why: str) -> ActionResult:
 
 
 def _has_ended(body: Manifest) -> bool:
-    status = readers.read_experiment(body).status
+    status = decoders.decode_experiment(body).status
     ends = (find_condition(status.conditions, type_) for type_ in (ConditionType.COMPLETE, ConditionType.FAILED))
     return any(end is not None and end.status == "True" for end in ends)
 
@@ -118,10 +118,10 @@ async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
     metadata = source["metadata"]
     selector = {"labelSelector": f"{LABEL_EXPERIMENT}={metadata['name']}"}
     return [
-        readers.read_trial(item)
+        decoders.decode_trial(item)
         async for page in list_pages(client, paths.trials(metadata["namespace"]), selector)
         for item in page["items"]
-        if readers.experiment_of_trial(item) == metadata["uid"]
+        if decoders.experiment_of_trial(item) == metadata["uid"]
     ]
 
 

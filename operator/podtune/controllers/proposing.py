@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
+from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.threads import in_thread
-from podtune.controllers.turns import Turns
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.informed import InformedSearcher
 from podtune.tuning.searchers.base import NoConfiguration, Proposed
@@ -24,15 +24,15 @@ MAX_THREADS = 2
 PATIENCE = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
-Thought = tuple[InformedSearcher, tuple[Proposed, ...]]
+Answer = tuple[InformedSearcher, tuple[Proposed, ...]]
 
 
 @dataclass(slots=True)
-class _Thinking:
+class _AskedSearcher:
     """A request that a searcher thinks about, and how often it was waited for."""
 
     request: Propose
-    task: asyncio.Task[Thought]
+    task: asyncio.Task[Answer]
     waits: int = field(default=0)
 
     def is_about(self, request: Propose) -> bool:
@@ -44,19 +44,19 @@ class _Thinking:
 class Proposer:
     """Holds an experiment's searcher; its caller has one request under way at a time."""
 
-    def __init__(self, spec: ExperimentSpec, deadline: float, turns: Turns) -> None:
+    def __init__(self, spec: ExperimentSpec, deadline: float, semaphore: PatientSemaphore) -> None:
         """Makes a proposer.
 
         Args:
             spec: The experiment's spec.
             deadline: Seconds that the searcher may think about a request before it is called slow.
-            turns: When it may begin; those of all experiments.
+            semaphore: Says when it may begin; shared by all experiments.
         """
         self._spec = spec
         self._deadline = deadline
-        self._turns = turns
+        self._semaphore = semaphore
         self._searcher: InformedSearcher | None = None
-        self._thinking: list[_Thinking] = []
+        self._thinking: list[_AskedSearcher] = []
 
     async def propose(self, request: Propose) -> ActionResult:
         """Answers a request; after a failure the next one is put to a fresh searcher."""
@@ -78,7 +78,7 @@ class Proposer:
         self._thinking.remove(thinking)
         return result
 
-    def _find(self, request: Propose) -> _Thinking | None:
+    def _find(self, request: Propose) -> _AskedSearcher | None:
         """Who thinks about a request, or begins to; None where too many think about others already."""
         self._thinking = [other for other in self._thinking if not other.task.done() or other.is_about(request)]
         same = [other for other in self._thinking if other.is_about(request)]
@@ -87,13 +87,13 @@ class Proposer:
             return same[-1]
         return self._begin(request) if has_room else None
 
-    def _begin(self, request: Propose) -> _Thinking:
+    def _begin(self, request: Propose) -> _AskedSearcher:
         searcher, self._searcher = self._searcher, None  # until all went well
         task = asyncio.create_task(
-            self._turns.take(lambda: in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+            self._semaphore.take(lambda: in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
         )
         task.add_done_callback(_retrieve)
-        thinking = _Thinking(request, task)
+        thinking = _AskedSearcher(request, task)
         self._thinking.append(thinking)
         return thinking
 
@@ -101,11 +101,11 @@ class Proposer:
         return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
-def _answer(searcher: InformedSearcher, request: Propose) -> Thought:
+def _answer(searcher: InformedSearcher, request: Propose) -> Answer:
     return searcher, searcher.answer(request)
 
 
-def _retrieve(task: asyncio.Task[Thought]) -> None:
+def _retrieve(task: asyncio.Task[Answer]) -> None:
     """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
     if not task.cancelled():
         task.exception()

@@ -14,10 +14,10 @@ from podtune.controllers import metrics
 from podtune.controllers.entry import Entry
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.look_ups import LookUps
+from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import MANY, Store
 from podtune.controllers.threads import in_thread
-from podtune.controllers.waiting_pods import WaitingPods
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
@@ -45,7 +45,7 @@ CRASH_BACKOFF = Backoff(1.0, 300.0)
 
 
 class Reconciler:
-    """Drives all machines; the one place where facts, decisions and actions meet."""
+    """Drives all machines; the one place where events, decisions and actions meet."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class Reconciler:
         self._latest = 0.0
         """The time at which something was decided last."""
         self._is_running = False
-        self._waiting = WaitingPods()
+        self._pod_waiters = PodWaiters()
 
     @property
     def is_leading(self) -> bool:
-        """Whether this process decides; see `Intake.is_leading`."""
+        """Whether this process decides; see `ReportHandler.is_leading`."""
         return self._is_running and self._may_decide()
 
     async def run(self) -> None:
@@ -112,11 +112,11 @@ class Reconciler:
         return answer
 
     async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
-        """See `Intake.wait_for_next`."""
-        await self._waiting.wait(pod_uid, seconds)
+        """See `ReportHandler.wait_for_next`."""
+        await self._pod_waiters.wait(pod_uid, seconds)
 
     def program_container(self, namespace: str, trial: str) -> str | None:
-        """See `Intake.program_container`."""
+        """See `ReportHandler.program_container`."""
         entry = self._store.entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
         if spec is None or spec.results.stdout is None:
@@ -147,10 +147,10 @@ class Reconciler:
             self._queue.forget(uid)
             self._look_ups.cancel(uid)
             return
-        if entry.thought is not None:
+        if entry.offloaded is not None:
             return  # it is asked once more afterwards
         if (prepare := self._long_preparation(entry)) is not None:
-            self._think(uid, entry, prepare)
+            self._offload(uid, entry, prepare)
         elif entry.machine is not None:
             try:
                 plan = entry.machine.decide(now)
@@ -167,10 +167,10 @@ class Reconciler:
             return self._store.maker(entry)
         return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
 
-    def _think(self, uid: str, entry: Entry, prepare: Callable[[], ExperimentMachine]) -> None:
+    def _offload(self, uid: str, entry: Entry, prepare: Callable[[], ExperimentMachine]) -> None:
         """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
         machine, now = entry.machine, self._now()
-        thought = entry.begin_thought()
+        offloaded = entry.offload()
 
         def think() -> tuple[ExperimentMachine, Plan]:
             thinking = prepare()
@@ -181,11 +181,11 @@ class Reconciler:
                 thinking, plan = await in_thread(think)
             except Exception:
                 log.exception("reconcile failed", uid=uid)
-                entry.end_thought(thought, machine)
+                entry.take_back(offloaded, machine)
                 self._store.decided(entry)
                 self._crashed(uid)
                 return
-            counts = entry.end_thought(thought, thinking)
+            counts = entry.take_back(offloaded, thinking)
             self._store.decided(entry)
             if counts:
                 self._carry_out_all(uid, entry, plan)
@@ -203,7 +203,7 @@ class Reconciler:
                 routine = isinstance(action, WriteTrialStatus) and action.routine
                 self._actions.add(uid, (entry, action), routine=routine)
         self._start_actions()
-        self._waiting.wake(plan.given)
+        self._pod_waiters.wake(plan.assigned)
         self._queue.add_at(uid, plan.wake)
 
     def _heed_clock(self, now: float) -> None:
@@ -236,7 +236,7 @@ class Reconciler:
 
     async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
-        _tell_of_rest(entry, action)
+        _log_leftovers(entry, action)
         result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
         kind = type(action).__name__
         ended = _ended_attempt(entry, action)
@@ -260,9 +260,9 @@ class Reconciler:
 
     def _land(self, uid: str, entry: Entry, action: Action, result: ActionResult) -> None:
         now = self._now()
-        if entry.machine is None and entry.thought is None:
+        if entry.machine is None and entry.offloaded is None:
             entry.stalled.on_action_result(entry.experiment, action, result, now)
-        elif not entry.tell(lambda machine: machine.on_action_result(action, result, now)):
+        elif not entry.apply(lambda machine: machine.on_action_result(action, result, now)):
             self._crashed(uid)
             return
         self._queue.add(uid)
@@ -275,7 +275,7 @@ class Reconciler:
             return await self._executor.execute(entry.served, action)
 
 
-def _tell_of_rest(entry: Entry, action: Action) -> None:
+def _log_leftovers(entry: Entry, action: Action) -> None:
     """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
     if isinstance(action, EmitEvent) and action.left_at:
         metrics.CHECKPOINTS_LEFT.inc()

@@ -105,7 +105,8 @@ class CreatePod:
             away.
         replicas: How many pods there are.
         avoid: Names of nodes that it is to keep off.
-        variant: Of a pod that may serve other attempts after this one: what its manifest is made from, as a digest.
+        template_hash: Of a pod that may serve other attempts after this one: what its manifest is made from, as a
+            digest.
         find: Whether it looks for checkpoints of its configuration in the bucket first.
     """
 
@@ -119,7 +120,7 @@ class CreatePod:
     limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
     avoid: tuple[str, ...] = ()
-    variant: str = ""
+    template_hash: str = ""
     find: bool = False
 
     @property

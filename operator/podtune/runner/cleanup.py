@@ -64,7 +64,7 @@ class Cleanup:
             for pod in trial.leftovers.values()
             if pod.uid not in retained
             and not pod.deleting
-            and pod.uid not in trial.unseen.deletions
+            and pod.uid not in trial.expectations.deletions
             and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
         ]
         if trial.is_finished and not retained and any(pod.is_over for pod in doomed):
@@ -105,7 +105,7 @@ class Cleanup:
         self._surplus.update(names)
         return names
 
-    def sweep(self, now: float) -> None:
+    def delete_due(self, now: float) -> None:
         """Asks for a bulk deletion when the experiment is over, too many pods lie about, or they have long enough."""
         if not self._gathered:
             return
@@ -117,7 +117,7 @@ class Cleanup:
         trials = [trial for _, trial in islice(self._gathered.values(), self._settings.cleanup_batch)]
         if self._actions.enqueue(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
-                trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
+                trial.expectations.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
                 del self._gathered[trial.name]
 
     def _retains(self, trial: TrialMachine, pod: Pod) -> bool:

@@ -85,7 +85,7 @@ class Deletion:
 
     def _stop(self, trial: TrialMachine, now: float) -> None:
         for pod in _living(trial.pods):
-            if not pod.deleting and pod_of(pod.uid) not in trial.unseen.deletions:
+            if not pod.deleting and pod_of(pod.uid) not in trial.expectations.deletions:
                 grace = checkpoint_waits.grace_period(trial, pod)
                 self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
 

@@ -1,6 +1,6 @@
-"""One experiment: facts in, actions out.
+"""One experiment: what was seen goes in, actions come out.
 
-The machine is fed what was seen (`…_seen`, `report`, `on_action_result`) and asked what to do (`decide`). It does no
+The machine is fed what was seen (`observe_…`, `report`, `on_action_result`) and asked what to do (`decide`). It does no
 I/O, and draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
 same Experiment, Trials and pods decides the same. Where that is in doubt (a Trial was deleted, or written by somebody
 else), the machine makes itself anew of what it has seen; only what is under way outlives that.
@@ -35,6 +35,7 @@ from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.deletion import Deletion
+from podtune.runner.expectations import Expectations
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.experiment_tracker import ExperimentTracker
 from podtune.runner.expiry import Expiry
@@ -46,7 +47,6 @@ from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
 from podtune.runner.origins import Origins
 from podtune.runner.paused_trials import PausedEnd, PausedTrials
-from podtune.runner.places import Places
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.refusals import Refusals
 from podtune.runner.reopening import Reopening, opens
@@ -55,6 +55,7 @@ from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.scheduler_registration import SchedulerRegistration
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import Slots
 from podtune.runner.status_write_throttle import StatusWriteThrottle
 from podtune.runner.storage_work import StorageWork
 from podtune.runner.timers import EXPERIMENT, SOON
@@ -62,8 +63,7 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_action_results import TrialActionResults
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_planner import TrialPlanner
-from podtune.runner.unseen import Unseen
-from podtune.runner.warm_pods import WarmPods
+from podtune.runner.warm_pool import WarmPool
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Tell
@@ -82,12 +82,12 @@ class Plan:
     Attributes:
         actions: What to carry out.
         wake: When to ask again even if nothing happens; infinity: never.
-        given: UIDs of warm pods that have been given another trial: an agent that waits for that is answered.
+        assigned: UIDs of warm pods that another trial was assigned to: an agent that waits for that is answered.
     """
 
     actions: tuple[Action, ...]
     wake: float
-    given: tuple[str, ...] = ()
+    assigned: tuple[str, ...] = ()
 
 
 class ExperimentMachine:
@@ -131,30 +131,35 @@ class ExperimentMachine:
         self._former = FormerTrials()
         self._storage = StorageWork(experiment, self._actions, settings)
         for storage_pod in storage_pods:
-            self._storage.pod_seen(storage_pod)
+            self._storage.observe_pod(storage_pod)
         self._refusals = Refusals(experiment, self._actions, settings)
         self._finalizer = Finalizer(self._actions)
         self._finalizer_reconciled = False
         self._deletion = Deletion(self._actions, self._storage)
         self._expiry = Expiry(self._actions)
-        self._warm = WarmPods(self._trial_named, self._actions, settings)
+        self._warm = WarmPool(self._trial_named, self._actions, settings)
         self._trials: dict[str, TrialMachine] = {}
         for pod in pods:
-            if pod.variant:
-                self._warm.pod_seen(pod)
-        self._build(trials, [pod for pod in pods if not pod.variant], {})
+            if pod.template_hash:
+                self._warm.observe_pod(pod)
+        self._build(trials, [pod for pod in pods if not pod.template_hash], {})
         self._former.miss(experiment.name, experiment.status.trials.total, self._trials)
 
     def _build(
-        self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen], doubt_until: float = 0.0
+        self,
+        trials: Iterable[Trial],
+        pods: Iterable[Pod],
+        expectations: Mapping[str, Expectations],
+        pod_expected_until: float = 0.0,
     ) -> None:
         """Makes everything that follows from the objects.
 
         Args:
             trials: All Trials.
             pods: All their pods.
-            unseen: By UID of the Trial: what is under way.
-            doubt_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among `pods`.
+            expectations: By UID of the Trial: what is under way.
+            pod_expected_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among
+                `pods`.
         """
         self._outdated = False
         self._trials = {}
@@ -167,20 +172,20 @@ class ExperimentMachine:
             scheduler,
             make_trial_stopper(self.spec),
             Exploits(scheduler, self._trial_with_index, self._trial_named, self._pins),
-            waiting=lambda: len(self._places.queue) + self._search.to_come,
+            waiting=lambda: len(self._slots.queue) + self._search.to_come,
             rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
             is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
         self._tracker = ExperimentTracker(self.experiment, self.spec, self._actions)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._actions, self._processor, self._nodes, self._quota, self._warm)
+        self._slots = Slots(self._actions, self._processor, self._nodes, self._quota, self._warm)
         self._cleanup = Cleanup(self.spec, self.settings, self._actions)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             pods_of[pod.trial].append(pod)
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
-            self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid), doubt_until)
+            self._adopt(trial, pods_of.pop(trial.name, ()), expectations.get(trial.uid), pod_expected_until)
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
         self._search = Search(
             self.experiment.name,
@@ -194,9 +199,9 @@ class ExperimentMachine:
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._tracker, self._search)
         self._origins = Origins(self.experiment.name, self._trials, self._actions, self._pins, self._search)
-        self._planner = TrialPlanner(self._actions, self._processor, self._places, self._search, self._origins)
+        self._planner = TrialPlanner(self._actions, self._processor, self._slots, self._search, self._origins)
         self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
-        self._paused_trials = PausedTrials(self._processor, self._places, self._search)
+        self._paused_trials = PausedTrials(self._processor, self._slots, self._search)
         self._registration = SchedulerRegistration(self._processor, self._search)
         self._registration.restore(self._trials.values())
         self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
@@ -209,17 +214,17 @@ class ExperimentMachine:
         """
         vars(self).clear()
 
-    # Facts
+    # Observations of objects
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         if experiment.version < self.experiment.version:
             return
         changed = experiment.spec is not None and experiment.spec != self.spec
         self.experiment = experiment
-        self._tracker.experiment_seen(experiment, changed=changed)
-        self._storage.experiment_seen(experiment)
-        self._refusals.experiment_seen(experiment)
+        self._tracker.observe_experiment(experiment, changed=changed)
+        self._storage.observe_experiment(experiment)
+        self._refusals.observe_experiment(experiment)
         if resumption.round_of(experiment.status) != self._context.round:
             self._outdated = True
         if self._tracker.end_to_act_on is not None:
@@ -228,7 +233,7 @@ class ExperimentMachine:
         if changed and experiment.spec is not None:
             self._spec_changed(experiment.spec)
 
-    def trial_seen(self, trial: Trial) -> None:
+    def observe_trial(self, trial: Trial) -> None:
         """Takes in a version of one of the experiment's Trials."""
         if trial.uid in self._former:
             return
@@ -241,40 +246,40 @@ class ExperimentMachine:
         elif known.uid != trial.uid:
             self._trials[trial.name] = TrialMachine(trial, self._context)
             self._outdated = True
-        elif known.trial_seen(trial):
+        elif known.observe_trial(trial):
             self._saved(known)
         else:
             self._outdated = True
         self._mark(trial.name)
 
-    def trial_gone(self, name: str) -> None:
+    def observe_trial_deletion(self, name: str) -> None:
         """A Trial was deleted: unless the experiment has ended, it is made anew, and goes on from its checkpoints."""
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._former.deleted(trial)
             self._actions.forget(name)
             self._reopening.forget(name)
-            self._warm.trial_gone(name)
+            self._warm.observe_trial_deletion(name)
             self._outdated = not self._tracker.is_recorded
 
-    def pod_seen(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""
-        if pod.variant:
-            for name in self._warm.pod_seen(pod):
+        if pod.template_hash:
+            for name in self._warm.observe_pod(pod):
                 self._mark(name)
             return
         trial = self._trials.get(pod.trial)
         if trial is not None and trial.owns(pod):
-            trial.pod_seen(pod)
+            trial.observe_pod(pod)
             self._mark(trial.name)
         elif pod.gone:
             self._strays.pop(pod.uid, None)
         else:
             self._strays[pod.uid] = pod
 
-    def storage_pod_seen(self, pod: StoragePod) -> None:
+    def observe_storage_pod(self, pod: StoragePod) -> None:
         """Takes in a version of a pod that works in the bucket; one that is gone is reported with `gone` set."""
-        self._storage.pod_seen(pod)
+        self._storage.observe_pod(pod)
 
     def report(self, trial_name: str, pod_name: str, report: Report, now: float) -> Reply | Unaccepted:
         """Takes in what an agent has posted.
@@ -335,21 +340,21 @@ class ExperimentMachine:
     @property
     def promised_pods(self) -> int:
         """How many pods it may make that were not seen yet."""
-        return 0 if self.experiment.deleting else self._places.promised
+        return 0 if self.experiment.deleting else self._slots.promised
 
     @property
     def waits_for_pods(self) -> bool:
         """Whether the quota keeps it from making pods that it would make now."""
-        return bool(self._places.kept_back)
+        return bool(self._slots.kept_back)
 
     @property
     def trials_with_pods(self) -> int | None:
         """How many trials have a pod, or are to get one; None where the experiment does not go on."""
-        return self._places.taken if self._goes_on and not self.experiment.deleting else None
+        return self._slots.taken if self._goes_on and not self.experiment.deleting else None
 
     def decide(self, now: float) -> Plan:
         """What has to be done now."""
-        self._places.kept_back = ""
+        self._slots.kept_back = ""
         try:
             if self.experiment.deleting:
                 self._decide_deletion(now)
@@ -358,10 +363,10 @@ class ExperimentMachine:
         except Exception:
             self._actions.drop()
             self._outdated = True  # half a decision must not be built upon
-            self._places.kept_back = ""
+            self._slots.kept_back = ""
             raise
         wake = max(self._actions.timers.next, now + SOON)  # some that are due may have been left for the next time
-        return Plan(self._actions.take(), wake, self._warm.take_given())
+        return Plan(self._actions.take(), wake, self._warm.take_assigned())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:
@@ -373,7 +378,7 @@ class ExperimentMachine:
         self._plan_dirty(now)
         if self._tracker.is_recorded:
             self._go_on_if_asked(now)
-        self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
+        self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._slots.taken)
         if self._is_open:
             self._end_paused(self._paused_trials.stopped_by_scheduler(self._trial_with_index), now)
             if self._trials or (self._known is not None and not self.spec.suspend):
@@ -383,11 +388,11 @@ class ExperimentMachine:
         self._plan_dirty(now)
         self._finalizer_reconciled = self._finalizer.reconcile(self.experiment, self.spec, now)
         if self._is_open and not self.experiment.problem and self._may_start:
-            self._refusals.ask_again(self._trials, self._places, now)
+            self._refusals.ask_again(self._trials, self._slots, now)
             if not self._refusals.is_held:
                 self._start_trials(now)
-        self._cleanup.sweep(now)
-        self._warm.sweep(now, keeps=self._goes_on, retention=self._cleanup.retention)
+        self._cleanup.delete_due(now)
+        self._warm.delete_idle(now, keeps=self._goes_on, retention=self._cleanup.retention)
         self._front.take_in(self._search.own_tells)
         self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
@@ -395,7 +400,7 @@ class ExperimentMachine:
             now,
             blocker=None if self.spec.suspend else self._search.blocker,
             refusals=self._refusals,
-            capped=self._places.kept_back,
+            capped=self._slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.avoided(now)],
@@ -420,7 +425,7 @@ class ExperimentMachine:
     def _decide_deletion(self, now: float) -> None:
         changed = {*self._dirty, *self._actions.timers.pop_due(now)}
         self._dirty = {}
-        self._warm.sweep(now, keeps=False, retention="None")
+        self._warm.delete_idle(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(
             self.experiment, self.spec, now, trials=self._trials, strays=strays, prefix=prefix, changed=changed
@@ -443,7 +448,7 @@ class ExperimentMachine:
         self._tracker.update(trial, now)
         self._pins.update(trial)
         self._nodes.update(trial)
-        self._places.update(trial, now)
+        self._slots.update(trial, now)
         self._cleanup.update(trial, now)
         for name in (*self._origins.waiting_for(trial), *self._processor.waiting_for(trial)):
             self._mark(name)
@@ -483,12 +488,12 @@ class ExperimentMachine:
 
     def _start_trials(self, now: float) -> None:
         limit = self.spec.max_concurrent_trials
-        for trial in self._places.fill(limit, now, max_pending=self.spec.max_pending_trials):
+        for trial in self._slots.fill(limit, now, max_pending=self.spec.max_pending_trials):
             self._mark(trial.name)
         self._plan_dirty(now)
-        places = self._places.unclaimed(limit)
-        self._search.create_trials(places, now)
-        self._search.ask(places, self.experiment.status.asked, now)
+        slots = self._slots.unclaimed(limit)
+        self._search.create_trials(slots, now)
+        self._search.ask(slots, self.experiment.status.asked, now)
         if self._tracker.is_durable:
             self._end_paused(self._paused_trials.never_promoted(len(self._tracker.unfinished)), now)
 
@@ -520,27 +525,27 @@ class ExperimentMachine:
         """
         machines = list(self._trials.values())
         for machine in machines:
-            machine.unseen.statuses.clear()
+            machine.expectations.statuses.clear()
         own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
         pods = [*self._strays.values(), *own]
-        unseen = {machine.uid: machine.unseen for machine in machines}
-        self._build([machine.record for machine in machines], pods, unseen, now + self.settings.creation_doubt)
+        expectations = {machine.uid: machine.expectations for machine in machines}
+        self._build([machine.record for machine in machines], pods, expectations, now + self.settings.creation_timeout)
 
     def _adopt(
-        self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None, doubt_until: float = 0.0
+        self, trial: Trial, pods: Iterable[Pod], expectations: Expectations | None, pod_expected_until: float = 0.0
     ) -> TrialMachine:
-        machine = TrialMachine(trial, self._context, unseen)
+        machine = TrialMachine(trial, self._context, expectations)
         self._trials[trial.name] = machine
         self._processor.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):
-                machine.pod_seen(pod)
+                machine.observe_pod(pod)
                 self._strays.pop(pod.uid, None)
             else:
                 self._strays[pod.uid] = pod
         self._warm.restore(machine)
-        if doubt_until and machine.lacks_recorded_pod:
-            machine.unseen.creation_until = machine.unseen.creation_until or doubt_until
+        if pod_expected_until and machine.lacks_recorded_pod:
+            machine.expectations.pod_expected_until = machine.expectations.pod_expected_until or pod_expected_until
         else:
             machine.miss_pods()
         self._nodes.update(machine)
@@ -554,7 +559,7 @@ class ExperimentMachine:
         self._end = ExperimentEnd(spec, self._tracker, self._search)
         self._cleanup.take_spec(spec)
         self._context = self._make_context()
-        self._nodes = self._places.nodes = Nodes(spec.failures)
+        self._nodes = self._slots.nodes = Nodes(spec.failures)
         for trial in self._trials.values():
             self._nodes.update(trial)
             trial.context = self._context

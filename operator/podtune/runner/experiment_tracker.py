@@ -84,7 +84,7 @@ class ExperimentTracker:
         self.usage = Totals()
         self.outcome = self._end_to_act_on
 
-    def experiment_seen(self, experiment: Experiment, *, changed: bool) -> None:
+    def observe_experiment(self, experiment: Experiment, *, changed: bool) -> None:
         """Takes in a version of the Experiment.
 
         Args:

@@ -19,7 +19,7 @@ OURS = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL
 
 def note_loss(trial: TrialMachine, final: FinalCommit | None) -> None:
     """Has the status say what the attempt that ends has lost, by its agent's last word, or else its last report."""
-    unstored = final.unstored if final is not None else trial.unseen.unstored_of(trial.attempt_uid)
+    unstored = final.unstored if final is not None else trial.expectations.unstored_of(trial.attempt_uid)
     if unstored is None or not trial.home or not _is_missed(trial, unstored):
         return
     before = trial.status.lost_checkpoint

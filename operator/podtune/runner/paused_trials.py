@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import TrialStatus
 from podtune.runner.ledger import Because
-from podtune.runner.places import Places
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
+from podtune.runner.slots import Slots
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -27,9 +27,9 @@ class PausedEnd:
 class PausedTrials:
     """Finds paused trials that end: those that the scheduler stops, and those that nothing can come of any more."""
 
-    def __init__(self, processor: ResultProcessor, places: Places, search: Search) -> None:
+    def __init__(self, processor: ResultProcessor, slots: Slots, search: Search) -> None:
         self._processor = processor
-        self._places = places
+        self._slots = slots
         self._search = search
         self._said_over = False
         self._rests_on: dict[str, int] = {}
@@ -69,11 +69,11 @@ class PausedTrials:
         Args:
             unfinished: How many trials have not come to their end.
         """
-        if not self._search.is_over or not self._places.is_deadlocked(unfinished):
+        if not self._search.is_over or not self._slots.is_deadlocked(unfinished):
             return
         if not self._processor.barrier.is_flushed(self._processor.barrier.latest):
             return
-        for trial in self._places.queue.trials:
+        for trial in self._slots.queue.trials:
             message = (
                 f"paused at iteration {trial.status.iteration} and never promoted: "
                 "no trial runs, and none will be made, that could have made room for it"

@@ -21,9 +21,9 @@ from podtune.runner import resources
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, EmitEvent, TryPod
 from podtune.runner.experiment_status import Hold
-from podtune.runner.places import Places
 from podtune.runner.records import Experiment
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import Slots
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import TrialMachine
@@ -79,7 +79,7 @@ class Refusals:
         """What people are told of it."""
         return Hold(ExperimentReason.POD_REFUSED, self._message) if self._refusal is not None else None
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         self._experiment = experiment
 
@@ -97,7 +97,7 @@ class Refusals:
         """Pods may be made again."""
         self._refusal, self._message = None, ""
 
-    def ask_again(self, trials: Mapping[str, TrialMachine], places: Places, now: float) -> None:
+    def ask_again(self, trials: Mapping[str, TrialMachine], slots: Slots, now: float) -> None:
         """Asks the API server, when it is time, whether it still refuses pods.
 
         It is asked about the pod of the same trial, else of one that waits. Where none waits, no trial is proposed for
@@ -106,7 +106,7 @@ class Refusals:
 
         Args:
             trials: All trials.
-            places: Where they wait.
+            slots: Where trials wait.
             now: The present time.
         """
         if self._refusal is None:
@@ -116,13 +116,13 @@ class Refusals:
             self._actions.timers.set(EXPERIMENT, due)
             return
         refused = trials.get(self._refusal.trial)
-        waiting = (refused,) if refused is not None and refused.is_to_run else places.queue.trials
+        waiting = (refused,) if refused is not None and refused.is_to_run else slots.queue.trials
         had_pods = (trial for trial in trials.values() if trial.status.last_attempt is not None)
         trial = next(iter(waiting), None) or next(had_pods, refused)
         if trial is None or (trial.attempt_pods and not trial.attempt_pods.lacks_some):
             self._release()  # nothing is known that would be refused
         else:
-            self._actions.enqueue(TryPod(places.creation(trial, now)), now)
+            self._actions.enqueue(TryPod(slots.creation(trial, now)), now)
 
     def _refused(self, creation: CreatePod, words: str, now: float) -> None:
         is_new = self._refusal is None

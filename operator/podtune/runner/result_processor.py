@@ -50,7 +50,7 @@ class ResultProcessor:
             scheduler: Compares trials.
             stopper: Ends single trials.
             exploits: Carries out exploits.
-            waiting: How many trials could run if there were a place for them.
+            waiting: How many trials could run if there were a slot for them.
             rung_place: A place in the order of tells, where the searcher learns from rungs.
             is_decisive: Whether a value of the objective may end the experiment.
         """

@@ -32,14 +32,14 @@ MAX_RUNNING = 1024
 """So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
 END = -1
 """Stands for a trial's end, where others stand for one of its rungs."""
-PLACES_AHEAD = 16
-"""One proposal is made ahead for this many places, or part of them."""
+SLOTS_AHEAD = 16
+"""One proposal is made ahead for this many slots, or part of them."""
 
 
 class Search:
-    """Asks for configurations as there are places for them, and has each made a Trial.
+    """Asks for configurations as there are slots for them, and has each made a Trial.
 
-    Some are asked for ahead, so that a slow searcher holds nothing up. With a single place none is: it would not know
+    Some are asked for ahead, so that a slow searcher holds nothing up. With a single slot none is: it would not know
     the one trial that it is to learn from.
     """
 
@@ -83,9 +83,9 @@ class Search:
         self._ended: defaultdict[int, dict[int, Tell]] = defaultdict(dict)
         for trial in trials.values():
             self._begin(trial)
-        places = sorted(place for trial in trials.values() for place in self._places(trial))
-        self._told = {(name, rung) for _, name, rung in places}
-        self._tells = Tells((place, self._tell_of(trials[name], rung)) for place, name, rung in places)
+        seqs = sorted(place for trial in trials.values() for place in self._places(trial))
+        self._told = {(name, rung) for _, name, rung in seqs}
+        self._tells = Tells((place, self._tell_of(trials[name], rung)) for place, name, rung in seqs)
         self._tells.learn(known or ())
         self._is_informed = known is not None
         self._settle(self._tells.in_order)
@@ -159,17 +159,17 @@ class Search:
         if number in self._under_way:
             self._under_way.begin(Unfinished(number, trial.configuration, trial.attributes))
 
-    def ask(self, places: int, recorded: Asked | None, now: float) -> None:
+    def ask(self, slots: int, recorded: Asked | None, now: float) -> None:
         """Asks for configurations.
 
         Args:
-            places: How many places there are that no trial waits for.
+            slots: How many slots there are that no trial waits for.
             recorded: What the Experiment's status says was last asked for.
             now: The present time.
         """
         self.to_record = None
-        self._is_needed = places > len(self._proposals.waiting)
-        count = self._wanted(places)
+        self._is_needed = slots > len(self._proposals.waiting)
+        count = self._wanted(slots)
         if count < 1:
             self._failure = None  # it blocks nothing any more
             return
@@ -188,15 +188,15 @@ class Search:
             numbers = self._proposals.next_numbers(count)
             self.to_record = Asked(first=numbers[0], last=numbers[-1], told=self._tells.end)
 
-    def create_trials(self, places: int, now: float) -> None:
-        """Has as many proposals made Trials as there are places for, and all repeats of those that were begun."""
+    def create_trials(self, slots: int, now: float) -> None:
+        """Has as many proposals made Trials as there are slots for, and all repeats of those that were begun."""
         before, self._not_made = self._not_made, {}  # what is not wanted at present blocks nothing
-        if places > 0 and self._proposals.waiting and self._is_to_hear_first and not self._has_heard_all(now):
+        if slots > 0 and self._proposals.waiting and self._is_to_hear_first and not self._has_heard_all(now):
             return
         room, chosen = self._room, -1
         for index in sorted(self._proposals.waiting):
             number = index // self._repeats
-            if room > 0 and places > 0:
+            if room > 0 and slots > 0:
                 chosen = number
             elif self._repeats == 1:
                 return
@@ -206,7 +206,7 @@ class Search:
                 self._actions.enqueue(CreateTrial(name, self._former.with_former(name, proposed)), now)
                 if name in before:
                     self._not_made[name] = before[name]
-            places -= 1
+            slots -= 1
             room -= 1
 
     def learnt(self, result: ActionResult, now: float) -> None:
@@ -248,15 +248,15 @@ class Search:
         """How many more configurations there may be."""
         return (self.spec.search.trial_limit - self._proposals.made) // self._repeats
 
-    def _wanted(self, places: int) -> int:
+    def _wanted(self, slots: int) -> int:
         """How many configurations are wanted now."""
         waiting = len(self._proposals.waiting)
         if self._proposals.exhausted or (waiting and self.spec.search.learns):
             return 0  # what is asked for next is to know of those that wait
         limit = self.spec.max_concurrent_trials
-        ahead = -(-limit // (PLACES_AHEAD * self._repeats)) if limit > self._repeats else 0
-        needed = -(-max(places - waiting, 0) // self._repeats)
-        spare = ahead - max(waiting - places, 0) // self._repeats
+        ahead = -(-limit // (SLOTS_AHEAD * self._repeats)) if limit > self._repeats else 0
+        needed = -(-max(slots - waiting, 0) // self._repeats)
+        spare = ahead - max(waiting - slots, 0) // self._repeats
         wanted, batch = needed + max(spare, 0), self._settings.proposal_batch
         if wanted and not self.spec.search.learns:
             wanted = batch  # later it would answer the same
@@ -329,10 +329,10 @@ class Search:
 
     def _places(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
         """The places in the order of tells that a Trial's status holds: each with its rung, -1 for the trial's end."""
-        places = [(tell.place, trial.name, rung) for rung, tell in enumerate(trial.saved.rung_tells)]
+        seqs = [(tell.place, trial.name, rung) for rung, tell in enumerate(trial.saved.rung_tells)]
         if trial.saved.told is not None:
-            places.append((trial.saved.told, trial.name, END))
-        return places
+            seqs.append((trial.saved.told, trial.name, END))
+        return seqs
 
     def _tell_of(self, trial: TrialMachine, rung: int) -> Tell | None:
         """What a place tells; None where other repeats of the configuration are under way."""

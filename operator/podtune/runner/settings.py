@@ -34,7 +34,7 @@ class RunnerSettings:
         requeue_wait: A pod that avoids nodes is left to the scheduler for this before it is made anew.
         refusal_wait: The API server is asked again after this, up to a tenth more or less, whether it takes pods that
             it has refused.
-        creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
+        creation_timeout: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         proposal_deadline: A searcher that thinks longer about a request is called slow.
         tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
@@ -64,7 +64,7 @@ class RunnerSettings:
     report_wait: float = 60.0
     requeue_wait: float = 30.0
     refusal_wait: float = 300.0
-    creation_doubt: float = 30.0
+    creation_timeout: float = 30.0
     proposal_batch: int = 16
     proposal_deadline: float = 120.0
     tell_wait: float = 2.0

@@ -29,7 +29,7 @@ class StatusWriteThrottle:
             self._pods[experiment] = trials
 
     def stretch_trial_wait(self, seconds: float, throttle_above: int) -> float:
-        """Seconds that a trial's write may wait: in proportion longer where more trials than `throttle_above` have pods."""
+        """Seconds that a trial's write may wait: longer where more trials than `throttle_above` have pods."""
         return _wait(seconds, self._trials, throttle_above)
 
     def stretch_experiment_wait(self, seconds: float, throttle_above: int) -> float:

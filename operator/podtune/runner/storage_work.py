@@ -78,9 +78,9 @@ class StorageWork:
         """Whether no pod can be made any more, since the namespace is being deleted."""
         self._told = set(_given_up(self._status))
 
-    # Facts
+    # Observations of objects
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         self._experiment = experiment
 
@@ -88,7 +88,7 @@ class StorageWork:
         """Whether a pod of this name is one of ours."""
         return pod in self._pods
 
-    def pod_seen(self, pod: StoragePod) -> None:
+    def observe_pod(self, pod: StoragePod) -> None:
         """Takes in a version of a storage pod; one that is gone is reported with `gone` set."""
         known = self._pods.get(pod.name)
         if known is None or known.uid != pod.uid or pod.version >= known.version or pod.gone:

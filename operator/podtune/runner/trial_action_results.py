@@ -64,10 +64,10 @@ class TrialActionResults:
             case TryPod() if result.reason is ExperimentReason.POD_REFUSED and trial.is_to_run:
                 self._planner.pod_refused(trial, result.message, now)
             case DeletePod():
-                if result.status is ActionStatus.DONE and action.uid not in trial.unseen.gone:
-                    trial.unseen.deletions.add(action.uid)
+                if result.status is ActionStatus.DONE and action.uid not in trial.expectations.gone:
+                    trial.expectations.deletions.add(action.uid)
             case DeleteFinishedPods():
-                trial.unseen.deletions.clear()
+                trial.expectations.deletions.clear()
             case WriteTrialStatus():
                 if result.status is not ActionStatus.DONE and trial.status != trial.saved:
                     trial.touch(now)

@@ -24,11 +24,11 @@ from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProble
 from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
 from podtune.runner.attempt_pods import AttemptPods, pod_name
+from podtune.runner.expectations import Expectations
 from podtune.runner.ledger import Because, Entry
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
-from podtune.runner.unseen import Unseen
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
@@ -66,9 +66,9 @@ class TrialContext:
 
 
 class TrialMachine:
-    """The state of one trial. The experiment's machine feeds it facts, and asks it what it needs."""
+    """The state of one trial. The experiment's machine feeds it what was seen, and asks it what it needs."""
 
-    def __init__(self, trial: Trial, context: TrialContext, unseen: Unseen | None = None) -> None:
+    def __init__(self, trial: Trial, context: TrialContext, expectations: Expectations | None = None) -> None:
         self.name = trial.name
         self.uid = trial.uid
         self.index = trial.spec.index
@@ -79,7 +79,7 @@ class TrialMachine:
         self.saved = trial.status
         self.status = trial.status
         self.context = context
-        self.unseen = unseen or Unseen()
+        self.expectations = expectations or Expectations()
         self.attempt_pods = AttemptPods(context.replicas)
         self.leftovers: dict[str, Pod] = {}
         self.attempt_uid = self._recorded_attempt_uid()
@@ -135,7 +135,7 @@ class TrialMachine:
         """All pods as they were last seen."""
         return (*self.leftovers.values(), *self.attempt_pods)
 
-    def trial_seen(self, trial: Trial) -> bool:
+    def observe_trial(self, trial: Trial) -> bool:
         """Takes in a version of the Trial.
 
         Returns:
@@ -144,8 +144,8 @@ class TrialMachine:
         """
         if trial.version <= self.version:
             return True
-        is_known = trial.status == self.saved or trial.status in self.unseen.statuses
-        self.unseen.statuses.clear()  # any that is still on its way is for an older version, and will be refused
+        is_known = trial.status == self.saved or trial.status in self.expectations.statuses
+        self.expectations.statuses.clear()  # any that is still on its way is for an older version, and will be refused
         self.spec, self.generation, self.version = trial.spec, trial.generation, trial.version
         self.deleting = trial.deleting
         self.saved = trial.status
@@ -157,21 +157,21 @@ class TrialMachine:
         """Whether a pod is this trial's, not one of an earlier trial of the same name."""
         return pod.trial_uid in ("", self.uid)
 
-    def pod_seen(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """Takes in a version of one of the trial's pods."""
-        if pod.uid in self.unseen.gone and not pod.gone:
+        if pod.uid in self.expectations.gone and not pod.gone:
             return
         if pod.gone:
-            self.unseen.gone.add(pod.uid)
-            self.unseen.deletions.discard(pod_of(pod.uid))
+            self.expectations.gone.add(pod.uid)
+            self.expectations.deletions.discard(pod_of(pod.uid))
         if pod.attempt == self.attempt and not self.is_finished:
-            self._attempt_seen(pod)
+            self._observe_attempt_pod(pod)
         elif not pod.gone:
-            self._leftover_seen(pod)
+            self._observe_leftover(pod)
         elif (known := self.leftovers.get(pod.name)) is not None and known.uid == pod.uid:
             del self.leftovers[pod.name]
 
-    def _attempt_seen(self, pod: Pod) -> None:
+    def _observe_attempt_pod(self, pod: Pod) -> None:
         known = self.attempt_pods.of(pod.rank)
         if known is not None and pod.version < known.version:
             if pod.uid != known.uid or not pod.gone:
@@ -183,10 +183,10 @@ class TrialMachine:
             self._attempt_begins(pod.uid)
         self.attempt_pods = self.attempt_pods.with_pod(pod)
         if not self.attempt_pods.lacks_some:
-            self.unseen.creation_until = 0.0
+            self.expectations.pod_expected_until = 0.0
             self.refused_since = None
 
-    def _leftover_seen(self, pod: Pod) -> None:
+    def _observe_leftover(self, pod: Pod) -> None:
         known = self.leftovers.get(pod.name)
         if known is None or known.uid != pod.uid or known.version <= pod.version:
             self.leftovers[pod.name] = pod
@@ -277,22 +277,22 @@ class TrialMachine:
 
     @property
     def recorded_pod(self) -> str:
-        """UID of the shared pod that the current attempt has on record; empty where it has none."""
-        return self._shared_pod(self.saved.pod)
+        """UID of the warm pod that the current attempt has on record; empty where it has none."""
+        return self._warm_pod_uid(self.saved.pod)
 
     @property
     def claimed_pod(self) -> str:
-        """UID of the shared pod that the current attempt has, or is to have; empty where it has none."""
+        """UID of the warm pod that the current attempt has, or is to have; empty where it has none."""
         if self.pod is not None:
             return pod_of(self.pod.uid)
-        return self._shared_pod(self.status.pod)
+        return self._warm_pod_uid(self.status.pod)
 
     @property
     def is_claiming(self) -> bool:
-        """Whether its claim on a shared pod is being written."""
+        """Whether its claim on a warm pod is being written."""
         return self.pod is None and bool(self.claimed_pod) and self.claimed_pod != self.recorded_pod
 
-    def _shared_pod(self, pod: PodRef | None) -> str:
+    def _warm_pod_uid(self, pod: PodRef | None) -> str:
         if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
             return ""
         return pod_of(pod.uid)
@@ -315,7 +315,7 @@ class TrialMachine:
         return self.acked_seq > 0
 
     @property
-    def occupies_place(self) -> bool:
+    def occupies_slot(self) -> bool:
         """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
         return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
 
@@ -411,7 +411,7 @@ class TrialMachine:
         self.touch(now)
 
     def claim(self, pod: PodRef, now: float) -> None:
-        """Has a shared pod run the next attempt, as soon as that is on record."""
+        """Has a warm pod run the next attempt, as soon as that is on record."""
         self.set(pod=pod, durable_seq=0)
         self.explain(TrialState.PENDING, TrialReason.STARTING, f"pod {pod.name} runs it next")
         self.touch(now)
@@ -443,7 +443,7 @@ class TrialMachine:
         return [
             pod
             for pod in self.attempt_pods
-            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.unseen.deletions)
+            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.expectations.deletions)
         ]
 
     def final_commit(self) -> FinalCommit | None:

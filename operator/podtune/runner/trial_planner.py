@@ -25,11 +25,11 @@ from podtune.runner.ledger import Entry
 from podtune.runner.origins import Origins
 from podtune.runner.overrides import Overrides
 from podtune.runner.paused_trials import PausedEnd
-from podtune.runner.places import Places
 from podtune.runner.records import Pod
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
+from podtune.runner.slots import Slots
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_machine import NEVER, TrialMachine
 
@@ -38,11 +38,11 @@ class TrialPlanner:
     """Decides what is done about a trial that something happened to."""
 
     def __init__(
-        self, actions: ActionQueue, processor: ResultProcessor, places: Places, search: Search, origins: Origins
+        self, actions: ActionQueue, processor: ResultProcessor, slots: Slots, search: Search, origins: Origins
     ) -> None:
         self._actions = actions
         self._processor = processor
-        self._places = places
+        self._slots = slots
         self._search = search
         self._overrides = Overrides(processor, search)
         self._origins = origins
@@ -56,7 +56,7 @@ class TrialPlanner:
             now: The present time.
         """
         if trial.lacks_recorded_pod:
-            if self._places.creating(trial, now):
+            if self._slots.creating(trial, now):
                 return  # another leader has made it, and the watch of pods has yet to tell
             trial.miss_pods()
         self._take_over(trial, now)
@@ -74,7 +74,7 @@ class TrialPlanner:
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             trial_status.explain_queue(trial, now)
-            if not trial.attempt_pods and not self._places.creating(trial, now):
+            if not trial.attempt_pods and not self._slots.creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_origin(trial, self._origins.find_source(trial, now), now)
                 self._check_refusal(trial, now)
@@ -108,7 +108,7 @@ class TrialPlanner:
 
     def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
-        trial.unseen.creation_until = 0.0
+        trial.expectations.pod_expected_until = 0.0
         if trial.refused_since is None:
             trial.refused_since = now
         trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
@@ -116,13 +116,13 @@ class TrialPlanner:
 
     def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
-        trial.unseen.creation_until = 0.0
+        trial.expectations.pod_expected_until = 0.0
         self._after_end(trial, attempt_end.reject(trial, message, now), now)
 
     def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
         settings = trial.context.settings
-        trial.unseen.creation_until = now + settings.creation_doubt
+        trial.expectations.pod_expected_until = now + settings.creation_timeout
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
         trial.touch(now + settings.pending_debounce)
 
@@ -179,7 +179,7 @@ class TrialPlanner:
                     self._processor.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.note(Entry.STOP, message, {}, now=now)
                 trial.decide(DecisionAction.STOP, reason, message, now=now)
-        elif not self._places.creating(trial, now):
+        elif not self._slots.creating(trial, now):
             if tells:
                 self._processor.scheduler.on_trial_remove(trial.index)
             trial.note(Entry.STOP, message, {}, now=now)
@@ -192,7 +192,7 @@ class TrialPlanner:
         if trial.attempt_pods:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
-        elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._places.creating(trial, now)):
+        elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._slots.creating(trial, now)):
             trial.note(Entry.PAUSE, message, {}, now=now)
             trial.explain(TrialState.PAUSED, reason, message)
             trial.touch(now)
@@ -212,9 +212,7 @@ class TrialPlanner:
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.is_paused_by_wish:
             trial.set(decision=None)
-            trial.explain(
-                TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials places"
-            )
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
             trial.touch(now)
 
     # The end of an attempt
@@ -277,7 +275,7 @@ class TrialPlanner:
         """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
         if trial.status.decision is not None or pod.node or not pod.avoids:
             return
-        due = max(self._places.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
+        due = max(self._slots.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
         if now < due:
             self._actions.timers.set(trial.name, due)
             return
@@ -325,7 +323,7 @@ class TrialPlanner:
         trial.write_due = NEVER
         if trial.status != trial.saved:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
-            trial.unseen.statuses.append(trial.status)
+            trial.expectations.statuses.append(trial.status)
             routine = trial.has_only_results
             self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
 

@@ -47,7 +47,7 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
 def explain_queue(trial: TrialMachine, now: float) -> None:
     """Says in the status that a trial without a pod waits for its turn."""
     if trial.status.state is None:
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials places")
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
         trial.touch(now + trial.context.settings.starting_debounce)
 
 

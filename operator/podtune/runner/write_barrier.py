@@ -45,7 +45,7 @@ class WriteBarrier:
         if record != trial.status.scheduler:
             trial.set(scheduler=record)
         lsn = self._unwritten.pop(trial.name, None)
-        if record == trial.saved.scheduler and not trial.unseen.statuses:
+        if record == trial.saved.scheduler and not trial.expectations.statuses:
             self._unsaved.pop(trial.name, None)  # the record is back to what the API server has
         elif lsn is not None:
             self._unsaved.setdefault(trial.name, []).append((lsn, record))

@@ -75,7 +75,7 @@ class SimulatedPod:
         """When what of it still runs is killed."""
         self._phase, self._is_done = PodPhase.FAILED, False
         """How it ends once its agent has ended, too; and whether its program was done."""
-        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.variant else record.uid
+        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.template_hash else record.uid
         uris = [checkpoint.uri for checkpoint in action.restore]
         self._take_up(action.trial, attempt, configuration, uris, or_fail=action.restore_or_fail)
 
@@ -177,7 +177,7 @@ class SimulatedPod:
         """On to the next iteration, the end of the program, or a failure, whichever comes first."""
         clock = self._site.clock
         is_through = self._training.iteration >= self._curve.length
-        if self.record.variant and (is_through or self._may_leave):
+        if self.record.template_hash and (is_through or self._may_leave):
             self._is_leaving = True
             self.agent.finish()
             self._hand_over_if_stored()

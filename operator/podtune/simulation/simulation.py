@@ -200,13 +200,13 @@ class Simulation:
     # What happens in the cluster
 
     def _change(self, spec: ExperimentSpec) -> None:
-        self._machine.experiment_seen(self._objects.change_experiment(spec))
+        self._machine.observe_experiment(self._objects.change_experiment(spec))
 
     def pod_changed(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""
         if pod.gone and pod.rank == 0:
             del self._objects.pods[pod.name]
-        self._machine.pod_seen(pod)
+        self._machine.observe_pod(pod)
 
     def post(self, trial: str, pod: str, report: Report) -> Reply | None:
         """The operator hears an agent."""
@@ -236,14 +236,14 @@ class Simulation:
             case Propose():
                 return self._propose(action)
             case CreateTrial():
-                self._machine.trial_seen(objects.create_trial(action.name, action.spec))
+                self._machine.observe_trial(objects.create_trial(action.name, action.spec))
             case CreatePod() | CreateStoragePod():
                 self._make_pod(action)
             case DeletePod():
                 if action.name in objects.pods:
                     objects.pods[action.name].delete(action.grace)
             case DeleteFinishedPods():
-                ended = [pod for pod in objects.pods.values() if pod.record.is_over and not pod.record.variant]
+                ended = [pod for pod in objects.pods.values() if pod.record.is_over and not pod.record.template_hash]
                 for pod in [pod for pod in ended if pod.record.trial in action.trials]:
                     pod.delete()
             case FindCheckpoint():
@@ -264,11 +264,11 @@ class Simulation:
             case WriteTrialStatus():
                 before = objects.trials[action.name].status
                 self._course.recorded(action.name, before, action.status)
-                self._machine.trial_seen(objects.write_trial(action.name, action.status))
+                self._machine.observe_trial(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
-                self._machine.experiment_seen(objects.write_experiment(action.status))
+                self._machine.observe_experiment(objects.write_experiment(action.status))
             case WriteMetadata():
-                self._machine.experiment_seen(objects.write_finalizers(action.finalizers))
+                self._machine.observe_experiment(objects.write_finalizers(action.finalizers))
 
     def _make_pod(self, action: CreatePod | CreateStoragePod) -> None:
         if isinstance(action, CreatePod):
@@ -281,7 +281,7 @@ class Simulation:
         name = actions.storage_pod_name(self._objects.experiment.name, action.number)
         report = StorageReport(action.purpose, ok=True, message="simulated")
         done = StoragePod(name, name, PodPhase.SUCCEEDED, version=1, started=True, message=report.to_json())
-        self._machine.storage_pod_seen(done)
+        self._machine.observe_storage_pod(done)
 
     def _propose(self, action: Propose) -> actions.ActionResult:
         try:
@@ -293,7 +293,7 @@ class Simulation:
         existing = self._objects.pods.get(action.name)
         if existing is not None:  # it was made before the operator was restarted
             for record in existing.records:
-                self._machine.pod_seen(record)
+                self._machine.observe_pod(record)
             return
         gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
         places = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
@@ -308,14 +308,14 @@ class Simulation:
             version=1,
             gpus=gpus,
             trial_uid=action.trial_uid,
-            variant=action.variant,
+            template_hash=action.template_hash,
         )
         configuration = self._configuration(action.spec)
         self._course.started(action.name, configuration)
         pod = SimulatedPod(self._site, action, record, configuration, places)
         self._objects.pods[action.name] = pod
         for made in pod.records:
-            self._machine.pod_seen(made)
+            self._machine.observe_pod(made)
         pod.enter()
 
     def _configuration(self, spec: TrialSpec) -> Configuration:

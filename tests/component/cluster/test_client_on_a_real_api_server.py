@@ -11,11 +11,11 @@ import pytest
 
 from podtune.api.trial import Checkpoint, TrialSpec
 from podtune.cluster.client import KubernetesClient, list_pages
+from podtune.cluster.decoders import decode_experiment
 from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.readers import read_experiment
 from podtune.kube import paths
 from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
@@ -186,7 +186,7 @@ def reporter() -> Reporter:
 def record(namespace: str, **spec: Any) -> Experiment:
     body = experiment_body(**spec)
     body["metadata"]["namespace"] = namespace
-    return read_experiment(body)
+    return decode_experiment(body)
 
 
 STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}

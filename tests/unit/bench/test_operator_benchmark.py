@@ -25,7 +25,7 @@ from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from podtune.cluster.lease import LeaseSettings
-from podtune.runner import places
+from podtune.runner import slots
 
 RATE = "results taken in a second"
 
@@ -168,7 +168,7 @@ async def test_the_profile_of_an_operator_adds_up() -> None:
 
 @pytest.mark.parametrize(
     ("module", "package"),
-    [(growth, None), (places, "podtune.runner"), (aiohttp, "aiohttp"), (asyncio, EVENT_LOOP), (json, None)],
+    [(growth, None), (slots, "podtune.runner"), (aiohttp, "aiohttp"), (asyncio, EVENT_LOOP), (json, None)],
 )
 def test_time_belongs_to_the_package_of_a_file(module: ModuleType, package: str | None) -> None:
     assert module.__file__ is not None

@@ -100,7 +100,7 @@ def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width
         TRIALS,
         trial(7, **TRAINING | {"conditions": [LOST]}),
         *(trial(index, **REFUSED) for index in range(8, 20)),
-        trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials places"),
+        trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials slots"),
         trial(21, state="ERROR", reason="MaxFailuresExceeded", conditions=[LOST]),
     )
     drawn = _drawn(progress, width)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from podtune.api.trial import TrialSpec
+from podtune.cluster.decoders import decode_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
-from podtune.cluster.readers import read_pod
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
@@ -62,7 +62,7 @@ async def test_the_ranks_know_each_other_and_their_attempt(bench: Bench) -> None
         assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (f"attempt-1-rank-{rank}", "gang-digits-0")
         assert agent["PODTUNE_RANK"] == str(rank)
         assert agent.get("PODTUNE_ATTEMPT_ID") == (leader if rank else None)
-        record = read_pod({**pod, "metadata": {**pod["metadata"], "resourceVersion": "1"}})
+        record = decode_pod({**pod, "metadata": {**pod["metadata"], "resourceVersion": "1"}})
         assert (record.rank, record.gated, record.attempt) == (rank, True, 1)
 
 

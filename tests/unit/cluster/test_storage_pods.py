@@ -6,10 +6,10 @@ import base64
 import json
 from typing import Any
 
+from podtune.cluster.decoders import decode_storage_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
-from podtune.cluster.readers import read_storage_pod
 from podtune.cluster.storage_pods import storage_pod
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
@@ -97,13 +97,13 @@ async def test_what_became_of_it_is_read_from_the_pod() -> None:
     await execute(cluster)
     body = cluster.get(f"{PODS}/digits-storage-3")
     assert body is not None
-    assert not read_storage_pod(body).is_over
+    assert not decode_storage_pod(body).is_over
     ended = {"exitCode": 1, "reason": "Error", "message": "the report", "startedAt": "2024-05-01T12:00:00Z"}
     body["status"] = {
         "phase": "Failed",
         "containerStatuses": [{"name": "podtune-storage", "state": {"terminated": ended}}],
     }
-    pod = read_storage_pod(body)
+    pod = decode_storage_pod(body)
     assert (pod.phase, pod.started, pod.is_over, pod.message) == (PodPhase.FAILED, True, True, "the report")
     body["status"] = {"phase": "Failed", "reason": "DeadlineExceeded", "message": "active longer than it may"}
-    assert read_storage_pod(body).reason == "DeadlineExceeded: active longer than it may"
+    assert decode_storage_pod(body).reason == "DeadlineExceeded: active longer than it may"

@@ -11,9 +11,9 @@ import pytest
 
 from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
+from podtune.controllers.patient_semaphore import AT_A_TIME, PatientSemaphore
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
 from podtune.controllers.threads import BUSY
-from podtune.controllers.turns import AT_A_TIME, Turns
 from podtune.runner import informed
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.tuning.searchers.base import NoConfiguration, Proposed, Tell, Unfinished
@@ -51,7 +51,7 @@ class Workshop:
         self.made: list[Recorder] = []
         self.limit = 100
         self.act: Callable[[], None] = lambda: None
-        self.turns = Turns(patience=SHORT)
+        self.semaphore = PatientSemaphore(patience=SHORT)
 
     def make(self, _: object) -> Recorder:
         return Recorder(self.made, self.limit, self.act)
@@ -59,7 +59,7 @@ class Workshop:
     def proposer(self, deadline: float = DEADLINE) -> Proposer:
         spec = experiment_record().spec
         assert spec is not None
-        return Proposer(spec, deadline, self.turns)
+        return Proposer(spec, deadline, self.semaphore)
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(work
 
 
 async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Workshop) -> None:
-    workshop.turns = Turns(patience=DEADLINE)
+    workshop.semaphore = PatientSemaphore(patience=DEADLINE)
     lock = threading.Lock()
     thinking = most = 0
 

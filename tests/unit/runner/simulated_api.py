@@ -105,7 +105,7 @@ class ApiServer:
             raise AlreadyExists(pod.name)
         assert pod.name not in self._recorded - self.unanswered, f"{pod.name} was made twice"
         others = [known for known in self.pods.values() if known.trial_uid == pod.trial_uid]
-        rivals = [known for known in others if known.attempt != pod.attempt and not known.variant]
+        rivals = [known for known in others if known.attempt != pod.attempt and not known.template_hash]
         earlier = [known.name for known in rivals if not known.phase.is_finished]
         assert not earlier, f"{pod.name} was made while {earlier} of another attempt run"
         self.writes["create-pod"] += 1

@@ -66,7 +66,7 @@ class SimulatedPod:
         self.name = action.name_of(rank)
         self.uid = uid
         self._rank = rank
-        self._is_shared = bool(action.variant)
+        self._is_shared = bool(action.template_hash)
         self._alive = True
         """Whether its program may still run; its agent may go on."""
         self._end: _End | None = None
@@ -79,7 +79,7 @@ class SimulatedPod:
         self._begin(
             action.trial,
             action.attempt,
-            attempt_in(uid, action.trial, action.attempt) if action.variant else uid,
+            attempt_in(uid, action.trial, action.attempt) if action.template_hash else uid,
             action.spec.parameters,
             [checkpoint.uri for checkpoint in action.restore],
             restore_or_fail=action.restore_or_fail,

@@ -253,7 +253,7 @@ class Simulation:
     def ends_are_noted(self) -> bool:
         """Whether the end of every pod that has ended is recorded."""
         recorded = {name: trial.status.last_attempt for name, trial in self.api.trials.items()}
-        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.variant)
+        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.template_hash)
         return all((last := recorded.get(pod.trial)) is not None and last.attempt >= pod.attempt for pod in ended)
 
     # The operator
@@ -407,7 +407,7 @@ class Simulation:
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
             self.api.writes["delete-pods"] += 1
-            ended = [pod for pod in self.api.pods.values() if pod.is_over and not pod.variant]
+            ended = [pod for pod in self.api.pods.values() if pod.is_over and not pod.template_hash]
             for pod in [pod for pod in ended if pod.trial in action.trials]:
                 self._check_deletion(pod)
                 self.pods[pod.name].delete()
@@ -439,7 +439,7 @@ class Simulation:
             rank=rank,
             gated=action.replicas > 1,
             avoids=action.avoid,
-            variant=action.variant,
+            template_hash=action.template_hash,
         )
 
     def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
@@ -467,7 +467,7 @@ class Simulation:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
         if self.api.experiment.deleting:
             return  # its deletion is the decision
-        if pod.variant:
+        if pod.template_hash:
             self._check_deletion_of_shared(pod)
             return
         if pod.trial in self.api.deleted_trials:
@@ -559,26 +559,26 @@ class Simulation:
         assert self.machine is not None
         match thing:
             case Experiment():
-                self.machine.experiment_seen(thing)
+                self.machine.observe_experiment(thing)
             case Trial():
-                self.machine.trial_seen(thing)
+                self.machine.observe_trial(thing)
             case Pod():
-                self.machine.pod_seen(thing)
+                self.machine.observe_pod(thing)
             case StoragePod():
-                self.machine.storage_pod_seen(thing)
+                self.machine.observe_storage_pod(thing)
 
     # What users do
 
     def delete_trial(self, name: str) -> None:
         """A user deletes a Trial; its pods are garbage."""
         self.api.remove_trial(name)
-        for pod in [pod for pod in self.api.pods.values() if pod.trial == name and not pod.variant]:
+        for pod in [pod for pod in self.api.pods.values() if pod.trial == name and not pod.template_hash]:
             self.pods[pod.name].delete()
         life = self._life
 
         def gone() -> None:
             if life == self._life and self.machine is not None:
-                self.machine.trial_gone(name)
+                self.machine.observe_trial_deletion(name)
                 self._wake(self.now)
 
         self.after(self.weather.watch_delay, gone)

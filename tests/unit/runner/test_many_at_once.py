@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.cluster.readers import read_trial
+from podtune.cluster.decoders import decode_trial
 from podtune.runner.actions import CreatePod, WriteTrialStatus
 from podtune.runner.experiment_machine import TIMERS_AT_A_TIME, ExperimentMachine
-from podtune.runner.places import STARTS_AT_A_TIME
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import STARTS_AT_A_TIME
 from tests.unit.cluster.objects import experiment_record, trial_body
 
 START = 1_700_000_000.0
@@ -19,7 +19,7 @@ def machine(*, at_once: int) -> ExperimentMachine:
     """The machine of many trials that wait for a place."""
     search = {"algorithm": "random", "maxTrials": MANY, "seed": 7}
     experiment = experiment_record(search=search, maxConcurrentTrials=at_once)
-    trials = [read_trial(trial_body(index, uid=f"t-{index}")) for index in range(MANY)]
+    trials = [decode_trial(trial_body(index, uid=f"t-{index}")) for index in range(MANY)]
     return ExperimentMachine(experiment, trials, (), RunnerSettings())
 
 

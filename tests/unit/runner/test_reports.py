@@ -95,7 +95,7 @@ def test_late_news_of_a_pod_that_was_made_twice_does_not_bring_the_first_one_bac
     simulation = running()
     assert simulation.machine is not None
     second = simulation.api.pods["e-0-1"]
-    simulation.machine.pod_seen(replace(second, uid="the-first", version=second.version - 3))
+    simulation.machine.observe_pod(replace(second, uid="the-first", version=second.version - 3))
     assert isinstance(post(simulation, result(1)), Reply)
 
 

@@ -147,7 +147,7 @@ def test_asha_decides_the_same_from_the_same_order_of_results(
     """With one trial at a time there is one order, unless the operator dies before it has noted a trial's end."""
     weather = replace(weather, restarts=())
     fields: dict[str, Any] = {"scheduler": ASHA, "maxConcurrentTrials": 1}
-    keeps_places = replace(PATIENT, creation_doubt=1e6)  # also while a pod can't be made
+    keeps_places = replace(PATIENT, creation_timeout=1e6)  # also while a pod can't be made
     simulation = start(weather, Program(steps=STEPS), seed, keeps_places, **fields)
     for moment in restarts:
         simulation.run(moment)

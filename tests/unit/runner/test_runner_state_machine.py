@@ -126,11 +126,11 @@ class RunnerMachine(RuleBasedStateMachine):
         assert machine is not None
         match thing:
             case Experiment() if thing.version >= self.simulation.api.experiment.version:
-                machine.experiment_seen(thing)
+                machine.observe_experiment(thing)
             case Trial() if (known := self.simulation.api.trials.get(thing.name)) and thing.version >= known.version:
-                machine.trial_seen(thing)
+                machine.observe_trial(thing)
             case Pod() if thing.name in self.simulation.api.pods:
-                machine.pod_seen(thing)
+                machine.observe_pod(thing)
         self.simulation.wake()
 
     # What holds at every moment

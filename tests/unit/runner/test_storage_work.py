@@ -185,7 +185,7 @@ def test_old_news_of_a_pod_changes_nothing() -> None:
     before = ended.machine.decide(ended.now)
     for made in ended.storage.made:
         old = ended.api.experiment
-        ended.machine.experiment_seen(replace(old, version=made.number))
+        ended.machine.observe_experiment(replace(old, version=made.number))
     assert ended.machine.decide(ended.now) == before
 
 

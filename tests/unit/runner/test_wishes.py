@@ -156,7 +156,7 @@ def test_a_trial_that_never_ran_is_stopped_without_a_pod() -> None:
     )
     simulation.run(5.0)
     simulation.api.edit_trial("e-0", desired_state=STOPPED)
-    simulation.run(simulation.settings.creation_doubt + 5.0)
+    simulation.run(simulation.settings.creation_timeout + 5.0)
     assert simulation.status().reason == TrialReason.STOPPED_BY_USER
     assert simulation.status().last_attempt is None
 
@@ -242,7 +242,7 @@ def test_late_news_of_a_deleted_trial_does_not_bring_it_back() -> None:
     simulation.delete_trial("e-0")
     simulation.run(0.5)
     assert simulation.machine is not None
-    simulation.machine.trial_seen(old)
+    simulation.machine.observe_trial(old)
     simulation.wake()
     simulation.run()
     assert simulation.api.trials["e-0"].uid != old.uid
@@ -267,7 +267,7 @@ def test_the_pod_of_a_later_attempt_that_somebody_else_made_is_left_alone() -> N
     simulation.run(10.0)
     pod = simulation.api.pods["e-0-1"]
     assert simulation.machine is not None
-    simulation.machine.pod_seen(replace(pod, name="e-0-3", uid="other", attempt=3, version=pod.version + 1000))
+    simulation.machine.observe_pod(replace(pod, name="e-0-3", uid="other", attempt=3, version=pod.version + 1000))
     simulation.wake()
     simulation.run(15.0)
     assert simulation.status().state is TrialState.RUNNING

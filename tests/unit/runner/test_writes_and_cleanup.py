@@ -318,7 +318,7 @@ def finished(count: int) -> ExperimentMachine:
     machine = ExperimentMachine(experiment, trials, [], RunnerSettings())
     for action in machine.decide(0.0).actions:
         machine.on_action_result(action, ActionResult(ActionStatus.DONE), 0.0)
-    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
+    machine.observe_pod(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
     machine.decide(1.0)
     return machine
 
@@ -332,7 +332,7 @@ def calls_of_a_decision(count: int) -> Counter[str]:
     machine = finished(count)
     profile = cProfile.Profile()
     profile.enable()
-    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 3, training=True, node="n2"))
+    machine.observe_pod(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 3, training=True, node="n2"))
     machine.decide(2.0)
     profile.disable()
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]

@@ -187,7 +187,7 @@ def assert_is(cut: Outcome, uncut: Outcome) -> None:
 def recorded(trial: Trial) -> TrialStatus:
     """A Trial's status without its ledger, for which see `assert_same_ledger`.
 
-    A program may leave a shared pod's trial, so its agent may hear of the decision once more.
+    A program may leave a warm pod's trial, so its agent may hear of the decision once more.
     """
     status = trial.status
     shares = status.pod is not None and "/" in status.pod.uid

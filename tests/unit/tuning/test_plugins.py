@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from podtune.cluster.readers import read_experiment
+from podtune.cluster.decoders import decode_experiment
 from podtune.tuning import plugins
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers import make_scheduler
@@ -140,7 +140,7 @@ def test_the_operator_takes_it_for_a_spec_that_can_never_work() -> None:
         "metadata": {"name": "e", "namespace": "n", "uid": "u", "resourceVersion": "1", "generation": 1},
         "spec": experiment(search=search("better")).model_dump(by_alias=True, exclude_none=True, mode="json"),
     }
-    read = read_experiment(body)
+    read = decode_experiment(body)
     assert read.spec is None
     assert read.problem.startswith("spec.search.plugin: 'better' is not installed in the operator's image")
 

@@ -53,8 +53,8 @@ class SchedulerDecision:
         because: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
-        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a place.
-            Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
+        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a free
+            slot. Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
         wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
         milestone: The value of the time attribute at which the result counts, where it counts at one. A searcher that
             learns from unfinished trials (BOHB) is told of these results.
@@ -211,7 +211,7 @@ class Scheduler(ABC):
         Args:
             trial: The trial.
             metrics: The result.
-            waiting: How many trials could run now if there were a place for them: new ones, those that are still to be
+            waiting: How many trials could run now if there were a slot for them: new ones, those that are still to be
                 proposed included, retries, and paused ones.
 
         Raises:

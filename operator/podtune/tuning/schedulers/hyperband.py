@@ -16,7 +16,7 @@ ones. Where that differs from the paper:
 Where this differs from Ray:
 
 - Ray keeps a trial queued ahead of need, so that a bracket is full when its last trial comes in. Here trials are made
-  when there is a place for them, and a bracket waits until it is full, or the search is over.
+  when there is a slot for them, and a bracket waits until it is full, or the search is over.
 - Where a trial ends early after the first round, or all of a round are beyond the next milestone already, Ray's bracket
   waits for a result that may never come. Here it goes on when nobody is left to wait for.
 - A trial that is retried keeps its place; Ray moves it to the bracket that is being filled.

@@ -1,4 +1,4 @@
-"""What was asked of the API server for a trial and is not seen yet."""
+"""What is expected to be seen soon: what was asked of the API server for a trial, and agents that have yet to report."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from podtune.protocol.messages import Unstored
 
 
 @dataclass(slots=True)
-class Unseen:
-    """What no object tells of: what is under way, and which pods are gone.
+class Expectations:
+    """Tracks what no object tells of: what is under way, and which pods are gone.
 
     It outlives the machine that asked, which may be made anew at any time.
 
     Attributes:
         statuses: Statuses that are being written, or may have been, onto the version that is known.
         deletions: UIDs of pods whose deletion was accepted.
-        creation_until: Until then, a pod whose creation got no answer, or that a status names, may still show up.
+        pod_expected_until: Until then, a pod whose creation got no answer, or that a status names, may still show up.
         gone: UIDs of pods that are gone: later news of them is old news.
-        listening: UID of the attempt whose agent is listened for, and since when; infinitely long once it was heard.
+        listening: UID of the attempt whose agent is expected to report, and since when; minus infinity once it has.
         unstored: UID of the attempt whose agent has reported last, and which checkpoints it had not stored then.
         answer: UID of an attempt that is to pause, and the `seq` of the checkpoint that its program has reported then.
     """
 
     statuses: list[TrialStatus] = field(default_factory=list)
     deletions: set[str] = field(default_factory=set)
-    creation_until: float = 0.0
+    pod_expected_until: float = 0.0
     gone: set[str] = field(default_factory=set)
     listening: tuple[str, float] = ("", 0.0)
     unstored: tuple[str, Unstored | None] = ("", None)

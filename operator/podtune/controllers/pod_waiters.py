@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 
-class WaitingPods:
+class PodWaiters:
     """Wakes those that are given something; none of the others is looked at."""
 
     def __init__(self) -> None:

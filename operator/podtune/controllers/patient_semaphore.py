@@ -1,4 +1,4 @@
-"""Turns at something that takes a processor, such as thinking about a proposal."""
+"""A semaphore for what takes a processor, such as thinking about a proposal."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ PATIENCE = 1.0
 T = TypeVar("T")
 
 
-class Turns:
+class PatientSemaphore:
     """Lets a few begin at a time, first come, first served; one that takes long does not delay the others.
 
     Where hundreds of experiments want proposals at once, and most take some milliseconds, a few threads are enough.
     """
 
     def __init__(self, at_a_time: int = AT_A_TIME, patience: float = PATIENCE) -> None:
-        """Makes turns of which none is taken.
+        """Makes a semaphore that nobody holds.
 
         Args:
-            at_a_time: How many may have one.
-            patience: Seconds after which a turn is over, even where the work goes on.
+            at_a_time: How many may hold it.
+            patience: Seconds after which it is released, even where the work goes on.
         """
         self._free = asyncio.Semaphore(at_a_time)
         self._patience = patience
 
     async def take(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Waits for a turn, and works."""
+        """Waits until it may begin, and works."""
         await self._free.acquire()
         is_over = False
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from podtune.results.pace import Pace
+from podtune.results.loop_rate_limiter import LoopRateLimiter
 
 
-async def _answer(pace: Pace, number: int, answered: list[int]) -> None:
-    await pace.wait()
+async def _answer(limiter: LoopRateLimiter, number: int, answered: list[int]) -> None:
+    await limiter.wait()
     answered.append(number)
 
 
 async def test_of_many_requests_only_some_are_answered_in_a_turn_and_all_in_order() -> None:
-    pace, answered = Pace(3), list[int]()
-    requests = [asyncio.create_task(_answer(pace, number, answered)) for number in range(10)]
+    limiter, answered = LoopRateLimiter(3), list[int]()
+    requests = [asyncio.create_task(_answer(limiter, number, answered)) for number in range(10)]
     most = before = 0
     while len(answered) < 10:
         await asyncio.sleep(0)
@@ -25,16 +25,16 @@ async def test_of_many_requests_only_some_are_answered_in_a_turn_and_all_in_orde
 
 
 async def test_few_requests_wait_for_nothing() -> None:
-    pace, answered = Pace(3), list[int]()
+    limiter, answered = LoopRateLimiter(3), list[int]()
     for number in range(2):
-        await asyncio.create_task(_answer(pace, number, answered))
+        await asyncio.create_task(_answer(limiter, number, answered))
         await asyncio.sleep(0)
     assert answered == [0, 1]
 
 
 async def test_a_request_that_was_given_up_takes_nobodys_turn() -> None:
-    pace, answered = Pace(1), list[int]()
-    requests = [asyncio.create_task(_answer(pace, number, answered)) for number in range(4)]
+    limiter, answered = LoopRateLimiter(1), list[int]()
+    requests = [asyncio.create_task(_answer(limiter, number, answered)) for number in range(4)]
     await asyncio.sleep(0)
     requests[1].cancel()
     async with asyncio.timeout(1):

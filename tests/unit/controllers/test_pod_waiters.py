@@ -2,13 +2,13 @@
 
 import asyncio
 
-from podtune.controllers.waiting_pods import WaitingPods
+from podtune.controllers.pod_waiters import PodWaiters
 
 SOON, LATE = 0.01, 60.0
 
 
 async def test_the_pod_that_is_given_something_is_woken_and_no_other() -> None:
-    waiting = WaitingPods()
+    waiting = PodWaiters()
     given, other = (asyncio.create_task(waiting.wait(uid, LATE)) for uid in ("given", "other"))
     await asyncio.sleep(0)
     waiting.wake(["given", "of whom nobody waits"])
@@ -18,7 +18,7 @@ async def test_the_pod_that_is_given_something_is_woken_and_no_other() -> None:
 
 
 async def test_nobody_waits_for_ever() -> None:
-    waiting = WaitingPods()
+    waiting = PodWaiters()
     await waiting.wait("idle", SOON)
     waiting.wake(["idle"])
     await waiting.wait("idle", SOON)

@@ -1,4 +1,4 @@
-"""The trials that could run now if there were a place for them, in the order of their turns."""
+"""The trials that could run now if there were a slot for them, in the order of their turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 from podtune.runner.trial_machine import TrialMachine
 
 
-class StartQueue(Sequence[int]):
+class PendingQueue(Sequence[int]):
     """Indexes of trials, ordered by the times from which they may start, then by themselves.
 
     It follows from what is recorded, so a restarted operator has the same. There may be thousands, of trials that a

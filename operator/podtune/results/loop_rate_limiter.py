@@ -1,4 +1,4 @@
-"""A pace at which requests are answered, however many come at once."""
+"""Limits how many requests are answered in one turn of the event loop, however many come at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Pace:
+class LoopRateLimiter:
     """Lets some callers through in each turn of the event loop; the others wait for the next turns, in order.
 
     All requests that have come in by the time of a turn would be answered in it, and a thousand of them take most of a
@@ -14,7 +14,7 @@ class Pace:
     """
 
     def __init__(self, limit: int) -> None:
-        """Sets the pace.
+        """Makes a limiter.
 
         Args:
             limit: How many are let through in a turn.

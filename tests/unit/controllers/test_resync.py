@@ -11,8 +11,8 @@ import pytest
 
 from podtune.cluster.errors import ApiError
 from podtune.controllers.handlers import LISTED_AT_A_TIME, make_settings
+from podtune.controllers.resync import AT_A_TIME, PERIOD, SETTLE, SOON, Resync
 from podtune.controllers.store import Store
-from podtune.controllers.sweep import AT_A_TIME, PERIOD, SETTLE, SOON, Sweep
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import FakeCluster, no_answer
 from tests.unit.cluster.objects import EXPERIMENTS, PODS, TRIALS, experiment_body, pod_body, trial_body
@@ -23,7 +23,7 @@ class Scene:
     def __init__(self, *namespaces: str) -> None:
         self.cluster = FakeCluster()
         self.store = Store(RunnerSettings(), lambda _: None)
-        self.sweep = Sweep(self.cluster, self.store, namespaces, random.Random(1))
+        self.resync = Resync(self.cluster, self.store, namespaces, random.Random(1))
 
     def fill(self) -> None:
         self.cluster.put(EXPERIMENTS, experiment_body())
@@ -33,7 +33,7 @@ class Scene:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        task = asyncio.create_task(self.sweep.run())
+        task = asyncio.create_task(self.resync.run())
         try:
             yield
             assert not task.done(), task
@@ -49,7 +49,7 @@ async def test_the_first_one_fills_the_store_page_by_page() -> None:
     scene = Scene()
     scene.cluster.page = 2
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
     assert scene.store.uids() == ALL
     entry = scene.store.entry("e-1")
     assert entry is not None
@@ -64,7 +64,7 @@ async def test_a_large_page_is_read_in_parts_with_others_in_between() -> None:
     for index in range(count):
         scene.cluster.put(TRIALS, trial_body(index, uid=f"t-{index}"))
     seen: set[int] = set()
-    filling = asyncio.create_task(scene.sweep.first())
+    filling = asyncio.create_task(scene.resync.first())
     while not filling.done():
         await asyncio.sleep(0)
         seen.add(len(scene.store.uids()) - 1)
@@ -81,7 +81,7 @@ async def test_only_what_is_served_is_listed() -> None:
     scene.fill()
     scene.cluster.put(PODS, {"metadata": {"name": "web", "uid": "w"}, "spec": {"containers": []}})
     scene.cluster.put("/api/v1/namespaces/third/pods", pod_body(uid="x"))
-    await scene.sweep.first()
+    await scene.resync.first()
     assert scene.store.uids() == ALL
     assert {call.path.split("/namespaces/")[1].split("/")[0] for call in scene.cluster.calls} == {"team", "other"}
 
@@ -91,7 +91,7 @@ async def test_a_failure_of_the_first_one_is_told() -> None:
     scene = Scene()
     scene.cluster.fail("GET", "trials", no_answer())
     with pytest.raises(ApiError):
-        await scene.sweep.first()
+        await scene.resync.first()
 
 
 @in_virtual_time
@@ -100,7 +100,7 @@ async def test_a_malformed_object_keeps_nobody_from_starting() -> None:
     scene.fill()
     scene.cluster.change(f"{TRIALS}/digits-1", lambda body: body.update(spec={}))
     scene.cluster.change(f"{PODS}/digits-2-1", lambda body: body["metadata"].update(labels=scene_labels()))
-    await scene.sweep.first()
+    await scene.resync.first()
     assert scene.store.uids() == ALL - {"t-1", "p-2"}
 
 
@@ -112,7 +112,7 @@ def scene_labels() -> dict[str, str]:
 async def test_deletions_that_no_watch_has_told_of_are_found() -> None:
     scene = Scene()
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
     with scene.running():
         scene.cluster.remove(f"{PODS}/digits-0-1")
         scene.cluster.remove(f"{TRIALS}/digits-1")
@@ -127,10 +127,10 @@ async def test_deletions_that_no_watch_has_told_of_are_found() -> None:
 async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
     scene = Scene()
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
     ended = scene.cluster.remove(f"{PODS}/digits-0-1") | {"status": {"phase": "Succeeded"}}
     with scene.running():
-        scene.sweep.call()
+        scene.resync.call()
         await asyncio.sleep(SOON + SETTLE / 2)
         entry = scene.store.entry("e-1")
         assert entry is not None
@@ -147,7 +147,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
 async def test_what_is_made_while_the_lists_are_read_stays() -> None:
     scene = Scene()
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
 
     def make_meanwhile(call: object) -> None:
         if "pods" in str(call):
@@ -157,7 +157,7 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
 
     scene.cluster.before = make_meanwhile
     with scene.running():
-        scene.sweep.call()
+        scene.resync.call()
         await asyncio.sleep(SOON + SETTLE + 1)
     assert "t-7" in scene.store.uids()
 
@@ -166,11 +166,11 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
 async def test_many_calls_make_one_sweep_and_soon() -> None:
     scene = Scene()
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
     lists = len(scene.cluster.calls)
     with scene.running():
         for _ in range(1000):
-            scene.sweep.call()
+            scene.resync.call()
         await asyncio.sleep(SOON + 1)
         assert len(scene.cluster.calls) == lists + 3
         await asyncio.sleep(PERIOD / 2)
@@ -181,7 +181,7 @@ async def test_many_calls_make_one_sweep_and_soon() -> None:
 async def test_one_that_fails_is_made_up_for_by_the_next() -> None:
     scene = Scene()
     scene.fill()
-    await scene.sweep.first()
+    await scene.resync.first()
     scene.cluster.remove(f"{PODS}/digits-0-1")
     scene.cluster.fail("GET", "pods", no_answer())
     begun = now()

@@ -29,7 +29,7 @@ class EndInPod:
 
 
 @dataclass(slots=True)
-class SharedPod:
+class WarmPod:
     """What is known of such a pod.
 
     Attributes:
@@ -40,7 +40,7 @@ class SharedPod:
             that was deleted and made again, and the agent could not tell the one from the other.
         is_free: Whether its agent has said that it has nothing to do.
         idle_since: Since when no trial has a claim on it; None while that was not noticed.
-        condemned: Whether it is to go, since what it does counts for nothing, or it fits no trial.
+        is_draining: Whether it is to go, since what it does counts for nothing, or it fits no trial.
         deleted: Whether its deletion was asked for.
         failed: Whether the last failed attempt of a trial ran in it.
     """
@@ -51,14 +51,14 @@ class SharedPod:
     last: str = ""
     is_free: bool = False
     idle_since: float | None = None
-    condemned: bool = False
+    is_draining: bool = False
     deleted: bool = False
     failed: bool = False
 
     @property
     def is_ending(self) -> bool:
         """Whether it is on its way out."""
-        return self.condemned or self.deleted or self.pod.deleting or bool(self.pod.disruption) or self.pod.is_over
+        return self.is_draining or self.deleted or self.pod.deleting or bool(self.pod.disruption) or self.pod.is_over
 
     def was_made_for(self, trial: TrialMachine) -> bool:
         """Whether it was made for the trial's current attempt."""

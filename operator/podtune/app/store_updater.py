@@ -11,7 +11,7 @@ from podtune.controllers.store import Store
 from podtune.controllers.watch_health import WatchHealth
 
 
-class EchoingObserver:
+class StoreUpdater:
     """The executor's observer."""
 
     def __init__(self, store: Store, health: WatchHealth) -> None:

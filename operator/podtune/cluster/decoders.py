@@ -19,7 +19,7 @@ from podtune.api.names import (
     ANNOTATION_IMPORTED,
     ANNOTATION_IMPORTING,
     ANNOTATION_MADE_FOR,
-    ANNOTATION_VARIANT,
+    ANNOTATION_TEMPLATE_HASH,
     EXPERIMENT_KIND,
     GANG_GATE,
     LABEL_ATTEMPT,
@@ -58,7 +58,7 @@ MAX_DIGITS = 10
 DISRUPTION_CONDITIONS = ("DisruptionTarget", "TerminationTarget")
 
 
-class Unreadable(ValueError):
+class MalformedObject(ValueError):
     """An object is not what this operator makes: somebody else made or changed it. The text names it."""
 
 
@@ -72,7 +72,7 @@ def _reader(read: Callable[..., Record]) -> Callable[..., Record]:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             metadata = body.get("metadata") or {}
             name = f"{body.get('kind') or 'object'} {metadata.get('namespace')}/{metadata.get('name')}"
-            raise Unreadable(f"{name} can't be read: {type(error).__name__}: {error}") from error
+            raise MalformedObject(f"{name} can't be read: {type(error).__name__}: {error}") from error
 
     return guarded
 
@@ -107,14 +107,14 @@ def experiment_of_trial(body: Object) -> str:
 def owner_of_pod(body: Object) -> str:
     """UID of what a trial's pod belongs to, empty where it belongs to nothing.
 
-    That is the Trial; of a shared pod, which serves one trial after the other, it is the Experiment.
+    That is the Trial; of a warm pod, which serves one trial after the other, it is the Experiment.
     """
     is_shared = LABEL_MADE_FOR in (body["metadata"].get("labels") or {})
     return owner_uid(body, EXPERIMENT_KIND if is_shared else TRIAL_KIND)
 
 
 @_reader
-def read_experiment(
+def decode_experiment(
     body: Object, policy: TemplatePolicy = DEFAULT_POLICY, *, known: Experiment | None = None
 ) -> Experiment:
     """Reads an Experiment; a spec that can't be used becomes its `problem`.
@@ -151,7 +151,7 @@ def read_experiment(
 
 
 @_reader
-def read_trial(body: Object) -> Trial:
+def decode_trial(body: Object) -> Trial:
     """Reads a Trial.
 
     Raises:
@@ -170,7 +170,7 @@ def read_trial(body: Object) -> Trial:
 
 
 @_reader
-def read_pod(body: Object, *, gone: bool = False) -> Pod:
+def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     """Reads a trial's pod.
 
     Args:
@@ -217,7 +217,7 @@ def read_pod(body: Object, *, gone: bool = False) -> Pod:
         trial_uid=annotations.get(ANNOTATION_MADE_FOR, ""),
         rank=int(metadata["labels"].get(LABEL_RANK, 0)),
         gated=any(gate.get("name") == GANG_GATE for gate in spec.get("schedulingGates") or ()),
-        variant=annotations.get(ANNOTATION_VARIANT, ""),
+        template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
     )
 
 
@@ -227,7 +227,7 @@ def experiment_of_storage_pod(body: Object) -> str:
 
 
 @_reader
-def read_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
+def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
     """Reads a pod that does a job in the bucket.
 
     Args:
@@ -287,7 +287,7 @@ class GracePeriod:
         return bool(self.deleted)
 
 
-def read_grace_period(body: Object) -> GracePeriod | None:
+def decode_grace_period(body: Object) -> GracePeriod | None:
     """Reads what tells how long a trial's pod may still take; None where its grace period is its program's alone.
 
     It may be anybody's pod: one that can't be read is nobody's.

@@ -1,4 +1,4 @@
-"""Lists everything that is there: at the start, to know it all; then once in a while, since watches lose deletions."""
+"""Lists everything that is there: first to fill the store, then once in a while, since watches lose deletions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from podtune.kube import paths
 log = structlog.get_logger(__name__)
 
 PERIOD = 300.0
-"""Seconds between two sweeps, cut by up to a fifth at random."""
+"""Seconds between two resyncs, cut by up to a fifth at random."""
 SOON = 10.0
-"""Seconds until a sweep that something calls for, so that many calls make one sweep."""
+"""Seconds until a resync that something calls for, so that many calls make one resync."""
 SETTLE = 5.0
 """Seconds that the watches are given to tell of an end that a list knows of already: they tell more of it."""
 AT_A_TIME = 50
@@ -28,11 +28,11 @@ POD_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}"
 """Labels of the pods of experiments: those of trials, and those that work in the bucket."""
 
 
-class Sweep:
-    """Marks what a list still holds, and sweeps out of the store what it does not."""
+class Resync:
+    """Feeds the store with what a list holds, and takes out of the store what it does not."""
 
     def __init__(self, client: ClusterClient, store: Store, namespaces: Collection[str], rng: random.Random) -> None:
-        """Makes a sweep.
+        """Makes a resync.
 
         Args:
             client: The API server.
@@ -47,7 +47,7 @@ class Sweep:
         self._called = asyncio.Event()
 
     def call(self) -> None:
-        """Calls for a sweep: a watch has begun anew, and what was deleted meanwhile it will never tell."""
+        """Calls for a resync: a watch has begun anew, and what was deleted meanwhile it will never tell."""
         self._called.set()
 
     async def first(self) -> None:
@@ -60,7 +60,7 @@ class Sweep:
         self._store.synced()
 
     async def run(self) -> None:
-        """Sweeps for ever; one that fails is made up for by the next."""
+        """Resyncs for ever; one that fails is made up for by the next."""
         while True:
             try:
                 async with asyncio.timeout(PERIOD * (1 - 0.2 * self._rng.random())):
@@ -70,11 +70,11 @@ class Sweep:
                 pass  # nobody has called
             self._called.clear()
             try:
-                await self._sweep()
+                await self._resync()
             except ApiError as error:
-                log.warning("sweep failed", error=str(error))
+                log.warning("resync failed", error=str(error))
 
-    async def _sweep(self) -> None:
+    async def _resync(self) -> None:
         """What was known before the lists began and is in none of them is gone; what was made meanwhile is not."""
         known = self._store.uids()
         vanished = known - await self._list()
@@ -85,7 +85,7 @@ class Sweep:
         if missed:
             log.info("deletions had been missed", objects=len(missed))
         for uid in missed:
-            self._store.vanished(uid)
+            self._store.on_missing(uid)
 
     async def _list(self) -> set[str]:
         """Feeds everything to the store, owners before what they own; returns all UIDs."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from podtune.api.checkpoints import Scratch
 from podtune.api.names import TRIAL_KIND
-from podtune.cluster import ownership, readers
+from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.scratch import claim_name, scratch_of
@@ -52,7 +52,7 @@ async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str
     path = paths.claim(experiment.namespace, claim_name(trial))
     try:
         claim = await client.request("GET", path)
-        if readers.owner_uid(claim, TRIAL_KIND) == uid:
+        if decoders.owner_uid(claim, TRIAL_KIND) == uid:
             await client.request("DELETE", path, body={"preconditions": {"uid": claim["metadata"]["uid"]}})
     except ApiRefusal as refusal:
         if not refusal.is_not_found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.cluster import readers
+from podtune.cluster import decoders
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
@@ -64,7 +64,7 @@ async def _waits_for(client: ClusterClient, namespace: str, donor: Trial, trial:
 async def _read(client: ClusterClient, namespace: str, name: str) -> Trial | None:
     """A Trial; None where there is none."""
     try:
-        return readers.read_trial(await client.request("GET", paths.trial(namespace, name)))
+        return decoders.decode_trial(await client.request("GET", paths.trial(namespace, name)))
     except ApiRefusal as refusal:
         if refusal.is_not_found:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.cluster.node_avoidance import avoid
+from podtune.cluster.node_affinity import avoid
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

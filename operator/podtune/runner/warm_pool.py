@@ -4,7 +4,7 @@ A trial's claim on a pod is its `status.pod`, or that the pod was made for its a
 agent hears of it, and holds until the attempt's end is on record. A pod is free when no trial has a claim on it and its
 agent has asked for the next one; so after a restart it takes a moment until it is known what is free.
 
-Trials see a pod of their own (`SharedPod.seen_by`), which is all that the rest of the runner knows of.
+Trials see a pod of their own (`WarmPod.seen_by`), which is all that the rest of the runner knows of.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.replies import Unaccepted
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.shared_pod import EndInPod, SharedPod
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import rfc3339_precise
 from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.warm_pod import EndInPod, WarmPod
 
 
-class Berth(Enum):
+class PodAssignment(Enum):
     """Where a trial's next attempt finds its pod."""
 
-    GIVEN = "it was given one that is free"
-    TO_BE_MADE = "there is room for one more"
-    NONE = "one has to end, or be heard of, first"
+    ASSIGNED = "a free one was assigned to it"
+    CREATE = "there is room for one more"
+    WAIT = "it waits until one ends, or its agent is heard"
 
 
-class WarmPods:
-    """The warm pods of one experiment. It outlives what the machine makes anew of the objects."""
+class WarmPool:
+    """The pool of warm pods of one experiment. It outlives what the machine makes anew of the objects."""
 
     def __init__(
         self, trial_named: Callable[[str], TrialMachine | None], actions: ActionQueue, settings: RunnerSettings
@@ -49,7 +49,7 @@ class WarmPods:
         self._trial_named = trial_named
         self._actions = actions
         self._settings = settings
-        self._pods: dict[str, SharedPod] = {}
+        self._pods: dict[str, WarmPod] = {}
         self._made_for: dict[tuple[str, int], str] = {}
         self._gone: set[str] = set()
         self._alive: set[str] = set()
@@ -63,18 +63,18 @@ class WarmPods:
         """By trial: the pod that it has a claim on."""
         self._making: set[str] = set()
         """Trials whose pod may come to be and was not seen yet."""
-        self._given: list[str] = []
+        self._assigned: list[str] = []
         """UIDs of pods whose next attempt is on record, and whose agents may wait to hear of it."""
 
     # What was seen
 
-    def pod_seen(self, pod: Pod) -> list[str]:
+    def observe_pod(self, pod: Pod) -> list[str]:
         """Takes in a version of a pod; returns the names of the trials that it changes something for."""
         if pod.uid in self._gone:
             return []
         known = self._pods.get(pod.uid)
         if known is None and not pod.gone:
-            known = self._pods[pod.uid] = SharedPod(pod)
+            known = self._pods[pod.uid] = WarmPod(pod)
             self._made_for[pod.trial, pod.attempt] = pod.uid
             self._idle[pod.uid] = None
         elif known is not None and (pod.gone or pod.version >= known.pod.version):
@@ -105,7 +105,7 @@ class WarmPods:
         known = self._pods.get(trial.recorded_pod or self._made_for.get((trial.name, trial.attempt), ""))
         if known is not None and self._serves(known, trial):
             self._claim(trial.name, known)
-            trial.pod_seen(known.seen_by(trial))
+            trial.observe_pod(known.seen_by(trial))
 
     def saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: a claim that is new in it may be acted on."""
@@ -113,12 +113,12 @@ class WarmPods:
             return
         known = self._pods.get(trial.recorded_pod)
         if known is not None:
-            trial.pod_seen(known.seen_by(trial))
-            self._given.append(known.pod.uid)
+            trial.observe_pod(known.seen_by(trial))
+            self._assigned.append(known.pod.uid)
         else:
             trial.miss_pods()  # it has ended meanwhile
 
-    def trial_gone(self, name: str) -> None:
+    def observe_trial_deletion(self, name: str) -> None:
         """A Trial was deleted: what its pod does for it counts for nothing, and none is retained for it."""
         if (failed := self._pods.get(self._failed_in.pop(name, ""))) is not None:
             failed.failed = False
@@ -127,7 +127,7 @@ class WarmPods:
         known = self._pods.get(self._claims.pop(name, ""))
         if known is not None:
             self._release(name, known)
-            known.condemned = True
+            known.is_draining = True
 
     def update(self, trial: TrialMachine, *, making: bool) -> None:
         """Takes in what became of a trial.
@@ -177,14 +177,14 @@ class WarmPods:
             return
         known.last = report.attempt
         known.ended[trial.name] = EndInPod(report.final.to_json(), report.restore_failure, now)
-        trial.pod_seen(known.seen_by(trial))
+        trial.observe_pod(known.seen_by(trial))
 
-    def take_given(self) -> tuple[str, ...]:
+    def take_assigned(self) -> tuple[str, ...]:
         """UIDs of the pods that have something to do since the last time."""
-        given, self._given = tuple(self._given), []
-        return given
+        assigned, self._assigned = tuple(self._assigned), []
+        return assigned
 
-    def _next(self, known: SharedPod) -> Assignment | None:
+    def _next(self, known: WarmPod) -> Assignment | None:
         """The attempt that a pod is to run next, where there is one that is on record."""
         waiting = [trial for name in known.claims if (trial := self._trial_named(name)) is not None]
         for trial in sorted(waiting, key=lambda trial: trial.index):
@@ -194,8 +194,8 @@ class WarmPods:
 
     # Trials that need a pod
 
-    def find_berth(self, trial: TrialMachine, wanted: CreatePod, *, limit: int, now: float) -> Berth:
-        """Gives a trial a free pod, or says where it gets one.
+    def assign_pod(self, trial: TrialMachine, wanted: CreatePod, *, limit: int, now: float) -> PodAssignment:
+        """Assigns a free pod to a trial, or says where it gets one.
 
         Args:
             trial: A trial that is to run.
@@ -204,35 +204,35 @@ class WarmPods:
             now: The present time.
         """
         if trial.is_claiming:
-            return Berth.GIVEN
+            return PodAssignment.ASSIGNED
         if trial.name in self._making:
-            return Berth.TO_BE_MADE  # it may be there already, and is found by its name when it is asked for again
+            return PodAssignment.CREATE  # it may be there already, and is found by its name when it is asked for again
         free = self._free
         for known in free:
             pod = known.pod
             attempt = attempt_in(pod.uid, trial.name, trial.attempt)
-            if pod.variant == wanted.variant and pod.node not in wanted.avoid and known.last != attempt:
+            if pod.template_hash == wanted.template_hash and pod.node not in wanted.avoid and known.last != attempt:
                 trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=rfc3339_precise(now)), now)
                 self._claim(trial.name, known)
-                return Berth.GIVEN
+                return PodAssignment.ASSIGNED
         if len(self._alive) + len(self._making) < limit:
-            return Berth.TO_BE_MADE
+            return PodAssignment.CREATE
         if free:
-            free[0].condemned = True
-        return Berth.NONE
+            free[0].is_draining = True
+        return PodAssignment.WAIT
 
     def give_back(self) -> None:
         """Has one that is free deleted, unless one is being given back already."""
-        if not any(self._pods[uid].condemned for uid in self._idle) and (free := self._free):
-            free[0].condemned = True
+        if not any(self._pods[uid].is_draining for uid in self._idle) and (free := self._free):
+            free[0].is_draining = True
 
     @property
-    def _free(self) -> list[SharedPod]:
+    def _free(self) -> list[WarmPod]:
         """Those that a trial may be given, in an order that a restarted operator has, too."""
         free = [known for uid in self._idle if (known := self._pods[uid]).is_free and not known.is_ending]
         return sorted(free, key=lambda known: known.pod.name)
 
-    def sweep(self, now: float, *, keeps: bool, retention: str) -> None:
+    def delete_idle(self, now: float, *, keeps: bool, retention: str) -> None:
         """Has pods deleted that serve no trial for too long, and those that have ended.
 
         Args:
@@ -274,7 +274,7 @@ class WarmPods:
 
     # Bookkeeping
 
-    def _is_retained(self, known: SharedPod, retention: str) -> bool:
+    def _is_retained(self, known: WarmPod, retention: str) -> bool:
         """Whether a pod stays after its end; its name is needed for a Trial that is made again under the old one's."""
         if not known.pod.is_over or not (retention == "All" or (retention == "Failed" and known.failed)):
             return False
@@ -282,16 +282,16 @@ class WarmPods:
         return trial is not None and trial.uid == known.pod.trial_uid
 
     def _judge_anew(self, retained: list[str]) -> None:
-        """Has the next sweep look again at pods that were retained."""
+        """Has pods that were retained looked at again."""
         for uid in retained:
             del self._retained[uid]
             self._idle[uid] = None
 
-    def _due(self, known: SharedPod, now: float, *, keeps: bool) -> float:
+    def _due(self, known: WarmPod, now: float, *, keeps: bool) -> float:
         """When a pod that serves no trial has to go."""
         if known.idle_since is None:
             known.idle_since = now
-        if known.condemned or (known.is_free and not keeps):
+        if known.is_draining or (known.is_free and not keeps):
             return now
         return known.idle_since + (self._settings.idle_pod_time if known.is_free else self._settings.report_wait)
 
@@ -310,18 +310,18 @@ class WarmPods:
         if before in self._retained:
             self._judge_anew([before])
 
-    def _show(self, known: SharedPod) -> list[str]:
+    def _show(self, known: WarmPod) -> list[str]:
         """Shows a pod to the trials that it serves; returns their names."""
         names = []
         for name in {*known.claims, known.pod.trial}:
             trial = self._trial_named(name)
             if trial is not None and self._serves(known, trial):
                 self._claim(name, known)
-                trial.pod_seen(known.seen_by(trial))
+                trial.observe_pod(known.seen_by(trial))
                 names.append(name)
         return names
 
-    def _serves(self, known: SharedPod, trial: TrialMachine) -> bool:
+    def _serves(self, known: WarmPod, trial: TrialMachine) -> bool:
         """Whether it is on record that a pod serves a trial's current attempt."""
         if trial.is_finished:
             return False
@@ -329,14 +329,14 @@ class WarmPods:
             return trial.claimed_pod == known.pod.uid and (trial.pod is not None or bool(trial.recorded_pod))
         return known.was_made_for(trial)
 
-    def _claim(self, name: str, known: SharedPod) -> None:
+    def _claim(self, name: str, known: WarmPod) -> None:
         self._claims[name] = known.pod.uid
         known.claims.add(name)
         known.is_free = False
         known.idle_since = None
         self._idle.pop(known.pod.uid, None)
 
-    def _release(self, name: str, known: SharedPod) -> None:
+    def _release(self, name: str, known: WarmPod) -> None:
         known.claims.discard(name)
         has_left = known.ended.pop(name, None) is not None
         if not known.claims:
@@ -351,7 +351,7 @@ class WarmPods:
             del self._made_for[pod.trial, pod.attempt]
 
 
-def variant_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
+def template_hash_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
     """What the manifests of two trials' pods may differ in besides the trial, as a digest.
 
     Args:

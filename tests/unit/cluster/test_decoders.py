@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
-from podtune.cluster.readers import Unreadable, read_experiment, read_pod, read_trial
+from podtune.cluster.decoders import MalformedObject, decode_experiment, decode_pod, decode_trial
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
 
@@ -31,7 +31,7 @@ def recorded(name: str) -> Manifest:
 
 
 def read(name: str, *, gone: bool = False) -> Pod:
-    return read_pod(recorded(name), gone=gone)
+    return decode_pod(recorded(name), gone=gone)
 
 
 # Recorded pods
@@ -65,7 +65,7 @@ def test_what_a_pod_has_used_can_be_told_from_it() -> None:
     assert (running.ended, running.training_until) == (0, 0)
     body = recorded("running")
     body["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
-    assert (running.gpus, read_pod(body).gpus) == (0, 2)
+    assert (running.gpus, decode_pod(body).gpus) == (0, 2)
     assert (read("unschedulable").started, read("image-missing").training_since) == (0, 0)
 
 
@@ -154,39 +154,39 @@ def ended(at: str = "2024-05-01T12:00:05Z", code: int = 0) -> Manifest:
 )
 def test_a_deletion_counts_from_when_it_was_asked_for(deletion: str, grace: int | None, interrupted: bool) -> None:
     metadata = {"deletionTimestamp": deletion, "deletionGracePeriodSeconds": grace}
-    assert read_pod(pod_body(status=ended(), **metadata)).interrupted is interrupted
+    assert decode_pod(pod_body(status=ended(), **metadata)).interrupted is interrupted
 
 
 @pytest.mark.parametrize("type_", ["DisruptionTarget", "TerminationTarget"])
 def test_a_disruption_is_told_with_its_reason(type_: str) -> None:
     condition = {"type": type_, "status": "True", "reason": "PreemptionByScheduler", "message": "by a bigger one"}
-    pod = read_pod(pod_body(status={"phase": "Failed", "conditions": [condition]}))
+    pod = decode_pod(pod_body(status={"phase": "Failed", "conditions": [condition]}))
     assert pod.disruption == "PreemptionByScheduler: by a bigger one"
-    without = read_pod(pod_body(status={"phase": "Failed", "conditions": [condition | {"status": "False"}]}))
+    without = decode_pod(pod_body(status={"phase": "Failed", "conditions": [condition | {"status": "False"}]}))
     assert without.disruption == ""
 
 
 def test_a_pod_evicted_before_it_ran_has_no_containers_to_tell_of() -> None:
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-    pod = read_pod(pod_body(status=status))
+    pod = decode_pod(pod_body(status=status))
     assert (pod.reason, pod.training, pod.ends, pod.agent_message) == ("Evicted", False, (), "")
 
 
 def test_a_pod_on_a_lost_node() -> None:
     status = {"phase": "Running", "reason": "NodeLost", "message": "Node n2 is unresponsive"}
-    pod = read_pod(pod_body(status=status, deletionTimestamp="2024-05-01T12:00:00Z"))
+    pod = decode_pod(pod_body(status=status, deletionTimestamp="2024-05-01T12:00:00Z"))
     assert (pod.reason, pod.interrupted, pod.is_over) == ("NodeLost", True, False)
 
 
 def test_a_container_that_never_started_did_not_train() -> None:
     terminated = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
     status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}]}
-    assert read_pod(pod_body(status=status)).training is False
+    assert decode_pod(pod_body(status=status)).training is False
 
 
 def test_a_gated_pod_waits_and_says_so() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "by a queue"}
-    pod = read_pod(pod_body(status={"phase": "Pending", "conditions": [condition]}))
+    pod = decode_pod(pod_body(status={"phase": "Pending", "conditions": [condition]}))
     assert pod.waiting == Waiting("SchedulingGated", "by a queue")
 
 
@@ -196,7 +196,7 @@ def test_an_agent_killed_without_a_word_has_left_those_of_its_life_before() -> N
         "state": {"terminated": {"exitCode": 137, "message": ""}},
         "lastState": {"terminated": {"exitCode": 1, "message": "before"}},
     }
-    assert read_pod(pod_body(status={"initContainerStatuses": [agent]})).agent_message == "before"
+    assert decode_pod(pod_body(status={"initContainerStatuses": [agent]})).agent_message == "before"
 
 
 def test_a_container_that_admission_put_first_is_not_taken_for_the_program() -> None:
@@ -204,10 +204,10 @@ def test_a_container_that_admission_put_first_is_not_taken_for_the_program() -> 
     body["spec"]["containers"].insert(0, {"name": "istio-proxy"})
     proxy = {"name": "istio-proxy", "state": {"running": {}}}
     body["status"]["containerStatuses"].insert(0, proxy)
-    pod = read_pod(body)
+    pod = decode_pod(body)
     assert pod.training
     body["status"]["containerStatuses"][1]["state"] = {"waiting": {"reason": "ContainerCreating"}}
-    assert read_pod(body).training is False
+    assert decode_pod(body).training is False
 
 
 # Anything at all
@@ -273,7 +273,7 @@ def parts_of(draw: st.DrawFn, whole: Any) -> Any:
 @given(parts_of(_FULL), st.booleans(), st.booleans())
 def test_any_part_of_a_status_can_be_read(status: Manifest, deleting: bool, gone: bool) -> None:
     metadata = {"deletionTimestamp": "2024-05-01T12:00:35Z", "deletionGracePeriodSeconds": 30} if deleting else {}
-    pod = read_pod(pod_body(status=status, **metadata), gone=gone)
+    pod = decode_pod(pod_body(status=status, **metadata), gone=gone)
     assert pod.gone is gone
     assert pod.deleting is deleting
     assert pod.interrupted <= pod.deleting
@@ -282,13 +282,17 @@ def test_any_part_of_a_status_can_be_read(status: Manifest, deleting: bool, gone
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from(["metadata", "spec", "status"]), _JSON)
 def test_anything_else_is_unreadable_and_nothing_worse(part: str, value: Any) -> None:
-    for body, reader in ((pod_body(), read_pod), (trial_body(), read_trial), (experiment_body(), read_experiment)):
+    for body, reader in (
+        (pod_body(), decode_pod),
+        (trial_body(), decode_trial),
+        (experiment_body(), decode_experiment),
+    ):
         spoilt = copy.deepcopy(body)
         if part == "metadata" and isinstance(value, dict):
             spoilt["metadata"] |= value
         elif part != "metadata":
             spoilt[part] = value
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(MalformedObject):
             reader(spoilt)
 
 
@@ -296,7 +300,7 @@ def test_anything_else_is_unreadable_and_nothing_worse(part: str, value: Any) ->
 
 
 def test_an_experiment_is_read() -> None:
-    experiment = read_experiment(experiment_body())
+    experiment = decode_experiment(experiment_body())
     assert (experiment.namespace, experiment.name, experiment.version) == ("team", "digits", 10)
     assert experiment.spec is not None
     assert (experiment.problem, experiment.deleting) == ("", False)
@@ -305,7 +309,7 @@ def test_an_experiment_is_read() -> None:
 @settings(deadline=None, max_examples=100)
 @given(_JSON)
 def test_a_template_of_any_form_is_a_problem_told_and_no_crash(template: Any) -> None:
-    experiment = read_experiment(experiment_body(trialTemplate={"spec": {"containers": template}}))
+    experiment = decode_experiment(experiment_body(trialTemplate={"spec": {"containers": template}}))
     assert (experiment.spec is None) is bool(experiment.problem)
 
 
@@ -313,42 +317,42 @@ def test_a_state_of_a_later_version_is_made_anew_and_the_rest_kept() -> None:
     body = experiment_body()
     condition = {"type": "Complete", "status": "True", "reason": "TrialsComplete", "lastTransitionTime": "x"}
     body["status"] = {"state": "Hibernating", "message": "z", "conditions": [condition], "trials": {"total": "many"}}
-    status = read_experiment(body).status
+    status = decode_experiment(body).status
     assert (status.state, status.message, status.trials.total) == (None, "z", 0)
     assert [(c.type, c.status) for c in status.conditions] == [("Complete", "True")]
 
 
 def test_a_spec_is_not_read_again_while_its_generation_stays() -> None:
     body = experiment_body()
-    before = read_experiment(body)
+    before = decode_experiment(body)
     body["metadata"]["resourceVersion"] = "11"
     body["status"] = {"message": "1 of 3 done"}
-    after = read_experiment(body, known=before)
+    after = decode_experiment(body, known=before)
     assert after.spec is before.spec
     assert (after.version, after.status.message) == (11, "1 of 3 done")
     body["metadata"]["generation"] = 2
     body["spec"]["maxConcurrentTrials"] = 9
-    changed = read_experiment(body, known=after)
+    changed = decode_experiment(body, known=after)
     assert changed.spec is not None
     assert changed.spec.max_concurrent_trials == 9
 
 
 def test_a_trial_is_read() -> None:
-    trial = read_trial(trial_body(2, state="RUNNING", attempt=1, somethingNew=1))
+    trial = decode_trial(trial_body(2, state="RUNNING", attempt=1, somethingNew=1))
     assert (trial.name, trial.spec.index, trial.status.state) == ("digits-2", 2, TrialState.RUNNING)
 
 
 def test_a_trial_of_somebody_elses_making_is_named() -> None:
     body = trial_body()
     body["spec"] = {"lr": 0.1}
-    with pytest.raises(Unreadable, match="Trial team/digits-0"):
-        read_trial(body)
+    with pytest.raises(MalformedObject, match="Trial team/digits-0"):
+        decode_trial(body)
 
 
 def test_when_a_pod_was_made_and_what_it_avoids() -> None:
-    pod = read_pod(
+    pod = decode_pod(
         pod_body(creationTimestamp="2026-01-01T00:00:10Z", annotations={"podtune.dev/avoided-nodes": "gpu-1,gpu-2"})
     )
     assert pod.avoids == ("gpu-1", "gpu-2")
     assert pod.created == datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC).timestamp()
-    assert read_pod(pod_body()).avoids == ()
+    assert decode_pod(pod_body()).avoids == ()

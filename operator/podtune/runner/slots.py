@@ -1,4 +1,4 @@
-"""Which trials hold one of the maxConcurrentTrials places, and which wait for one."""
+"""Which trials hold one of the maxConcurrentTrials slots, and which wait for one."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.namespace_cap import PodQuota
 from podtune.runner.nodes import Nodes
+from podtune.runner.pending_queue import PendingQueue
 from podtune.runner.result_processor import Begin, ResultProcessor
-from podtune.runner.start_queue import StartQueue
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial_machine import NEVER, TrialMachine
-from podtune.runner.warm_pods import Berth, WarmPods, variant_of
+from podtune.runner.warm_pool import PodAssignment, WarmPool, template_hash_of
 
 STARTS_AT_A_TIME = 100
 """Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
 
 
-class Places:
-    """Starts attempts as there are places.
+class Slots:
+    """Starts attempts as there are free slots.
 
-    A trial holds a place from the moment it is picked until its pod's end is taken in; also while its start is not
-    durable yet, and while it is not known whether the pod was made. With the place it claims its pods of the quota.
+    A trial holds a slot from the moment it is picked until its pod's end is taken in; also while its start is not
+    durable yet, and while it is not known whether the pod was made. With the slot it claims its pods of the quota.
     """
 
     def __init__(
-        self, actions: ActionQueue, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPods
+        self, actions: ActionQueue, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPool
     ) -> None:
         self.nodes = nodes
         self._quota = quota
@@ -38,19 +38,19 @@ class Places:
         self._processor = processor
         self._holders: set[str] = set()
         self._picked: dict[str, TrialMachine] = {}
-        """Trials that hold a place and whose pod is to be made as soon as that is possible."""
+        """Trials that hold a slot and whose pod is to be made as soon as that is possible."""
         self._begun: set[str] = set()
         """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
         self._turn = PlacementTurn()
         self._pending: set[str] = set()
-        """Trials that hold a place and whose program does not run yet."""
+        """Trials that hold a slot and whose program does not run yet."""
         self._resumed: set[str] = set()
-        """Trials that will wait for a place as soon as it is on record that they may go on."""
+        """Trials that will wait for a slot as soon as it is on record that they may go on."""
         self._promised: Counter[str] = Counter()
         """By trial, how many pods were claimed of the quota that were not seen yet."""
-        self.queue = StartQueue()
+        self.queue = PendingQueue()
         self.kept_back = ""
-        """Why the quota did not let a trial start when places were filled last; empty where it did."""
+        """Why the quota did not let a trial start when slots were filled last; empty where it did."""
         self._none_chosen = False
 
     def update(self, trial: TrialMachine, now: float) -> None:
@@ -60,9 +60,9 @@ class Places:
         creating = self.creating(trial, now)
         self._warm.update(trial, making=creating and not trial.is_claiming)
         self._turn.update(trial, creating=creating)
-        holds = trial.occupies_place or trial.name in self._begun or creating
+        holds = trial.occupies_slot or trial.name in self._begun or creating
         (self._holders.add if holds else self._holders.discard)(trial.name)
-        self._settle_promise(trial, creating=creating)
+        self._update_promise(trial, creating=creating)
         pending = (
             trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
         )
@@ -85,9 +85,9 @@ class Places:
         """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
         if ("create-pod", trial.name) in self._actions or trial.is_claiming:
             return True
-        if not trial.attempt_pods.lacks_some or now >= trial.unseen.creation_until:
+        if not trial.attempt_pods.lacks_some or now >= trial.expectations.pod_expected_until:
             return False
-        self._actions.timers.set(trial.name, trial.unseen.creation_until)
+        self._actions.timers.set(trial.name, trial.expectations.pod_expected_until)
         return True
 
     @property
@@ -105,7 +105,7 @@ class Places:
         return limit - self.taken
 
     def unclaimed(self, limit: int) -> int:
-        """How many places there are that no trial waits for, but for those that the scheduler keeps paused."""
+        """How many slots there are that no trial waits for, but for those that the scheduler keeps paused."""
         return self.free(limit) - (len(self.queue) - self.queue.paused) - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:
@@ -117,10 +117,10 @@ class Places:
         return self._none_chosen and 0 < unfinished == self.queue.paused and not self._holders
 
     def fill(self, limit: int, now: float, *, max_pending: int | None = None) -> list[TrialMachine]:
-        """Gives free places to waiting trials, as the scheduler picks them.
+        """Gives free slots to waiting trials, as the scheduler picks them.
 
         Args:
-            limit: How many places there are.
+            limit: How many slots there are.
             now: The present time.
             max_pending: How many trials may hold one whose program does not run yet; None for any number.
 
@@ -162,7 +162,7 @@ class Places:
                 begun.append(trial)
         return begun
 
-    def _settle_promise(self, trial: TrialMachine, *, creating: bool) -> None:
+    def _update_promise(self, trial: TrialMachine, *, creating: bool) -> None:
         """Pods that were seen count for themselves; a gang that is there in part is promised the rest of its pods."""
         pods, has_begun = trial.attempt_pods, trial.name in self._begun
         if trial.context.reuses:
@@ -203,11 +203,11 @@ class Places:
         if trial.context.reuses:
             if self._quota.wants_back():
                 self._warm.give_back()
-            berth = self._warm.find_berth(trial, action, limit=limit, now=now)
-            if berth is not Berth.TO_BE_MADE or not self._promise(trial):
+            assignment = self._warm.assign_pod(trial, action, limit=limit, now=now)
+            if assignment is not PodAssignment.CREATE or not self._promise(trial):
                 self._begun.add(trial.name)
                 self._picked[trial.name] = trial
-                return berth is Berth.GIVEN
+                return assignment is PodAssignment.ASSIGNED
         if self._actions.enqueue(action, now, trial.name):
             self._warm.update(trial, making=True)
             self._turn.update(trial, creating=True)
@@ -229,7 +229,7 @@ class Places:
             limits=limits,
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
-            variant=variant_of(trial.context.spec, limits) if trial.context.reuses else "",
+            template_hash=template_hash_of(trial.context.spec, limits) if trial.context.reuses else "",
             find=trial.finds_checkpoints,
         )
 

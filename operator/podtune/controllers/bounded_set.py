@@ -1,11 +1,11 @@
-"""A memory for what came last."""
+"""A set of bounded size."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
 
-class Recent:
+class BoundedSet:
     """A set that forgets what was added longest ago once it is full."""
 
     def __init__(self, size: int) -> None:

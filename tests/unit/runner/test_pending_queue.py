@@ -8,7 +8,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.start_queue import StartQueue
+from podtune.runner.pending_queue import PendingQueue
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -33,7 +33,7 @@ moves = st.lists(
 def test_trials_stand_in_the_order_of_their_times_then_of_their_indexes(
     moves: list[tuple[int, float, bool, bool]],
 ) -> None:
-    queue, model = StartQueue(), dict[int, tuple[float, bool]]()
+    queue, model = PendingQueue(), dict[int, tuple[float, bool]]()
     for index, since, paused, leaves in moves:
         if leaves:
             queue.discard(index)
@@ -51,7 +51,7 @@ def test_trials_stand_in_the_order_of_their_times_then_of_their_indexes(
 
 
 def test_a_trial_is_taken_out_once() -> None:
-    queue = StartQueue()
+    queue = PendingQueue()
     queue.add(waiting(3), 0.0)
     assert queue.take(3).index == 3
     assert not queue
