@@ -76,7 +76,7 @@ class StoragePod:
         for chunk in await self._chunks():
             kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
         mine = [uri for uri in self._truth.bucket if f"/{self._task.experiment_uid}/" in uri]
-        empties = self._task.purpose is StoragePurpose.EMPTY
+        empties = self._task.purpose is StoragePurpose.PURGE
         gone = [uri for uri in mine if empties or not any(uri in uris for uris in kept.values())]
         for uri in gone:
             del self._truth.bucket[uri]

@@ -107,6 +107,6 @@ def _roots(uris: Iterable[str], bucket: str) -> Iterable[str]:
 
 JOBS: Mapping[StoragePurpose, Job] = {
     StoragePurpose.EXPORT: export_checkpoints,
-    StoragePurpose.TIDY: tidy_bucket,
-    StoragePurpose.EMPTY: empty_bucket,
+    StoragePurpose.PRUNE: tidy_bucket,
+    StoragePurpose.PURGE: empty_bucket,
 }

@@ -109,11 +109,11 @@ class ConditionType(StrEnum):
     PROPOSALS_MADE = "ProposalsMade"
     OVERRIDES_ACCEPTED = "OverridesAccepted"
     SUSPENDED = "Suspended"
-    CAPPED = "Capped"
+    POD_LIMIT_REACHED = "PodLimitReached"
     POD_ACCEPTED = "PodAccepted"
     EXPORTED = "Exported"
-    BUCKET_TIDY = "BucketTidy"
-    BUCKET_EMPTY = "BucketEmpty"
+    BUCKET_PRUNED = "BucketPruned"
+    BUCKET_PURGED = "BucketPurged"
 
 
 class ExperimentReason(StrEnum):
@@ -184,11 +184,11 @@ class TrialReason(StrEnum):
     RESTORING = "Restoring"
     TRAINING = "Training"
     DRAINING = "Draining"
-    NODE_FORGOTTEN = "NodeForgotten"
+    NODE_AVOIDANCE_EXPIRED = "NodeAvoidanceExpired"
     DISRUPTED = "Disrupted"
     BACKING_OFF = "BackingOff"
     NOT_PLACED = "NotPlaced"
-    NOT_TAKEN_UP = "NotTakenUp"
+    WARM_POD_UNRESPONSIVE = "WarmPodUnresponsive"
     RANK_ENDED = "RankEnded"
     COMPLETED = "Completed"
     STOPPED_BY_SCHEDULER = "StoppedByScheduler"

@@ -28,10 +28,10 @@ from podtune.cli.resources import experiments_path, of_experiment, read_experime
 from podtune.kube import paths
 
 CONFLICT = 409
-Tell = Callable[[str], None]
+Observation = Callable[[str], None]
 
 
-def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn: Tell) -> Archive:
+def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn: Observation) -> Archive:
     """Reads a whole experiment.
 
     Args:

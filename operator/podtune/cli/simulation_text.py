@@ -63,7 +63,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
                 "step": decided.entry.step,
                 "action": decided.entry.action,
                 "message": decided.entry.message,
-                "because": decided.entry.because,
+                "inputs": decided.entry.inputs,
             }
             for decided in outcome.decisions
         ],

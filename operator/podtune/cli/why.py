@@ -55,13 +55,13 @@ def _sentences(decision: DecisionView) -> list[str]:
     when = decision.time.replace("T", " ").removesuffix("Z")
     where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
     line = f"{when}, {where}, {decision.action}{_after_colon(decision.message)}"
-    numbers = _untold(decision.because, decision.message)
+    numbers = _untold(decision.inputs, decision.message)
     return [line, f"  {numbers}"] if numbers else [line]
 
 
-def _untold(because: Mapping[str, str], message: str) -> str:
+def _untold(inputs: Mapping[str, str], message: str) -> str:
     """The numbers that the sentence does not hold."""
-    return ", ".join(f"{name} {value}" for name, value in because.items() if value not in message)
+    return ", ".join(f"{name} {value}" for name, value in inputs.items() if value not in message)
 
 
 def _after_colon(text: str) -> str:

@@ -36,7 +36,7 @@ from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.cluster.restore_sources import find_checkpoint
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.volume_claims import delete_claim, ensure_claim
-from podtune.cluster.warm_start import learn_from
+from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
 from podtune.runner.actions import (
     DONE,
@@ -51,7 +51,7 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     Logs,
     OpenGates,
     TryPod,
@@ -62,7 +62,7 @@ from podtune.runner.actions import (
 from podtune.runner.records import Experiment
 
 ClusterAction = (
-    LearnFrom
+    LoadWarmStart
     | FindCheckpoint
     | CreateTrial
     | CreatePod
@@ -140,7 +140,7 @@ class Executor:
 
     async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> ActionResult:
         match action:
-            case LearnFrom() | FindCheckpoint():
+            case LoadWarmStart() | FindCheckpoint():
                 return await self._look_up(experiment, action)
             case CreateTrial():
                 return await self._create_trial(experiment, action)
@@ -165,13 +165,13 @@ class Executor:
             case EmitEvent():
                 return await self._emit(experiment, action)
 
-    async def _look_up(self, experiment: Experiment, action: LearnFrom | FindCheckpoint) -> ActionResult:
+    async def _look_up(self, experiment: Experiment, action: LoadWarmStart | FindCheckpoint) -> ActionResult:
         """Looks at what other experiments have come to; what takes too long is given up, and asked for again."""
-        limit = LEARN_SECONDS if isinstance(action, LearnFrom) else FIND_SECONDS
+        limit = LEARN_SECONDS if isinstance(action, LoadWarmStart) else FIND_SECONDS
         try:
             async with asyncio.timeout(limit):
-                if isinstance(action, LearnFrom):
-                    return await learn_from(self._client, experiment, action.experiment)
+                if isinstance(action, LoadWarmStart):
+                    return await load_warm_start(self._client, experiment, action.experiment)
                 return await find_checkpoint(self._client, experiment.namespace, action)
         except TimeoutError:
             return ActionResult(

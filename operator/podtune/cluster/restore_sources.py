@@ -8,8 +8,8 @@ from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
 from podtune.runner import clones
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
-from podtune.runner.origins import circular, missing, pick
 from podtune.runner.records import Trial
+from podtune.runner.restore_sources import circular, missing, pick
 
 LONGEST_CIRCLE = 8
 """Through so many trials it is followed who waits for whose checkpoint."""
@@ -52,7 +52,7 @@ async def _waits_for(client: ClusterClient, namespace: str, donor: Trial, trial:
     """Whether a donor can't begin before a trial has a checkpoint: itself, or by way of others."""
     waiting: Trial | None = donor
     for _ in range(LONGEST_CIRCLE):
-        if waiting is None or not clones.awaits_origin(waiting.spec, waiting.status):
+        if waiting is None or not clones.awaits_restore_source(waiting.spec, waiting.status):
             return False
         assert waiting.spec.restore_from is not None  # else it would await none
         if waiting.spec.restore_from.trial == trial:

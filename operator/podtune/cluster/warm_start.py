@@ -15,16 +15,16 @@ from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
-from podtune.runner import knowledge
+from podtune.runner import warm_start
 from podtune.runner.actions import ActionResult, ActionStatus
-from podtune.runner.knowledge import Found, Unusable
 from podtune.runner.records import Experiment, Trial
+from podtune.runner.warm_start import Found, Unusable
 
 RESULTS = "results.jsonl"
 """Key of the ConfigMap: one result a line."""
 
 
-async def learn_from(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
+async def load_warm_start(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
     """Looks up what is known from an earlier experiment; the first time, picks it out and keeps it.
 
     Args:
@@ -47,7 +47,7 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
         return _waiting(source, "it does not exist")
     if not _has_ended(body):
         return _waiting(source, "it has not ended yet")
-    found = knowledge.pick(_spec_of(experiment), await _trials(client, body))
+    found = warm_start.pick(_spec_of(experiment), await _trials(client, body))
     manifest = config_map(experiment, source, found)
     try:
         path = paths.config_maps(experiment.namespace)
@@ -57,7 +57,9 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
             raise
         return ActionResult(ActionStatus.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
     result = _read(experiment, kept)
-    return ActionResult(result.status, _summary(source, found), result.reason, known=result.known)
+    return ActionResult(
+        result.status, _summary(source, found), result.reason, prior_observations=result.prior_observations
+    )
 
 
 def name_of(experiment: Experiment) -> str:
@@ -94,12 +96,12 @@ def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     if decoders.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
-        known = knowledge.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
+        prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
     except Unusable as problem:
         return ActionResult(
             ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
         )
-    return ActionResult(ActionStatus.DONE, known=known)
+    return ActionResult(ActionStatus.DONE, prior_observations=prior)
 
 
 def _waiting(source: str, why: str) -> ActionResult:
@@ -126,7 +128,7 @@ async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
 
 
 def _summary(source: str, found: Found) -> str:
-    parts = [f"{len(found.tells)} results of experiment {source} are known to the search"]
+    parts = [f"{len(found.observations)} results of experiment {source} are known to the search"]
     if found.passed_over:
         parts.append(f"{found.passed_over} trials have no value, or lie outside of this search space")
     if found.cut:

@@ -16,15 +16,15 @@ from podtune.api.names import ExperimentReason
 from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.threads import in_thread
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
-from podtune.runner.informed import InformedSearcher
-from podtune.tuning.searchers.base import NoConfiguration, Proposed
+from podtune.runner.searcher_session import SearcherSession
+from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2
 """So many requests of an experiment are thought about at a time: the one that is waited for, and one given up on."""
 PATIENCE = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
-Answer = tuple[InformedSearcher, tuple[Proposed, ...]]
+Answer = tuple[SearcherSession, tuple[Proposal, ...]]
 
 
 @dataclass(slots=True)
@@ -38,7 +38,9 @@ class _AskedSearcher:
     def is_about(self, request: Propose) -> bool:
         """Whether its answer is the answer to this request."""
         mine = self.request
-        return mine.tells is request.tells and replace(mine, tells=()) == replace(request, tells=())
+        return mine.observations is request.observations and replace(mine, observations=()) == replace(
+            request, observations=()
+        )
 
 
 class Proposer:
@@ -55,7 +57,7 @@ class Proposer:
         self._spec = spec
         self._deadline = deadline
         self._semaphore = semaphore
-        self._searcher: InformedSearcher | None = None
+        self._searcher: SearcherSession | None = None
         self._thinking: list[_AskedSearcher] = []
 
     async def propose(self, request: Propose) -> ActionResult:
@@ -90,7 +92,7 @@ class Proposer:
     def _begin(self, request: Propose) -> _AskedSearcher:
         searcher, self._searcher = self._searcher, None  # until all went well
         task = asyncio.create_task(
-            self._semaphore.take(lambda: in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+            self._semaphore.take(lambda: in_thread(lambda: _answer(searcher or SearcherSession(self._spec), request)))
         )
         task.add_done_callback(_retrieve)
         thinking = _AskedSearcher(request, task)
@@ -101,7 +103,7 @@ class Proposer:
         return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
-def _answer(searcher: InformedSearcher, request: Propose) -> Answer:
+def _answer(searcher: SearcherSession, request: Propose) -> Answer:
     return searcher, searcher.answer(request)
 
 

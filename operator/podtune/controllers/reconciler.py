@@ -26,7 +26,7 @@ from podtune.runner.actions import (
     ActionStatus,
     EmitEvent,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     Propose,
     WriteTrialStatus,
 )
@@ -197,7 +197,7 @@ class Reconciler:
         for action in plan.actions:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
-            elif isinstance(action, FindCheckpoint | LearnFrom):
+            elif isinstance(action, FindCheckpoint | LoadWarmStart):
                 self._look_ups.add(uid, partial(self._carry_out, uid, entry, action))
             else:
                 routine = isinstance(action, WriteTrialStatus) and action.routine

@@ -31,9 +31,9 @@ class StoragePurpose(StrEnum):
     EXPORT = "Export"
     """Copy checkpoints to a place of their own, with a model card."""
 
-    TIDY = "Tidy"
+    PRUNE = "Prune"
     """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
-    EMPTY = "Empty"
+    PURGE = "Purge"
     """The experiment is being deleted: leave nothing of it in the bucket."""
 
 

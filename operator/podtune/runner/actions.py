@@ -16,7 +16,7 @@ from podtune.api.restore_from import RestoreFrom
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.attempt_pods import pod_name
-from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]
 WRITE_EXPERIMENT_STATUS: Key = ("write-experiment", "")
@@ -29,19 +29,19 @@ class Propose:
     Attributes:
         first: Number of the first proposal.
         count: How many, one after the other.
-        tells: All tells so far, in their order; only the first `told` count (the list grows meanwhile). Another list
-            than before means that what was told before counts no more: the searcher has to be made anew.
-        told: How many of them the searcher is to know.
-        unfinished: Trials under way.
-        end: The place in the order of tells that `told` stands for: all below it are told.
+        observations: All observations so far, in their order; only the first `observed` count (the list grows
+            meanwhile). Another list than before means that the searcher has to be made anew.
+        observed: How many of them the searcher is to know.
+        pending: Trials under way.
+        observed_seq: The sequence number that `observed` stands for: all observations below it count.
     """
 
     first: int
     count: int
-    tells: Sequence[Tell]
-    told: int
-    unfinished: tuple[Unfinished, ...]
-    end: int = 0
+    observations: Sequence[Observation]
+    observed: int
+    pending: tuple[PendingTrial, ...]
+    observed_seq: int = 0
 
     @property
     def key(self) -> Key:
@@ -50,7 +50,7 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnFrom:
+class LoadWarmStart:
     """Look up what an earlier experiment has found, and keep it with this one; the second time, what was kept."""
 
     experiment: str
@@ -327,7 +327,7 @@ class EmitEvent:
 
 Action = (
     Propose
-    | LearnFrom
+    | LoadWarmStart
     | FindCheckpoint
     | CreateTrial
     | CreatePod
@@ -372,16 +372,16 @@ class ActionResult:
         reason: The same in a word, where the status says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
-        known: Of a LearnFrom: what was found.
+        prior_observations: Of a LoadWarmStart: what was found.
         checkpoint: Of a FindCheckpoint: what was found.
     """
 
     status: ActionStatus
     message: str = ""
     reason: ExperimentReason | None = None
-    proposals: tuple[Proposed, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     logs: Logs | None = None
-    known: tuple[Tell, ...] = ()
+    prior_observations: tuple[Observation, ...] = ()
     checkpoint: Checkpoint | None = None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtune.api.objective import Objective
 from podtune.runner import results
-from podtune.runner.tells import mean, spread
+from podtune.runner.observation_log import mean, spread
 from podtune.runner.trial_machine import TrialMachine
 
 

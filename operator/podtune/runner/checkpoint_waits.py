@@ -74,7 +74,7 @@ def _moment(decision: Decision) -> float:
 
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
     """Whether nothing that the attempt has left is stored, or would count: a clone goes on from another's."""
-    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_given_up(trial.saved)
+    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
 
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:

@@ -113,7 +113,9 @@ def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if until > now - patience:
         message = f"pod {given.name} was given to the trial, and has not begun with it"
         due = max(until, (parse_rfc3339(given.since) or 0.0) + patience)
-        yield Deadline(due, DecisionAction.REQUEUE, TrialReason.NOT_TAKEN_UP, message, f"(within {patience:g} s)")
+        yield Deadline(
+            due, DecisionAction.REQUEUE, TrialReason.WARM_POD_UNRESPONSIVE, message, f"(within {patience:g} s)"
+        )
 
 
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:

@@ -18,11 +18,11 @@ from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.records import Experiment, Pod
-from podtune.runner.storage_work import Due, StorageWork, with_storage
+from podtune.runner.storage_work import StorageJobSpec, StorageWork, with_storage
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
-DUE = Due(StoragePurpose.EMPTY, "deletion")
+DUE = StorageJobSpec(StoragePurpose.PURGE, "deletion")
 
 
 class Deletion:

@@ -1,4 +1,4 @@
-"""What is expected to be seen soon: what was asked of the API server for a trial, and agents that have yet to report."""
+"""What is expected soon: what was asked of the API server for a trial, and agents that have yet to report."""
 
 from __future__ import annotations
 

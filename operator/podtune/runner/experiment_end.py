@@ -79,10 +79,10 @@ class ExperimentEnd:
 
     def _hear(self) -> None:
         """Tells the stopper of the trials that have ended, in the order that they record."""
-        for tell in self._search.own_tells(self._heard):
+        for observation in self._search.own_observations(self._heard):
             self._heard += 1
-            if tell.final:
-                self._stopper.on_trial_end(tell.value)
+            if observation.final:
+                self._stopper.on_trial_end(observation.value)
 
     def _progress(self, now: float) -> ExperimentProgress:
         tracker = self._tracker

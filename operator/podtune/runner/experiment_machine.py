@@ -28,29 +28,27 @@ from podtune.runner.actions import (
     CreateStoragePod,
     CreateTrial,
     DeletePod,
-    LearnFrom,
+    LoadWarmStart,
     Propose,
 )
-from podtune.runner.bucket_policy import BucketPolicy
 from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.cleanup import Cleanup
 from podtune.runner.deletion import Deletion
+from podtune.runner.due_jobs import DueJobs
 from podtune.runner.expectations import Expectations
 from podtune.runner.experiment_end import ExperimentEnd
 from podtune.runner.experiment_tracker import ExperimentTracker
-from podtune.runner.expiry import Expiry
 from podtune.runner.exploits import Exploits
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.front import Front
 from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
-from podtune.runner.origins import Origins
 from podtune.runner.paused_trials import PausedEnd, PausedTrials
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.refusals import Refusals
-from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
+from podtune.runner.restore_sources import RestoreSources
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.scheduler_registration import SchedulerRegistration
 from podtune.runner.search import Search
@@ -63,10 +61,12 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial_action_results import TrialActionResults
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial_planner import TrialPlanner
+from podtune.runner.trial_reset import TrialReset, opens
+from podtune.runner.ttl import TimeToLive
 from podtune.runner.warm_pool import WarmPool
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers import make_trial_stopper
 
 __all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
@@ -126,7 +126,7 @@ class ExperimentMachine:
         self._quota = quota
         self._throttle = throttle or StatusWriteThrottle()
         self._actions = ActionQueue(settings.api_backoff)
-        self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
+        self._prior_observations: Sequence[Observation] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
         self._former = FormerTrials()
         self._storage = StorageWork(experiment, self._actions, settings)
@@ -136,7 +136,7 @@ class ExperimentMachine:
         self._finalizer = Finalizer(self._actions)
         self._finalizer_reconciled = False
         self._deletion = Deletion(self._actions, self._storage)
-        self._expiry = Expiry(self._actions)
+        self._ttl = TimeToLive(self._actions)
         self._warm = WarmPool(self._trial_named, self._actions, settings)
         self._trials: dict[str, TrialMachine] = {}
         for pod in pods:
@@ -173,7 +173,7 @@ class ExperimentMachine:
             make_trial_stopper(self.spec),
             Exploits(scheduler, self._trial_with_index, self._trial_named, self._pins),
             waiting=lambda: len(self._slots.queue) + self._search.to_come,
-            rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
+            rung_seq=lambda: self._search.reserve_seq() if self._search.learns_from_rungs else None,
             is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
@@ -193,19 +193,21 @@ class ExperimentMachine:
             self._trials,
             self._actions,
             self.settings,
-            known=self._known,
+            prior_observations=self._prior_observations,
             former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
         self._end = ExperimentEnd(self.spec, self._tracker, self._search)
-        self._origins = Origins(self.experiment.name, self._trials, self._actions, self._pins, self._search)
-        self._planner = TrialPlanner(self._actions, self._processor, self._slots, self._search, self._origins)
+        self._restore_sources = RestoreSources(
+            self.experiment.name, self._trials, self._actions, self._pins, self._search
+        )
+        self._planner = TrialPlanner(self._actions, self._processor, self._slots, self._search, self._restore_sources)
         self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
         self._paused_trials = PausedTrials(self._processor, self._slots, self._search)
         self._registration = SchedulerRegistration(self._processor, self._search)
         self._registration.restore(self._trials.values())
-        self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
-        self._bucket_policy = BucketPolicy(self._trials, lambda: self._tracker.best)
+        self._trial_reset = TrialReset(self.experiment.status.resumption, self._trials.values())
+        self._due_jobs = DueJobs(self._trials, lambda: self._tracker.best)
 
     def dissolve(self) -> None:
         """Lets go of everything: the machine is of no use any more.
@@ -225,7 +227,7 @@ class ExperimentMachine:
         self._tracker.observe_experiment(experiment, changed=changed)
         self._storage.observe_experiment(experiment)
         self._refusals.observe_experiment(experiment)
-        if resumption.round_of(experiment.status) != self._context.round:
+        if resumption.run_generation_of(experiment.status) != self._context.run_generation:
             self._outdated = True
         if self._tracker.end_to_act_on is not None:
             for name in self._tracker.unfinished:
@@ -258,7 +260,7 @@ class ExperimentMachine:
         if trial is not None:
             self._former.deleted(trial)
             self._actions.forget(name)
-            self._reopening.forget(name)
+            self._trial_reset.forget(name)
             self._warm.observe_trial_deletion(name)
             self._outdated = not self._tracker.is_recorded
 
@@ -316,9 +318,9 @@ class ExperimentMachine:
         match action:
             case Propose():
                 self._search.proposed(action, result)
-            case LearnFrom():
+            case LoadWarmStart():
                 if result.status is ActionStatus.DONE:
-                    self._known = result.known
+                    self._prior_observations = result.prior_observations
                 self._search.learnt(result, now)
             case CreateTrial():
                 self._search.created(action, result)
@@ -373,7 +375,7 @@ class ExperimentMachine:
             self._rebuild(now)
         for trial in self._registration.register_ready(now):
             self._mark(trial.name)
-        for name in (*islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME), *self._origins.orphans()):
+        for name in (*islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME), *self._restore_sources.orphans()):
             self._mark(name)
         self._plan_dirty(now)
         if self._tracker.is_recorded:
@@ -381,7 +383,7 @@ class ExperimentMachine:
         self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._slots.taken)
         if self._is_open:
             self._end_paused(self._paused_trials.stopped_by_scheduler(self._trial_with_index), now)
-            if self._trials or (self._known is not None and not self.spec.suspend):
+            if self._trials or (self._prior_observations is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
         for name in self._cleanup.follow_end(self._tracker.end_time(now), now, shared=self._warm.retains):
             self._mark(name)
@@ -393,7 +395,7 @@ class ExperimentMachine:
                 self._start_trials(now)
         self._cleanup.delete_due(now)
         self._warm.delete_idle(now, keeps=self._goes_on, retention=self._cleanup.retention)
-        self._front.take_in(self._search.own_tells)
+        self._front.take_in(self._search.own_observations)
         self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
         self._tracker.write(
@@ -413,13 +415,11 @@ class ExperimentMachine:
     def _work_in_bucket(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
         tracker = self._tracker
-        due = self._bucket_policy.due(
-            self.experiment, self.spec, is_over=tracker.is_over, is_recorded=tracker.is_recorded
-        )
+        due = self._due_jobs.find(self.experiment, self.spec, is_over=tracker.is_over, is_recorded=tracker.is_recorded)
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
         tracker.is_held = exporting and not tracker.is_recorded
         if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
-            self._expiry.check(self.experiment, self.spec, now)
+            self._ttl.check(self.experiment, self.spec, now)
         return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:
@@ -440,7 +440,7 @@ class ExperimentMachine:
                     self._plan(trial, now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
-        self._reopening.open(trial, now)
+        self._trial_reset.open(trial, now)
         self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
         self._planner.plan(trial, self._tracker.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
@@ -450,7 +450,7 @@ class ExperimentMachine:
         self._nodes.update(trial)
         self._slots.update(trial, now)
         self._cleanup.update(trial, now)
-        for name in (*self._origins.waiting_for(trial), *self._processor.waiting_for(trial)):
+        for name in (*self._restore_sources.waiting_for(trial), *self._processor.waiting_for(trial)):
             self._mark(name)
 
     def _go_on_if_asked(self, now: float) -> None:
@@ -469,7 +469,7 @@ class ExperimentMachine:
     @property
     def _is_open(self) -> bool:
         """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
-        return self._tracker.outcome is None and not self._tracker.is_going_on and not self._reopening.is_pending
+        return self._tracker.outcome is None and not self._tracker.is_going_on and not self._trial_reset.is_pending
 
     @property
     def _goes_on(self) -> bool:
@@ -493,7 +493,7 @@ class ExperimentMachine:
         self._plan_dirty(now)
         slots = self._slots.unclaimed(limit)
         self._search.create_trials(slots, now)
-        self._search.ask(slots, self.experiment.status.asked, now)
+        self._search.ask(slots, self.experiment.status.proposal_request, now)
         if self._tracker.is_durable:
             self._end_paused(self._paused_trials.never_promoted(len(self._tracker.unfinished)), now)
 
@@ -514,7 +514,7 @@ class ExperimentMachine:
                 self._mark(name)
             self._processor.barrier.waiting.clear()
         self._search.saved(trial)
-        if self._reopening.saved(trial):
+        if self._trial_reset.saved(trial):
             self._outdated = True  # neither scheduler nor searcher is to know of the former ends
 
     def _rebuild(self, now: float) -> None:
@@ -576,7 +576,7 @@ class ExperimentMachine:
             spec=self.spec,
             settings=self.settings,
             time_attribute=self._processor.scheduler.time_attribute,
-            round=resumption.round_of(self.experiment.status),
+            run_generation=resumption.run_generation_of(self.experiment.status),
             store_prefix=prefix,
             process_result=self._processor.process,
             limits=self._processor.limits,

@@ -111,7 +111,7 @@ def compute_status(
         truths.append(_proposing(blocker))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
         truths.append(_suspension(suspended))
-    if capped or find_condition(conditions, ConditionType.CAPPED) is not None:
+    if capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
         truths.append(_capped(capped))
     if losses:
         truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
@@ -222,7 +222,7 @@ def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, 
 def _capped(message: str) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there from the first time on that the namespace has as many pods as it may."""
     reason = ExperimentReason.NAMESPACE_CAP_REACHED if message else ExperimentReason.WITHIN_NAMESPACE_CAP
-    return ConditionType.CAPPED, bool(message), str(reason), message
+    return ConditionType.POD_LIMIT_REACHED, bool(message), str(reason), message
 
 
 def _truths(

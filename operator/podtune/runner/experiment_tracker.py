@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podtune.api.experiment import (
-    Asked,
     AvoidedNode,
     BestTrial,
     ExperimentSpec,
     ExperimentStatus,
     ExperimentUsage,
     ParetoTrial,
+    ProposalRequest,
 )
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.api.resume import Resumption
@@ -194,7 +194,7 @@ class ExperimentTracker:
         blocker: ProposalBlocker | None,
         refusals: Refusals,
         capped: str,
-        asked: Asked | None,
+        asked: ProposalRequest | None,
         front: Sequence[ParetoTrial],
         storage: StorageStatus | None,
         avoided: Sequence[AvoidedNode],
@@ -245,7 +245,7 @@ class ExperimentTracker:
                 **self.suspension.written(),
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
-                "asked": asked or before.asked,
+                "proposal_request": asked or before.proposal_request,
                 "pod_refusal": refusal,
                 "pareto_front": before.pareto_front if recorded else list(front),
                 "avoided_nodes": before.avoided_nodes if recorded else list(avoided),

@@ -10,7 +10,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.trial import Checkpoint
 from podtune.protocol.storage_job import ExportedCheckpoint, StoredTrial
 from podtune.runner import checkpoints, parameters
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.records import Experiment
 from podtune.runner.trial_machine import TrialMachine
 
@@ -18,7 +18,7 @@ VERSION = 1
 """Of the model card."""
 BEST = "best"
 """Where the best trial's checkpoint goes, if no other's is exported."""
-LINEAGE = (Entry.PROMOTE, Entry.EXPLOIT, Entry.UNDO)
+LINEAGE = (DecisionKind.PROMOTE, DecisionKind.EXPLOIT, DecisionKind.UNDO)
 """Decisions that made the weights what they are."""
 
 

@@ -21,7 +21,7 @@ from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import OpenGates
 from podtune.runner.attempt_pods import AttemptPods
 from podtune.runner.failures import NODE_REASONS, OUT_OF_MEMORY
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
@@ -46,7 +46,7 @@ def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None
 def requeue(trial: TrialMachine, message: str, now: float) -> None:
     """Sends a gang that was not placed to the back of the queue."""
     wait = _timeout(trial).delay(trial.status.attempt, f"{trial.uid}/requeue")
-    trial.note(Entry.RETRY, message, {}, now=now)
+    trial.log_decision(DecisionKind.RETRY, message, {}, now=now)
     trial.set(decision=None, retry_time=rfc3339(now + wait))
     trial.explain(TrialState.PENDING, TrialReason.NOT_PLACED, clip(message))
 

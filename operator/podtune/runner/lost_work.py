@@ -57,7 +57,7 @@ def _is_missed(trial: TrialMachine, unstored: Unstored) -> bool:
     An agent that was killed may have stored and reported it after its last word.
     """
     decision = trial.status.decision
-    if clones.is_given_up(trial.status) or _is_stored(trial, unstored.step):
+    if clones.is_superseded(trial.status) or _is_stored(trial, unstored.step):
         return False
     if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
         return True

@@ -13,7 +13,7 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.overrides import with_overrides
 from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.runner import parameters
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
@@ -56,7 +56,7 @@ class Overrides:
         trial.touch(now)
         self._accept(trial, now)
         if changes:
-            trial.note(Entry.CONFIGURE, "goes on with spec.overrides", changes, now=now)
+            trial.log_decision(DecisionKind.CONFIGURE, "goes on with spec.overrides", changes, now=now)
             self._processor.configured(trial, now)
             self._search.configured(trial)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.ledger import Because
+from podtune.runner.ledger import DecisionInputs
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.slots import Slots
@@ -21,7 +21,7 @@ class PausedEnd:
     trial: TrialMachine
     reason: TrialReason
     message: str
-    because: Because
+    inputs: DecisionInputs
 
 
 class PausedTrials:
@@ -61,7 +61,7 @@ class PausedTrials:
                 continue
             del self._rests_on[trial.name]
             reason = TrialReason.MAX_TIME_REACHED if stop.full else TrialReason.STOPPED_BY_SCHEDULER
-            yield PausedEnd(trial, reason, stop.message, stop.because)
+            yield PausedEnd(trial, reason, stop.message, stop.inputs)
 
     def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
         """Yields all paused trials, where nothing else is left and the scheduler starts none of them.
@@ -78,8 +78,8 @@ class PausedTrials:
                 f"paused at iteration {trial.status.iteration} and never promoted: "
                 "no trial runs, and none will be made, that could have made room for it"
             )
-            because: Because = {"iteration": trial.status.iteration, "paused": unfinished}
-            yield PausedEnd(trial, TrialReason.NOT_PROMOTED, message, because)
+            inputs: DecisionInputs = {"iteration": trial.status.iteration, "paused": unfinished}
+            yield PausedEnd(trial, TrialReason.NOT_PROMOTED, message, inputs)
 
 
 def was_removed(status: TrialStatus) -> bool:

@@ -69,7 +69,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
 def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
-    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_given_up(trial.status)
+    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_superseded(trial.status)
     if pauses and checkpoint_waits.stores_answer(trial):
         return False
     return pauses or (decision is None and trial.wanted_step is not None)

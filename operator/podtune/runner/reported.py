@@ -109,7 +109,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     result, or else the next one; of one that has given up what it has learnt, none.
     """
     home = trial.home
-    if not lies_below(commit.uri, home) or clones.is_given_up(trial.status):
+    if not lies_below(commit.uri, home) or clones.is_superseded(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
-from podtune.api.trial import MAX_RUNG_TELLS, RungTell
+from podtune.api.trial import MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result
 from podtune.runner import ledger, resources
 from podtune.runner.exploits import ExploitOutcome, Exploits, describe_wait
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.results import comparable, metrics_of, number, show
 from podtune.runner.timers import SOON
 from podtune.runner.trial_machine import NEVER, TrialMachine
@@ -41,7 +41,7 @@ class ResultProcessor:
         exploits: Exploits,
         *,
         waiting: Callable[[], int],
-        rung_place: Callable[[], int | None],
+        rung_seq: Callable[[], int | None],
         is_decisive: Callable[[float], bool],
     ) -> None:
         """Makes the processor of an experiment.
@@ -59,7 +59,7 @@ class ResultProcessor:
         self.barrier = WriteBarrier(scheduler)
         self._exploits = exploits
         self._waiting = waiting
-        self._rung_place = rung_place
+        self._rung_seq = rung_seq
         self._is_decisive = is_decisive
         self._start_lsn = 0
         self._held: set[int] = set()
@@ -102,7 +102,7 @@ class ResultProcessor:
             self.barrier.mark_changed(trial)
         elif decision.recorded:
             self.barrier.write_record(trial, now)
-        self._tell_searcher(trial, decision, result, now)
+        self._reserve_rung_observation(trial, decision, result, now)
         if decision.exploit is not None:
             self._exploit(trial, decision, result, now)
         else:
@@ -124,7 +124,7 @@ class ResultProcessor:
             deadline = self.stopper.deadline(trial.index, elapsed)
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
         self.completed(trial, metrics_of(trial.status.last_result), now)
-        trial.note(Entry.STOP, decision.message, decision.because, now=now)
+        trial.log_decision(DecisionKind.STOP, decision.message, decision.inputs, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
         trial.decide(DecisionAction.STOP, reason, decision.message, lsn=self.barrier.latest, now=now)
         return NEVER
@@ -150,13 +150,15 @@ class ResultProcessor:
         exploited: ExploitOutcome | None = None
         if resumes and start.exploit is not None:
             exploited = self._exploits.carry_out(
-                trial, start.exploit, start.message, start.because, now=now, step=trial.status.iteration
+                trial, start.exploit, start.message, start.inputs, now=now, step=trial.status.iteration
             )
         has_reason = bool(start.message) and exploited is None
         if has_reason and not resumes and ledger.tells_of_start(trial.status):
             has_reason = False  # it was picked by an operator that came no further than to write that down
         if has_reason:
-            trial.note(Entry.PROMOTE if resumes else Entry.START, start.message, start.because, now=now)
+            trial.log_decision(
+                DecisionKind.PROMOTE if resumes else DecisionKind.START, start.message, start.inputs, now=now
+            )
         if start.recorded or exploited is not None:
             self.barrier.write_record(trial, now)
             self._start_lsn = self.barrier.latest
@@ -220,15 +222,17 @@ class ResultProcessor:
         """Whether all records that what was decided on the trial rests on are durable."""
         return self.barrier.is_flushed(trial.decision_lsn)
 
-    def _tell_searcher(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
-        """Reserves a place in the order of tells for a value at a rung, where the searcher learns from these."""
+    def _reserve_rung_observation(
+        self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float
+    ) -> None:
+        """Reserves a sequence number for the value at a rung, where the searcher learns from these."""
         value = number(result.metrics, trial.context.spec.objective.metric)
-        if decision.milestone is None or value is None or len(trial.status.rung_tells) >= MAX_RUNG_TELLS:
+        if decision.milestone is None or value is None or len(trial.status.rung_observations) >= MAX_RUNG_OBSERVATIONS:
             return
-        place = self._rung_place()
-        if place is not None:
-            tell = RungTell(place=place, step=decision.milestone, value=show(value))
-            trial.set(rung_tells=[*trial.status.rung_tells, tell])
+        seq = self._rung_seq()
+        if seq is not None:
+            observation = RungObservation(seq=seq, step=decision.milestone, value=show(value))
+            trial.set(rung_observations=[*trial.status.rung_observations, observation])
             trial.touch(now)
 
     def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
@@ -241,7 +245,9 @@ class ResultProcessor:
                 self._decide(trial, decision, TrialReason.PAUSED_BY_SCHEDULER, result, now)
             case Action.CONTINUE:
                 if decision.message:
-                    trial.note(Entry.CONTINUE, decision.message, decision.because, now=now, step=result.step)
+                    trial.log_decision(
+                        DecisionKind.CONTINUE, decision.message, decision.inputs, now=now, step=result.step
+                    )
                 if decision.wants_checkpoint and not result.checkpoint:
                     trial.wanted_step = result.step
 
@@ -253,7 +259,7 @@ class ResultProcessor:
         """
         assert decision.exploit is not None  # the caller has looked
         outcome = self._exploits.carry_out(
-            trial, decision.exploit, decision.message, decision.because, now=now, step=result.step
+            trial, decision.exploit, decision.message, decision.inputs, now=now, step=result.step
         )
         self.barrier.write_record(trial, now)
         if outcome is ExploitOutcome.SKIPPED:
@@ -264,13 +270,13 @@ class ResultProcessor:
         trial.decide(action, reason, message, step=result.step, lsn=self.barrier.latest, now=now)
 
     def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
-        trial.note(Entry.FAIL, str(missing), {}, now=now, step=result.step)
+        trial.log_decision(DecisionKind.FAIL, str(missing), {}, now=now, step=result.step)
         reason, lsn = TrialReason.METRIC_MISSING, self.barrier.latest
         trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, lsn=lsn, now=now)
 
     def _decide(
         self, trial: TrialMachine, decision: SchedulerDecision, reason: TrialReason, result: Result, now: float
     ) -> None:
-        trial.note(Entry(decision.action), decision.message, decision.because, now=now, step=result.step)
+        trial.log_decision(DecisionKind(decision.action), decision.message, decision.inputs, now=now, step=result.step)
         action, lsn = DecisionAction(decision.action), self.barrier.latest
         trial.decide(action, reason, decision.message, step=result.step, lsn=lsn, now=now)

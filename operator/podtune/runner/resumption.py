@@ -2,7 +2,7 @@
 
 With its end an experiment records the limits that it ended by. It goes on when the spec says other ones by which it
 would not have ended, or when `spec.resume.id` is another one. That is written into its status first, with the policies
-that hold; then the trials follow (see `Reopening`).
+that hold; then the trials follow (see `TrialReset`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ def following(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
     """What is recorded when the experiment goes on."""
     resume = _resume(spec)
     return Resumption(
-        round=round_of(status) + 1, unfinished=resume.unfinished, errored=resume.errored, finished=resume.finished
+        run_generation=run_generation_of(status) + 1,
+        unfinished=resume.unfinished,
+        errored=resume.errored,
+        finished=resume.finished,
     )
 
 
-def round_of(status: ExperimentStatus) -> int:
+def run_generation_of(status: ExperimentStatus) -> int:
     """How often the experiment has gone on after an end."""
-    return status.resumption.round if status.resumption is not None else 0
+    return status.resumption.run_generation if status.resumption is not None else 0
 
 
 def _resume(spec: ExperimentSpec) -> Resume:

@@ -1,6 +1,6 @@
 """The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers.
 
-A searcher answers from what it knows, so which tells it knew belongs to each proposal. That is written into the
+A searcher answers from what it knows, so which observations it had belongs to each proposal. That is written into the
 Experiment's status before the searcher is asked, and into the Trial that comes of the answer. A restarted operator
 finds there what had been asked for, and asks the same again of a searcher that has been told the same: a proposal that
 was made ahead and lost comes out as it was (decision 9).
@@ -12,21 +12,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from podtune.api.experiment import Asked, ExperimentSpec
+from podtune.api.experiment import ExperimentSpec, ProposalRequest
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.runner.action_queue import ActionQueue
-from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LearnFrom, Propose
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
 from podtune.runner.experiment_status import ProposalBlocker
 from podtune.runner.former_trials import FormerTrials
+from podtune.runner.observation_log import ObservationLog, averaged
+from podtune.runner.pending_trials import PendingTrials
 from podtune.runner.proposals import Proposals
 from podtune.runner.results import metrics_of, number
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.tells import Tells, averaged
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial_machine import TrialMachine
-from podtune.runner.under_way import UnderWay
 from podtune.tuning.searchers import learns_from_rungs
-from podtune.tuning.searchers.base import Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial
 
 MAX_RUNNING = 1024
 """So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
@@ -51,7 +51,7 @@ class Search:
         actions: ActionQueue,
         settings: RunnerSettings,
         *,
-        known: Sequence[Tell] | None = (),
+        prior_observations: Sequence[Observation] | None = (),
         former: FormerTrials | None = None,
     ) -> None:
         """Takes in what the Trials record.
@@ -62,7 +62,7 @@ class Search:
             trials: All its trials.
             actions: Where actions are asked for.
             settings: Times and limits.
-            known: What an earlier experiment has found; None where that has to be looked up first.
+            prior_observations: What an earlier experiment has found; None where that has to be looked up first.
             former: Trials that were deleted, and are made anew.
         """
         self.spec = spec
@@ -79,22 +79,22 @@ class Search:
             (trial.spec for trial in trials.values()),
             [entry.restore_from for entry in spec.search.initial if not entry.is_known],
         )
-        self._under_way = UnderWay()
-        self._ended: defaultdict[int, dict[int, Tell]] = defaultdict(dict)
+        self._pending = PendingTrials()
+        self._ended: defaultdict[int, dict[int, Observation]] = defaultdict(dict)
         for trial in trials.values():
             self._begin(trial)
-        seqs = sorted(place for trial in trials.values() for place in self._places(trial))
-        self._told = {(name, rung) for _, name, rung in seqs}
-        self._tells = Tells((place, self._tell_of(trials[name], rung)) for place, name, rung in seqs)
-        self._tells.learn(known or ())
-        self._is_informed = known is not None
-        self._settle(self._tells.in_order)
+        seqs = sorted(seq for trial in trials.values() for seq in self._seqs_of(trial))
+        self._logged = {(name, rung) for _, name, rung in seqs}
+        self._log = ObservationLog((seq, self._observation_of(trials[name], rung)) for seq, name, rung in seqs)
+        self._log.prepend(prior_observations or ())
+        self._is_informed = prior_observations is not None
+        self._end_pending(self._log.in_order)
         self._wait_for = 0
         self._wait_until = 0.0
         self._failure: ProposalBlocker | None = None
         self._is_needed = False
         self._not_made: dict[str, ProposalBlocker] = {}
-        self.to_record: Asked | None = None
+        self.to_record: ProposalRequest | None = None
         """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
 
     @property
@@ -131,20 +131,20 @@ class Search:
             return False
         return not any(self._is_created(index) for index in self._proposals.waiting)
 
-    def own_tells(self, start: int) -> Sequence[Tell]:
-        """What the experiment's own trials tell, in the order that they record, from some place in it on."""
-        return self._tells.in_order[self._tells.known + start :]
+    def own_observations(self, start: int) -> Sequence[Observation]:
+        """The observations of the experiment's own trials, in the order that they record, from a position in it on."""
+        return self._log.in_order[self._log.prior + start :]
 
-    def reserve_place(self) -> int:
-        """A place in the order of tells for a trial that has come to its end."""
-        return self._tells.reserve()
+    def reserve_seq(self) -> int:
+        """Reserves a sequence number for the observation of a trial that has come to its end."""
+        return self._log.reserve()
 
     def saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: if that is its end, the searcher is to be told."""
-        for place, name, rung in self._places(trial):
-            if (name, rung) not in self._told:
-                self._told.add((name, rung))
-                self._settle(self._tells.durable(place, self._tell_of(trial, rung)))
+        for seq, name, rung in self._seqs_of(trial):
+            if (name, rung) not in self._logged:
+                self._logged.add((name, rung))
+                self._end_pending(self._log.record(seq, self._observation_of(trial, rung)))
 
     def trial_exists(self, trial: TrialMachine) -> None:
         """A Trial was made."""
@@ -156,10 +156,10 @@ class Search:
     def configured(self, trial: TrialMachine) -> None:
         """A user has changed the configuration of a trial that is under way."""
         number = trial.index // self._repeats
-        if number in self._under_way:
-            self._under_way.begin(Unfinished(number, trial.configuration, trial.attributes))
+        if number in self._pending:
+            self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
 
-    def ask(self, slots: int, recorded: Asked | None, now: float) -> None:
+    def ask(self, slots: int, recorded: ProposalRequest | None, now: float) -> None:
         """Asks for configurations.
 
         Args:
@@ -179,14 +179,14 @@ class Search:
         if not self._actions.ready(("propose", ""), now):
             return
         if not self.spec.search.learns:
-            self._request(self._proposals.next_numbers(count), self._tells.end, now)
+            self._request(self._proposals.next_numbers(count), self._log.end, now)
             return
         numbers = self._proposals.open_numbers(recorded)
         if numbers and recorded is not None:
-            self._request(numbers[: self._left], recorded.told, now, recorded.last)
+            self._request(numbers[: self._left], recorded.observed_seq, now, recorded.last)
         elif self._has_heard_all(now):
             numbers = self._proposals.next_numbers(count)
-            self.to_record = Asked(first=numbers[0], last=numbers[-1], told=self._tells.end)
+            self.to_record = ProposalRequest(first=numbers[0], last=numbers[-1], observed_seq=self._log.end)
 
     def create_trials(self, slots: int, now: float) -> None:
         """Has as many proposals made Trials as there are slots for, and all repeats of those that were begun."""
@@ -216,18 +216,18 @@ class Search:
         elif not self._is_informed:
             self._failure = None
             self._is_informed = True
-            self._tells.learn(result.known)
+            self._log.prepend(result.prior_observations)
             if result.message:
                 self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)
 
     def proposed(self, request: Propose, result: ActionResult) -> None:
-        """Hears of the searcher's answer; one to what was asked before the tells were made anew counts for nothing."""
+        """Hears of the searcher's answer; one to a request from before the log was made anew counts for nothing."""
         if result.status is not ActionStatus.DONE:
             message = result.message if result.reason else f"the searcher failed: {result.message}"
             self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, message)
             return
         self._failure = None
-        if request.tells is self._tells.in_order:
+        if request.observations is self._log.in_order:
             self._proposals.answered(request, result.proposals)
 
     def created(self, action: CreateTrial, result: ActionResult) -> None:
@@ -276,45 +276,47 @@ class Search:
         Their ends are on their way to the API server, which takes a moment; a Trial that can't be written is not
         waited for.
         """
-        if self._tells.end == self._tells.reserved:
+        if self._log.end == self._log.reserved:
             self._wait_for = 0
             return True
         if not self._wait_for:
-            self._wait_for, self._wait_until = self._tells.reserved, now + self._settings.tell_wait
-        if self._tells.end < self._wait_for and now < self._wait_until:
+            self._wait_for, self._wait_until = self._log.reserved, now + self._settings.observation_wait
+        if self._log.end < self._wait_for and now < self._wait_until:
             self._actions.timers.set(EXPERIMENT, self._wait_until)
             return False
         self._wait_for = 0
         return True
 
     def _request(self, numbers: range, end: int, now: float, last: int | None = None) -> None:
-        """Asks for these numbers, of a searcher that has been told all below the place `end`.
+        """Asks for these numbers, of a searcher that has been told of all observations below `end`.
 
         Args:
             numbers: The numbers.
-            end: A place in the order of tells.
+            end: A sequence number.
             now: The present time.
             last: The last number that was asked for together with them: what came of those above them already is not
                 shown to the searcher, who did not know of it when it was asked first.
         """
-        told = self._tells.count(end)
-        later = (tell for tell in self._tells.in_order[told:] if tell.final)
-        were = (Unfinished(tell.number, tell.configuration, tell.attributes) for tell in later)
+        told = self._log.count(end)
+        later = (observation for observation in self._log.in_order[told:] if observation.final)
+        were = (
+            PendingTrial(observation.number, observation.configuration, observation.attributes) for observation in later
+        )
         hidden = range(numbers[0], numbers[-1] + 1 if last is None else last + 1)
         request = Propose(
             first=numbers[0],
             count=len(numbers),
-            tells=self._tells.in_order,
-            told=told,
-            end=end,
-            unfinished=self._under_way.newest(MAX_RUNNING - len(numbers), hidden, were),
+            observations=self._log.in_order,
+            observed=told,
+            observed_seq=end,
+            pending=self._pending.newest(MAX_RUNNING - len(numbers), hidden, were),
         )
         self._actions.enqueue(request, now)
 
     def _learn(self, now: float) -> None:
         source = self.spec.search.warm_start
         assert source is not None  # else there is nothing to look up
-        self._actions.enqueue(LearnFrom(source.experiment), now)
+        self._actions.enqueue(LoadWarmStart(source.experiment), now)
 
     def _is_created(self, index: int) -> bool:
         return ("create-trial", self._proposals.trial_name(index)) in self._actions
@@ -324,42 +326,42 @@ class Search:
     def _begin(self, trial: TrialMachine) -> None:
         """A configuration is under way until the searcher has been told of it."""
         number = trial.index // self._repeats
-        if number not in self._under_way:
-            self._under_way.begin(Unfinished(number, trial.configuration, trial.attributes))
+        if number not in self._pending:
+            self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
 
-    def _places(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
-        """The places in the order of tells that a Trial's status holds: each with its rung, -1 for the trial's end."""
-        seqs = [(tell.place, trial.name, rung) for rung, tell in enumerate(trial.saved.rung_tells)]
-        if trial.saved.told is not None:
-            seqs.append((trial.saved.told, trial.name, END))
+    def _seqs_of(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
+        """The sequence numbers that a Trial's status holds: each with its rung, -1 for the trial's end."""
+        seqs = [(observation.seq, trial.name, rung) for rung, observation in enumerate(trial.saved.rung_observations)]
+        if trial.saved.observation_seq is not None:
+            seqs.append((trial.saved.observation_seq, trial.name, END))
         return seqs
 
-    def _tell_of(self, trial: TrialMachine, rung: int) -> Tell | None:
-        """What a place tells; None where other repeats of the configuration are under way."""
+    def _observation_of(self, trial: TrialMachine, rung: int) -> Observation | None:
+        """The observation of a rung or an end; None where other repeats of the configuration are under way."""
         if rung != END:
-            recorded = trial.saved.rung_tells[rung]
+            recorded = trial.saved.rung_observations[rung]
             value = self.spec.objective.comparable(float(recorded.value))
-            return replace(self._tell(trial), value=value, step=recorded.step, final=False)
+            return replace(self._observe_end(trial), value=value, step=recorded.step, final=False)
         configuration = trial.index // self._repeats
         repeats = self._ended[configuration]
-        repeats[trial.index] = self._tell(trial)
+        repeats[trial.index] = self._observe_end(trial)
         if len(repeats) < self._repeats:
             return None
         del self._ended[configuration]
         return averaged([repeats[index] for index in sorted(repeats)])
 
-    def _settle(self, tells: Iterable[Tell]) -> None:
+    def _end_pending(self, observations: Iterable[Observation]) -> None:
         """The searcher may be told of these: what has ended is no longer under way."""
-        for tell in tells:
-            if tell.final:
-                self._under_way.end(tell.number)
+        for observation in observations:
+            if observation.final:
+                self._pending.end(observation.number)
 
-    def _tell(self, trial: TrialMachine) -> Tell:
+    def _observe_end(self, trial: TrialMachine) -> Observation:
         metrics = metrics_of(trial.saved.last_result)
         values = [(criterion, number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
         known = [criterion.comparable(value) for criterion, value in values if value is not None]
         has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
-        return Tell(
+        return Observation(
             number=trial.index // self._repeats,
             configuration=trial.configuration,
             value=known[0] if has_all else None,

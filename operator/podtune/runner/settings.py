@@ -37,7 +37,7 @@ class RunnerSettings:
         creation_timeout: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         proposal_deadline: A searcher that thinks longer about a request is called slow.
-        tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
+        observation_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         storage_tries: A job in the bucket is tried so often.
         storage_backoff: Wait before a job in the bucket is tried again.
@@ -67,7 +67,7 @@ class RunnerSettings:
     creation_timeout: float = 30.0
     proposal_batch: int = 16
     proposal_deadline: float = 120.0
-    tell_wait: float = 2.0
+    observation_wait: float = 2.0
     log_tries: int = 4
     storage_tries: int = 5
     storage_backoff: Backoff = field(default_factory=lambda: Backoff(10.0, 300.0))

@@ -26,8 +26,8 @@ from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 CONDITIONS = {
     StoragePurpose.EXPORT: ConditionType.EXPORTED,
-    StoragePurpose.TIDY: ConditionType.BUCKET_TIDY,
-    StoragePurpose.EMPTY: ConditionType.BUCKET_EMPTY,
+    StoragePurpose.PRUNE: ConditionType.BUCKET_PRUNED,
+    StoragePurpose.PURGE: ConditionType.BUCKET_PURGED,
 }
 """The condition that tells how the latest job of a purpose has gone."""
 _TRUTHS = {
@@ -39,17 +39,17 @@ CREATE_STORAGE_POD = ("create-storage-pod", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class StorageJobSpec:
     """A job that is to be done.
 
     Attributes:
         purpose: What for.
-        occasion: What it is due for; done for this, it is not due again.
+        trigger: What it is due for; done for this, it is not due again.
         trials: What its pod has to know of the trials; asked for only when the pod is made.
     """
 
     purpose: StoragePurpose
-    occasion: str
+    trigger: str
     trials: Callable[[], Iterable[StoredTrial]] = tuple
 
 
@@ -112,17 +112,17 @@ class StorageWork:
         """Whether a pod is at work: what it was told of the trials has to hold until it has ended."""
         return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
 
-    def is_over(self, due: Due) -> bool:
+    def is_over(self, due: StorageJobSpec) -> bool:
         """Whether a job has come to its end, a good or a bad one, and that is on record."""
         job = self._status.job(due.purpose)
-        return job is not None and job.occasion == due.occasion and job.state.is_finished
+        return job is not None and job.trigger == due.trigger and job.state.is_finished
 
-    def problem_of(self, due: Due) -> str:
+    def problem_of(self, due: StorageJobSpec) -> str:
         """Why a job was given up; empty where it was not."""
         job = self._status.job(due.purpose)
         return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
 
-    def decide(self, due: Sequence[Due], now: float) -> StorageStatus | None:
+    def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
         """Brings the work forward and asks for the actions that are due.
 
         Args:
@@ -152,7 +152,7 @@ class StorageWork:
             return storage
         return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
 
-    def _go_on(self, storage: StorageStatus, job: StorageJob, due: Due, now: float) -> StorageStatus:
+    def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
         """Looks after a job that is on record as running."""
         pod = self._pods.get(self._name(job))
         if pod is not None and pod.is_over:
@@ -200,8 +200,8 @@ class StorageWork:
     def _tell(self, now: float) -> None:
         """Tells people of jobs that were given up."""
         for job in self._status.jobs:
-            if job.state is StorageJobState.FAILED and (job.purpose, job.occasion) not in self._told:
-                self._told.add((job.purpose, job.occasion))
+            if job.state is StorageJobState.FAILED and (job.purpose, job.trigger) not in self._told:
+                self._told.add((job.purpose, job.trigger))
                 message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
                 self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
 
@@ -243,17 +243,17 @@ def _has_end(conditions: Iterable[Condition]) -> bool:
 
 
 def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
-    return [(job.purpose, job.occasion) for job in storage.jobs if job.state is StorageJobState.FAILED]
+    return [(job.purpose, job.trigger) for job in storage.jobs if job.state is StorageJobState.FAILED]
 
 
-def _is_for(job: StorageJob, due: Due) -> bool:
-    return job.purpose is due.purpose and job.occasion == due.occasion
+def _is_for(job: StorageJob, due: StorageJobSpec) -> bool:
+    return job.purpose is due.purpose and job.trigger == due.trigger
 
 
-def _begun(due: Due, pod: int, tries: int, now: float) -> StorageJob:
+def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
     return StorageJob(
         purpose=due.purpose,
-        occasion=due.occasion,
+        trigger=due.trigger,
         state=StorageJobState.RUNNING,
         pod=pod,
         tries=tries,

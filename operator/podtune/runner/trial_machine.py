@@ -25,7 +25,7 @@ from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
 from podtune.runner.attempt_pods import AttemptPods, pod_name
 from podtune.runner.expectations import Expectations
-from podtune.runner.ledger import Because, Entry
+from podtune.runner.ledger import DecisionInputs, DecisionKind
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -45,7 +45,7 @@ class TrialContext:
     spec: ExperimentSpec
     settings: RunnerSettings
     time_attribute: str
-    round: int
+    run_generation: int
     """How often the experiment has gone on after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
@@ -230,9 +230,9 @@ class TrialMachine:
         return self.status.state is not None and self.status.state.is_finished
 
     @property
-    def awaits_origin(self) -> bool:
+    def awaits_restore_source(self) -> bool:
         """Whether the checkpoint that its user has it start from is still to be found."""
-        return clones.awaits_origin(self.spec, self.status)
+        return clones.awaits_restore_source(self.spec, self.status)
 
     @property
     def awaits_takeover(self) -> bool:
@@ -262,8 +262,8 @@ class TrialMachine:
             saved.last_attempt == status.last_attempt
             and saved.decision == status.decision
             and saved.parameters == status.parameters
-            and saved.round == status.round
-            and saved.origin == status.origin
+            and saved.run_generation == status.run_generation
+            and saved.restore_source == status.restore_source
             and saved.former == status.former
             and clones.is_same(saved.clone, status.clone)
             and saved.exploit == status.exploit
@@ -305,7 +305,7 @@ class TrialMachine:
             self.is_durable
             and saved.state == status.state
             and saved.scheduler == status.scheduler
-            and saved.rung_tells == status.rung_tells
+            and saved.rung_observations == status.rung_observations
             and saved.checkpoints == status.checkpoints
         )
 
@@ -360,7 +360,7 @@ class TrialMachine:
         """
         if (
             self.refusal
-            or self.awaits_origin
+            or self.awaits_restore_source
             or self.awaits_takeover
             or self.status.exploit is not None
             or not self.is_durable
@@ -429,11 +429,13 @@ class TrialMachine:
         self.decision_lsn = lsn
         self.touch(now)
 
-    def note(self, action: Entry, message: str, because: Because, *, now: float, step: int | None = None) -> None:
+    def log_decision(
+        self, action: DecisionKind, message: str, inputs: DecisionInputs, *, now: float, step: int | None = None
+    ) -> None:
         """Puts a decision into the ledger; it is written with what follows from it."""
         at = self.status.iteration if step is None else step
         attempt = self.status.attempt if self.pod is None else self.attempt
-        self.status = ledger.enter(self.status, action, message, because, now=now, attempt=attempt, step=at)
+        self.status = ledger.enter(self.status, action, message, inputs, now=now, attempt=attempt, step=at)
 
     # The end of an attempt
 
@@ -485,7 +487,13 @@ class TrialMachine:
     def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
-        self.set(completion_time=rfc3339(now), retry_time=None, clone=None, exploit=None, round=self.context.round)
+        self.set(
+            completion_time=rfc3339(now),
+            retry_time=None,
+            clone=None,
+            exploit=None,
+            run_generation=self.context.run_generation,
+        )
         self.touch(now)
 
     def cover(self) -> None:

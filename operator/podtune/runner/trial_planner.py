@@ -21,11 +21,11 @@ from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
 from podtune.runner.attempt_end import Ending
 from podtune.runner.experiment_status import ExperimentOutcome
-from podtune.runner.ledger import Entry
-from podtune.runner.origins import Origins
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.overrides import Overrides
 from podtune.runner.paused_trials import PausedEnd
 from podtune.runner.records import Pod
+from podtune.runner.restore_sources import RestoreSources
 from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.results import metrics_of
 from podtune.runner.search import Search
@@ -38,14 +38,19 @@ class TrialPlanner:
     """Decides what is done about a trial that something happened to."""
 
     def __init__(
-        self, actions: ActionQueue, processor: ResultProcessor, slots: Slots, search: Search, origins: Origins
+        self,
+        actions: ActionQueue,
+        processor: ResultProcessor,
+        slots: Slots,
+        search: Search,
+        restore_sources: RestoreSources,
     ) -> None:
         self._actions = actions
         self._processor = processor
         self._slots = slots
         self._search = search
         self._overrides = Overrides(processor, search)
-        self._origins = origins
+        self._restore_sources = restore_sources
 
     def plan(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
         """Brings a trial's status up to date and asks for the actions that are due.
@@ -76,7 +81,7 @@ class TrialPlanner:
             trial_status.explain_queue(trial, now)
             if not trial.attempt_pods and not self._slots.creating(trial, now):
                 self._overrides.take_in(trial, now)
-                self._fail_without_origin(trial, self._origins.find_source(trial, now), now)
+                self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
                 self._check_refusal(trial, now)
         trial_status.note_generation(trial, now)
         self._write(trial, now)
@@ -84,27 +89,27 @@ class TrialPlanner:
     def checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
         """Hears of the checkpoint of another experiment that a trial is to start from."""
         if not trial.is_finished:
-            self._fail_without_origin(trial, self._origins.on_action_result(trial, result, now), now)
+            self._fail_without_restore_source(trial, self._restore_sources.on_action_result(trial, result, now), now)
 
-    def _fail_without_origin(self, trial: TrialMachine, problem: str, now: float) -> None:
+    def _fail_without_restore_source(self, trial: TrialMachine, problem: str, now: float) -> None:
         """Ends a trial whose checkpoint to start from can't be had."""
         if problem:
             self._fail_unstarted(trial, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
 
     def _fail_unstarted(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Ends a trial without a pod."""
-        trial.note(Entry.FAIL, message, {}, now=now)
+        trial.log_decision(DecisionKind.FAIL, message, {}, now=now)
         trial.finish(TrialState.ERROR, reason, message, now)
         self._processor.scheduler.on_trial_remove(trial.index)
-        self._reserve_tell(trial)
+        self._reserve_observation(trial)
 
     def end_paused(self, end: PausedEnd, now: float) -> None:
         """Ends a trial that the scheduler has paused and that will never run again."""
         trial = end.trial
         self._processor.scheduler.on_trial_remove(trial.index)
-        trial.note(Entry.STOP, end.message, end.because, now=now)
+        trial.log_decision(DecisionKind.STOP, end.message, end.inputs, now=now)
         trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
-        self._reserve_tell(trial)
+        self._reserve_observation(trial)
 
     def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
@@ -172,19 +177,19 @@ class TrialPlanner:
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
-        tells = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
+        tells_scheduler = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
         if trial.attempt_pods:
             if trial.status.decision is None and not trial.attempt_pods.is_over:
-                if tells:
+                if tells_scheduler:
                     self._processor.completed(trial, metrics_of(trial.status.last_result), now)
-                trial.note(Entry.STOP, message, {}, now=now)
+                trial.log_decision(DecisionKind.STOP, message, {}, now=now)
                 trial.decide(DecisionAction.STOP, reason, message, now=now)
         elif not self._slots.creating(trial, now):
-            if tells:
+            if tells_scheduler:
                 self._processor.scheduler.on_trial_remove(trial.index)
-            trial.note(Entry.STOP, message, {}, now=now)
+            trial.log_decision(DecisionKind.STOP, message, {}, now=now)
             trial.finish(TrialState.TERMINATED, reason, message, now)
-            self._reserve_tell(trial)
+            self._reserve_observation(trial)
 
     def _pause(self, trial: TrialMachine, now: float) -> None:
         """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
@@ -193,7 +198,7 @@ class TrialPlanner:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
         elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._slots.creating(trial, now)):
-            trial.note(Entry.PAUSE, message, {}, now=now)
+            trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.explain(TrialState.PAUSED, reason, message)
             trial.touch(now)
 
@@ -206,7 +211,7 @@ class TrialPlanner:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
         assert trial.attempt_pods  # the caller has looked
         if trial.status.decision is None and not trial.attempt_pods.is_over:
-            trial.note(Entry.PAUSE, message, {}, now=now)
+            trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.decide(DecisionAction.PAUSE, reason, message, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
@@ -239,10 +244,10 @@ class TrialPlanner:
         if trial.status.state is TrialState.ERROR:
             self._processor.scheduler.on_trial_remove(trial.index)
         if trial.is_finished:
-            self._reserve_tell(trial)
+            self._reserve_observation(trial)
 
-    def _reserve_tell(self, trial: TrialMachine) -> None:
-        trial.set(told=self._search.reserve_place())
+    def _reserve_observation(self, trial: TrialMachine) -> None:
+        trial.set(observation_seq=self._search.reserve_seq())
         spec, pinned = trial.context.spec, trial.context.pinned_steps(trial.index)
         trial.status = checkpoints.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
         self._processor.ended(trial)
@@ -257,7 +262,7 @@ class TrialPlanner:
         if now < deadline.due:
             self._actions.timers.set(trial.name, deadline.due)
             return
-        trial.note(Entry.FAIL, deadline.sentence, {}, now=now)
+        trial.log_decision(DecisionKind.FAIL, deadline.sentence, {}, now=now)
         trial.decide(deadline.action, deadline.reason, deadline.sentence, now=now)
 
     def _check_refusal(self, trial: TrialMachine, now: float) -> None:
@@ -280,7 +285,7 @@ class TrialPlanner:
             self._actions.timers.set(trial.name, due)
             return
         message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
-        trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_FORGOTTEN, message, step=0, now=now)
+        trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_AVOIDANCE_EXPIRED, message, step=0, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
         """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""

@@ -18,7 +18,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.objective import Objective
 from podtune.runner import resources
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, with_limits
 from podtune.simulation.course import Outcome
 from podtune.simulation.curves.base import Curve, Curves
@@ -261,7 +261,7 @@ def _rungs(
 def _decisions(outcomes: Sequence[Outcome], scale: float) -> dict[str, float]:
     """Counts what the ledgers of the trials hold, by kind; decisions to let a trial be are left out."""
     counts = Counter(decided.entry.action for outcome in outcomes for decided in outcome.decisions)
-    told = sorted(action for action in counts if action != Entry.CONTINUE)
+    told = sorted(action for action in counts if action != DecisionKind.CONTINUE)
     return {action: scale * counts[action] / len(outcomes) for action in told}
 
 

@@ -32,7 +32,7 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     Logs,
     OpenGates,
     Propose,
@@ -42,8 +42,8 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
-from podtune.runner.informed import InformedSearcher
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
+from podtune.runner.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
@@ -114,7 +114,7 @@ class Simulation:
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
         self._machine = self._boot()
-        self._searcher = InformedSearcher(spec)
+        self._searcher = SearcherSession(spec)
         self._wake = START
         self.events = 0
         """How many things have happened so far."""
@@ -176,7 +176,7 @@ class Simulation:
         """Kills the operator and starts it again: it knows what the objects record, and what agents tell it again."""
         self._objects.reload()
         self._machine = self._boot()
-        self._searcher = InformedSearcher(self._spec)
+        self._searcher = SearcherSession(self._spec)
         for pod in list(self._objects.pods.values()):
             pod.resend()
         self._decide()
@@ -252,7 +252,7 @@ class Simulation:
                 return actions.ActionResult(ActionStatus.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | OpenGates() | TryPod() | DeleteExperiment():
+            case EmitEvent() | LoadWarmStart() | OpenGates() | TryPod() | DeleteExperiment():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)

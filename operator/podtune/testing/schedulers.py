@@ -87,7 +87,7 @@ class SchedulerConformance:
         for _ in range(EVENTS):
             for decision in decisive(life.step()):
                 assert any(character.isdigit() for character in decision.message)
-                assert decision.because
+                assert decision.inputs
                 assert len(decision.message) <= MAX_MESSAGE
 
     @given(seed=st.integers(0, 10**6))

@@ -153,8 +153,8 @@ def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_
 
 
 def decision(number, action="CONTINUE"):
-    because = {"rung": str(number)}
-    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", because)
+    inputs = {"rung": str(number)}
+    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", inputs)
 
 
 def heard(operator):

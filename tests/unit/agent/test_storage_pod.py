@@ -30,7 +30,7 @@ class Waits:
             self.store.failure = None
 
 
-def pod(tmp_path, trials=(), purpose=StoragePurpose.TIDY):
+def pod(tmp_path, trials=(), purpose=StoragePurpose.PRUNE):
     chunks = list(chunked(trials))
     for number, data in enumerate(chunks):
         (tmp_path / f"{number}.gz").write_bytes(data)
@@ -102,7 +102,7 @@ def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
     assert store.objects
 
 
-@pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Tidy", "chunks": "no"}'])
+@pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Prune", "chunks": "no"}'])
 def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
     with pytest.raises(SettingsError, match=env.STORAGE_JOB):
         StoragePod.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)

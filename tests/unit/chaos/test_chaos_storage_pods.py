@@ -26,7 +26,7 @@ class GoneApi:
 
 
 def storage_pod(api: GoneApi, chunks: int) -> StoragePod:
-    task = StorageTask(StoragePurpose.TIDY, "chaos", "c1", "uid", chunks=chunks, export_to="")
+    task = StorageTask(StoragePurpose.PRUNE, "chaos", "c1", "uid", chunks=chunks, export_to="")
     variables = [{"name": agent_env.STORAGE_JOB, "value": task.to_json()}]
     body = {
         "metadata": {"name": "c1-storage-1", "namespace": "chaos", "uid": "storage-uid"},

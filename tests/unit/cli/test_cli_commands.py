@@ -200,7 +200,7 @@ def test_a_trial_that_has_diverged_is_described_in_json(api: FakeApi, podtune: C
 
 
 WAITING = [
-    "InvalidOverrides", "CannotStart", "PullingImage", "CheckpointUnavailable", "NodeForgotten", "BackingOff",
+    "InvalidOverrides", "CannotStart", "PullingImage", "CheckpointUnavailable", "NodeAvoidanceExpired", "BackingOff",
     "PodRejected",
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ PAUSED = {
     "step": 3,
     "action": "PAUSE",
     "message": "paused at rung 3: accuracy 0.61 ranks 4 of 9",
-    "because": {"rung": "3", "value": "0.61", "peers": "9"},
+    "inputs": {"rung": "3", "value": "0.61", "peers": "9"},
 }
 CLONED = {
     "number": 4,
@@ -26,7 +26,7 @@ CLONED = {
     "step": 3,
     "action": "EXPLOIT",
     "message": "clones digits-5",
-    "because": {"donor": "digits-5", "learning_rate": "0.0123456789 → 0.02"},
+    "inputs": {"donor": "digits-5", "learning_rate": "0.0123456789 → 0.02"},
 }
 CLONE: dict[str, Any] = {
     "state": "RUNNING",

@@ -107,6 +107,6 @@ def test_trials_that_would_wait_for_each_other_are_told_so(others: list[str]) ->
     assert found.status is ActionStatus.REFUSED
     assert found.message == "other-3 waits for a checkpoint of e-0 itself, so neither would ever begin"
     begun = Trials("e-0", *others)
-    begun.trials[others[-1]]["status"]["origin"] = {}
+    begun.trials[others[-1]]["status"]["restoreSource"] = {}
     assert look(begun).status is ActionStatus.FAILED, "the last of them has begun"
     assert look(Trials(*others)).status is ActionStatus.FAILED, "a circle of others is theirs"

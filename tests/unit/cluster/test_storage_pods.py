@@ -20,7 +20,7 @@ from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
 AGENT = AgentSettings("agent:1", "IfNotPresent", "http://results")
 CHECKPOINTS = {"store": {"bucket": "bucket", "prefix": "demo", "credentialsSecret": "s3"}}
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-ACTION = CreateStoragePod(StoragePurpose.TIDY, 3, (StoredTrial("digits-0", ("s3://bucket/demo/x/digits-0/a/1",)),))
+ACTION = CreateStoragePod(StoragePurpose.PRUNE, 3, (StoredTrial("digits-0", ("s3://bucket/demo/x/digits-0/a/1",)),))
 EXPERIMENT = experiment_record(checkpoints=CHECKPOINTS)
 
 
@@ -53,7 +53,7 @@ def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> Non
     assert json.loads(environment["PODTUNE_STORE"]["value"])["credentials"] == mount["mountPath"]
     assert [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume] == ["s3"]
     task = parse_task(environment["PODTUNE_STORAGE_JOB"]["value"])
-    assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Tidy", "digits", "e-1", 1)
+    assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Prune", "digits", "e-1", 1)
     assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
 
 

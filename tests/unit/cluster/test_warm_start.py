@@ -31,7 +31,7 @@ def ended(type_: str = "Complete") -> dict[str, Any]:
 
 
 def put_trial(cluster: FakeCluster, index: int, value: str, owner: str = "old-uid") -> None:
-    result = {"state": "TERMINATED", "told": index, "iteration": 9, "lastResult": {"accuracy": value}}
+    result = {"state": "TERMINATED", "observationSeq": index, "iteration": 9, "lastResult": {"accuracy": value}}
     body = trial_body(index, f"t-{index}", owner=owner, experiment="old", **result)
     body["metadata"]["labels"] = {"podtune.dev/experiment": "old"}
     cluster.put(TRIALS, body)
@@ -48,11 +48,11 @@ def cluster() -> FakeCluster:
 
 
 async def learn(cluster: FakeCluster) -> ActionResult:
-    return await warm_start.learn_from(cluster, experiment_record(search=SEARCH), "old")
+    return await warm_start.load_warm_start(cluster, experiment_record(search=SEARCH), "old")
 
 
 def values(outcome: ActionResult) -> list[float | None]:
-    return [tell.value for tell in outcome.known]
+    return [observation.value for observation in outcome.prior_observations]
 
 
 async def test_it_is_kept_with_the_experiment_that_learns(cluster: FakeCluster) -> None:
@@ -68,11 +68,11 @@ async def test_it_is_kept_with_the_experiment_that_learns(cluster: FakeCluster) 
 async def test_it_stays_the_same_when_the_earlier_experiment_changes_or_goes(cluster: FakeCluster) -> None:
     first = await learn(cluster)
     put_trial(cluster, 2, "0.9")
-    assert (await learn(cluster)).known == first.known
+    assert (await learn(cluster)).prior_observations == first.prior_observations
     for path in (f"{EXPERIMENTS}/old", f"{TRIALS}/old-0", f"{TRIALS}/old-1"):
         cluster.remove(path)
     again = await learn(cluster)
-    assert (again.status, again.known, again.message) == (ActionStatus.DONE, first.known, "")
+    assert (again.status, again.prior_observations, again.message) == (ActionStatus.DONE, first.prior_observations, "")
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": []}])

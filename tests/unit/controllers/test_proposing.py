@@ -14,9 +14,9 @@ from podtune.api.names import ExperimentReason
 from podtune.controllers.patient_semaphore import AT_A_TIME, PatientSemaphore
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
 from podtune.controllers.threads import BUSY
-from podtune.runner import informed
+from podtune.runner import searcher_session
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
-from podtune.tuning.searchers.base import NoConfiguration, Proposed, Tell, Unfinished
+from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
 from tests.unit.cluster.objects import experiment_record
 
 DEADLINE = 10.0
@@ -29,19 +29,19 @@ class Recorder:
 
     def __init__(self, made: list[Recorder], limit: int = 100, act: Callable[[], None] = lambda: None) -> None:
         self.told: list[int] = []
-        self.unfinished: list[list[int]] = []
+        self.pending: list[list[int]] = []
         self.act = act
         self._limit = limit
         made.append(self)
 
-    def tell(self, tell: Tell) -> None:
-        self.told.append(tell.number)
+    def tell(self, observation: Observation) -> None:
+        self.told.append(observation.number)
 
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         assert attempt == 0
         self.act()
-        self.unfinished.append([trial.number for trial in unfinished])
-        return Proposed({"lr": 0.1 * number}) if number < self._limit else None
+        self.pending.append([trial.number for trial in pending])
+        return Proposal({"lr": 0.1 * number}) if number < self._limit else None
 
 
 class Workshop:
@@ -65,7 +65,7 @@ class Workshop:
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     workshop = Workshop()
-    monkeypatch.setattr(informed, "make_searcher", workshop.make)
+    monkeypatch.setattr(searcher_session, "make_searcher", workshop.make)
     return workshop
 
 
@@ -100,13 +100,13 @@ async def until_nobody_searches() -> None:
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
 
-def tells(count: int) -> list[Tell]:
-    return [Tell(number=n, configuration={"lr": 0.1}, value=0.5, step=1) for n in range(count)]
+def observations(count: int) -> list[Observation]:
+    return [Observation(number=n, configuration={"lr": 0.1}, value=0.5, step=1) for n in range(count)]
 
 
-def ask(known: list[Tell], told: int, first: int = 10, count: int = 1, *unfinished: int) -> Propose:
-    under_way = tuple(Unfinished(number, {"lr": 0.1}) for number in unfinished)
-    return Propose(first=first, count=count, tells=known, told=told, unfinished=under_way)
+def ask(known: list[Observation], told: int, first: int = 10, count: int = 1, *pending: int) -> Propose:
+    under_way = tuple(PendingTrial(number, {"lr": 0.1}) for number in pending)
+    return Propose(first=first, count=count, observations=known, observed=told, pending=under_way)
 
 
 def is_slow(outcome: ActionResult) -> bool:
@@ -114,7 +114,7 @@ def is_slow(outcome: ActionResult) -> bool:
 
 
 async def test_each_finished_trial_is_told_once(workshop: Workshop) -> None:
-    known, proposer = tells(5), workshop.proposer()
+    known, proposer = observations(5), workshop.proposer()
     for told in (0, 2, 2, 5):
         assert (await proposer.propose(ask(known, told))).status is ActionStatus.DONE
     (searcher,) = workshop.made
@@ -123,7 +123,7 @@ async def test_each_finished_trial_is_told_once(workshop: Workshop) -> None:
 
 async def test_one_that_knows_too_much_is_made_anew(workshop: Workshop) -> None:
     """As for what was asked for before a restart, and has to come out the same."""
-    known, proposer = tells(5), workshop.proposer()
+    known, proposer = observations(5), workshop.proposer()
     for told in (4, 2):
         await proposer.propose(ask(known, told))
     assert [searcher.told for searcher in workshop.made] == [[0, 1, 2, 3], [0, 1]]
@@ -132,7 +132,7 @@ async def test_one_that_knows_too_much_is_made_anew(workshop: Workshop) -> None:
 async def test_proposals_of_one_request_know_of_each_other(workshop: Workshop) -> None:
     outcome = await workshop.proposer().propose(ask([], 0, 10, 3, 4, 5))
     assert len(outcome.proposals) == 3
-    assert workshop.made[0].unfinished == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
+    assert workshop.made[0].pending == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
 
 
 async def test_a_searcher_with_nothing_left_gives_fewer(workshop: Workshop) -> None:
@@ -143,13 +143,13 @@ async def test_a_searcher_with_nothing_left_gives_fewer(workshop: Workshop) -> N
 
 async def test_another_list_of_tells_means_another_searcher_even_if_it_is_longer(workshop: Workshop) -> None:
     proposer = workshop.proposer()
-    await proposer.propose(ask(tells(2), 2))
-    await proposer.propose(ask(tells(5), 5))
+    await proposer.propose(ask(observations(2), 2))
+    await proposer.propose(ask(observations(5), 5))
     assert [searcher.told for searcher in workshop.made] == [[0, 1], [0, 1, 2, 3, 4]]
 
 
 async def test_a_failure_is_told_and_the_next_searcher_is_a_new_one(workshop: Workshop) -> None:
-    known, proposer = tells(2), workshop.proposer()
+    known, proposer = observations(2), workshop.proposer()
 
     def fail() -> None:
         raise ZeroDivisionError("division by zero")
@@ -180,7 +180,7 @@ async def test_one_that_thinks_too_long_is_called_slow(workshop: Workshop, gate:
 
 
 async def test_its_answer_is_taken_when_it_comes(workshop: Workshop, gate: Gate) -> None:
-    known, proposer = tells(2), workshop.proposer(SHORT)
+    known, proposer = observations(2), workshop.proposer(SHORT)
     workshop.act = gate.wait
     assert is_slow(await proposer.propose(ask(known, 1)))
     gate.open()
@@ -193,11 +193,11 @@ async def test_its_answer_is_taken_when_it_comes(workshop: Workshop, gate: Gate)
 
 
 async def test_the_answer_to_another_question_can_spoil_nothing(workshop: Workshop, gate: Gate) -> None:
-    known, proposer = tells(3), workshop.proposer(SHORT)
+    known, proposer = observations(3), workshop.proposer(SHORT)
     workshop.act = gate.wait
     assert is_slow(await proposer.propose(ask(known, 1)))
     workshop.act = lambda: None
-    others = tells(3)
+    others = observations(3)
     assert (await proposer.propose(ask(others, 2))).status is ActionStatus.DONE
     gate.open()
     await until_nobody_searches()

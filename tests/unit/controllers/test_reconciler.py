@@ -563,7 +563,7 @@ async def test_experiments_share_the_pods_that_their_namespace_may_have() -> Non
         world.cluster.put(EXPERIMENTS, experiment_body("giant", "g", search=search, maxConcurrentTrials=30))
         await world.until_it(lambda: _running(world) == {"giant": 4})
         await asyncio.sleep(2)
-        assert world.condition("Capped", "giant") == "True"
+        assert world.condition("PodLimitReached", "giant") == "True"
         world.experiment(search=search, maxConcurrentTrials=30)
         await world.until_it(lambda: _running(world) == {"giant": 2, "digits": 2}, within=10)
     async with world.operating():
@@ -571,7 +571,7 @@ async def test_experiments_share_the_pods_that_their_namespace_may_have() -> Non
         assert _running(world) == {"giant": 2, "digits": 2}
         await world.until("Complete")
         await world.until_it(lambda: world.condition("Complete", "giant") == "True")
-    assert world.condition("Capped") == "False"
+    assert world.condition("PodLimitReached") == "False"
     assert max(totals) == 4
 
 

@@ -212,7 +212,7 @@ def test_an_echo_of_our_own_write_costs_nothing(known: Known, monkeypatch: pytes
     known.store.trial(bodies[1])
     known.store.pod(bodies[2])
     known.changed.clear()
-    for name in ("read_experiment", "read_trial", "read_pod"):
+    for name in ("decode_experiment", "decode_trial", "decode_pod"):
         monkeypatch.setattr(f"podtune.cluster.decoders.{name}", lambda *_, **__: pytest.fail("was read again"))
     known.store.experiment(bodies[0])
     known.store.trial(bodies[1])

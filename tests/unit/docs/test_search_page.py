@@ -16,9 +16,9 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.search_checks import REPEATABLE
 from podtune.api.validation import parse_experiment
-from podtune.runner.knowledge import MAX_BYTES
 from podtune.runner.search import PLACES_AHEAD
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.warm_start import MAX_BYTES
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation
 

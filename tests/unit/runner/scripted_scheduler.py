@@ -91,21 +91,21 @@ class Scripted(Scheduler):
         if time < milestone:
             return CONTINUE
         self.states[trial] = replace(state, rungs=state.rungs + 1)
-        drawn, because = self.draw("verdict", trial), {"rung": milestone, "time": time}
+        drawn, inputs = self.draw("verdict", trial), {"rung": milestone, "time": time}
         said = f"at rung {milestone}"
         if drawn < self.script.stop:
-            return SchedulerDecision(Action.STOP, f"stopped {said}", because, recorded=True)
+            return SchedulerDecision(Action.STOP, f"stopped {said}", inputs, recorded=True)
         if drawn < self.script.stop + self.script.exploit:
             exploit = self.exploit(trial)
             self.pausing = trial
             return SchedulerDecision(
-                Action.PAUSE, f"clones {exploit.donor} {said}", because, recorded=True, exploit=exploit
+                Action.PAUSE, f"clones {exploit.donor} {said}", inputs, recorded=True, exploit=exploit
             )
         if drawn < self.script.stop + self.script.exploit + self.script.pause:
             self.states[trial] = replace(self.states[trial], paused=True)
-            return SchedulerDecision(Action.PAUSE, f"paused {said}", because, recorded=True)
+            return SchedulerDecision(Action.PAUSE, f"paused {said}", inputs, recorded=True)
         return SchedulerDecision(
-            Action.CONTINUE, f"went on {said}", because, recorded=True, wants_checkpoint=drawn > 0.9
+            Action.CONTINUE, f"went on {said}", inputs, recorded=True, wants_checkpoint=drawn > 0.9
         )
 
     def exploit(self, trial: int) -> Exploit:
@@ -155,10 +155,10 @@ class Scripted(Scheduler):
             if (self.search_over or not self.script.cohort) and self.draw("keep", trial) >= self.script.keep:
                 clones = self.draw("start", trial) < self.script.start_clone
                 self.states[trial] = replace(state, paused=False, starts=state.starts + 1)
-                because = {"rungs": state.rungs}
+                inputs = {"rungs": state.rungs}
                 message = f"goes on after {state.rungs} rungs"
                 exploit = self.exploit(trial) if clones else None
-                return StartDecision(trial, message, because, recorded=True, exploit=exploit)
+                return StartDecision(trial, message, inputs, recorded=True, exploit=exploit)
         return None
 
     @override

@@ -163,7 +163,7 @@ class ApiServer:
         )
         if not ended:
             was_finished = before.state is not None and before.state.is_finished
-            if was_finished and after.round > before.round:
+            if was_finished and after.run_generation > before.run_generation:
                 return  # it is opened again, and forgiven
             assert counted == 0, f"{trial.name}: counted without an attempt's end"
             return

@@ -72,9 +72,9 @@ class StoragePods:
         self._put(replace(self.pods[name], phase=phase, started=True, message=report.to_json()))
 
     def _do(self, action: CreateStoragePod) -> None:
-        if action.purpose is StoragePurpose.EMPTY:
+        if action.purpose is StoragePurpose.PURGE:
             self._site.bucket.clear()
-        if action.purpose is StoragePurpose.TIDY:
+        if action.purpose is StoragePurpose.PRUNE:
             kept = {trial.trial: trial.kept for trial in action.trials}
             for uri in list(self._site.bucket):
                 trial = uri.split("/")[-3]

@@ -34,7 +34,7 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     OpenGates,
     Propose,
     WriteExperimentStatus,
@@ -50,7 +50,7 @@ from podtune.storage.address import CheckpointAddress
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
+from podtune.tuning.searchers.base import PendingTrial, Proposal, Searcher
 from tests.unit.runner import checkpoint_invariants
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
@@ -122,15 +122,15 @@ def spec(**fields: Any) -> ExperimentSpec:
     return make_spec(**{**defaults, **fields})
 
 
-def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposed]:
-    unfinished = list(action.unfinished)
-    answers: dict[int, Proposed] = {}
+def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposal]:
+    pending = list(action.pending)
+    answers: dict[int, Proposal] = {}
     for number in range(action.first, action.first + action.count):
-        answer = searcher.ask(number, unfinished)
+        answer = searcher.ask(number, pending)
         if answer is None:
             break
         answers[number] = answer
-        unfinished.append(Unfinished(number, answer.configuration, answer.attributes))
+        pending.append(PendingTrial(number, answer.configuration, answer.attributes))
     return answers
 
 
@@ -179,7 +179,7 @@ class Simulation:
         self.storage.changed = self._watched
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
-        self.proposed: dict[int, Proposed] = {}
+        self.proposed: dict[int, Proposal] = {}
         """What the searcher has answered last, by number."""
         self.unreachable = False
         """Whether no report of an agent reaches the operator."""
@@ -339,7 +339,7 @@ class Simulation:
         match action:
             case Propose():
                 return ActionResult(ActionStatus.DONE, proposals=self._propose(action))
-            case LearnFrom() | FindCheckpoint():
+            case LoadWarmStart() | FindCheckpoint():
                 return self._look_up(action)
             case CreateTrial():
                 try:
@@ -382,8 +382,8 @@ class Simulation:
             return DONE
         return DONE
 
-    def _look_up(self, action: LearnFrom | FindCheckpoint) -> ActionResult:
-        if isinstance(action, LearnFrom):
+    def _look_up(self, action: LoadWarmStart | FindCheckpoint) -> ActionResult:
+        if isinstance(action, LoadWarmStart):
             return self.earlier
         found = self.elsewhere.checkpoint
         if found is not None and found.uri in action.lost:
@@ -491,25 +491,25 @@ class Simulation:
             if is_current and status.state is not None and not status.state.is_finished:
                 assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 
-    def _propose(self, action: Propose) -> tuple[Proposed, ...]:
+    def _propose(self, action: Propose) -> tuple[Proposal, ...]:
         spec = self.api.experiment.spec
         assert spec is not None
-        if self._searcher is None or self._tells is not action.tells or self._told > action.told:
-            self._searcher, self._tells, self._told = make_searcher(spec), action.tells, 0
-        for tell in action.tells[self._told : action.told]:
-            self._searcher.tell(tell)
-        self._told = action.told
+        if self._searcher is None or self._tells is not action.observations or self._told > action.observed:
+            self._searcher, self._tells, self._told = make_searcher(spec), action.observations, 0
+        for observation in action.observations[self._told : action.observed]:
+            self._searcher.tell(observation)
+        self._told = action.observed
         answers = _ask(self._searcher, action)
         self.proposed.update(answers)
         return tuple(answers.values())
 
-    def answers(self, action: Propose) -> dict[int, Proposed]:
+    def answers(self, action: Propose) -> dict[int, Proposal]:
         """By number, what a fresh searcher proposes that is told and asked the same."""
         spec = self.api.experiment.spec
         assert spec is not None
         searcher = make_searcher(spec)
-        for tell in action.tells[: action.told]:
-            searcher.tell(tell)
+        for observation in action.observations[: action.observed]:
+            searcher.tell(observation)
         return _ask(searcher, action)
 
     # What the operator sees

@@ -75,7 +75,7 @@ def test_its_pods_end_then_the_bucket_is_emptied_then_it_goes() -> None:
     running.run(60.0)
     assert running.bucket == []
     assert running.api.experiment.finalizers == ("somebody.example/else",)
-    assert [action.purpose for action in running.storage.made] == ["Empty"]
+    assert [action.purpose for action in running.storage.made] == ["Purge"]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -9,7 +9,7 @@ import pytest
 
 from podtune.agent.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
-from podtune.api.trial import Checkpoint, FormerTrial, Origin, TrialSpec, TrialStatus
+from podtune.api.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
 from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.former_trials import FormerTrials
@@ -297,7 +297,7 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     assert simulation.machine is not None
     trial = simulation.machine._trials["e-0"]
     take_report(trial, Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")), 0.0)
-    assert (trial.status.checkpoints, trial.status.former) == ([], Origin())
+    assert (trial.status.checkpoints, trial.status.former) == ([], RestoreSource())
 
 
 def test_a_number_that_was_never_made_a_trial_is_none_that_was_deleted() -> None:
@@ -407,7 +407,7 @@ def from_first(program: Program) -> Simulation:
 
 
 def origin_of(status: TrialStatus) -> int | None:
-    return status.origin.step if status.origin is not None else None
+    return status.restore_source.step if status.restore_source is not None else None
 
 
 def test_what_waits_for_its_checkpoint_gets_that_of_the_former_one() -> None:
@@ -438,7 +438,7 @@ def test_one_that_started_from_anothers_checkpoint_goes_on_from_its_own() -> Non
     simulation.run()
     after = simulation.status(1)
     assert made_anew(simulation, 1) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 12"]
-    assert (after.origin, after.clone, after.iteration) == (before.status.origin, None, 20)
+    assert (after.restore_source, after.clone, after.iteration) == (before.status.restore_source, None, 20)
 
 
 def test_a_trial_with_as_many_metrics_as_one_may_have_is_made_anew_too() -> None:

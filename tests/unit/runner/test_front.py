@@ -53,8 +53,10 @@ def test_the_front_is_the_same_after_restarts_in_bad_weather() -> None:
 
 def test_the_searcher_is_told_all_values() -> None:
     simulation = Simulation(several(), program()).run()
-    tells = simulation.actions(Propose)[-1].tells
-    assert {tell.number: (tell.value, *tell.others) for tell in tells} == dict(enumerate(VALUES))
+    observations = simulation.actions(Propose)[-1].observations
+    assert {observation.number: (observation.value, *observation.others) for observation in observations} == dict(
+        enumerate(VALUES)
+    )
 
 
 def test_failed_trials_and_those_that_lack_a_value_are_not_on_the_front() -> None:
@@ -66,7 +68,7 @@ def test_failed_trials_and_those_that_lack_a_value_are_not_on_the_front() -> Non
     )
     simulation = Simulation(several(), lacking).run()
     assert [trial for trial, _ in front(simulation)] == ["e-6", "e-4"]
-    told = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    told = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert told[1] is told[3] is None
 
 

@@ -12,7 +12,7 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
 from podtune.runner import ledger
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.tuning.schedulers.base import Action, SchedulerDecision, StartDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
@@ -33,8 +33,8 @@ def test_a_status_keeps_the_latest_decisions_and_stays_small(
     made: list[tuple[str, dict[str, float | int | str]]],
 ) -> None:
     status = TrialStatus()
-    for message, because in made:
-        status = ledger.enter(status, Entry.CONTINUE, message, because, now=1.7e9, attempt=1, step=3)
+    for message, inputs in made:
+        status = ledger.enter(status, DecisionKind.CONTINUE, message, inputs, now=1.7e9, attempt=1, step=3)
     numbers = [entry.number for entry in status.ledger]
     assert numbers == list(range(len(made) - len(numbers) + 1, len(made) + 1))
     assert len(numbers) <= ledger.MAX_ENTRIES
@@ -48,7 +48,7 @@ def test_a_status_keeps_the_latest_decisions_and_stays_small(
 def test_many_small_decisions_are_all_kept_up_to_a_number() -> None:
     status = TrialStatus()
     for number in range(40):
-        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+        status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
     assert [entry.step for entry in status.ledger] == list(range(28, 40))
 
 
@@ -68,7 +68,7 @@ def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
         Action.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True
     )
     simulation.run()
-    told = [(e.number, e.attempt, e.step, e.action, e.message, e.because) for e in simulation.status().ledger]
+    told = [(e.number, e.attempt, e.step, e.action, e.message, e.inputs) for e in simulation.status().ledger]
     assert told == [
         (1, 1, 1, "CONTINUE", "went on at rung 1", {"rung": "1"}),
         (2, 1, 3, "CONTINUE", "went on at rung 3", {"rung": "3"}),
@@ -80,7 +80,7 @@ def test_retries_are_kept() -> None:
     program = Program(steps=4, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)})
     simulation = Simulation(spec(**ONE), program).run()
     (entry,) = simulation.status().ledger
-    assert (entry.action, entry.attempt, entry.step, entry.because) == ("RETRY", 1, 3, {"user": "1"})
+    assert (entry.action, entry.attempt, entry.step, entry.inputs) == ("RETRY", 1, 3, {"user": "1"})
     assert entry.message == (
         "container trial ended with exit code 1; will be retried from the checkpoint of iteration 3"
     )
@@ -96,7 +96,7 @@ def picked(weather: Weather = FAIR) -> Simulation:
 
 
 def starts(simulation: Simulation) -> list[tuple[str, dict[str, str]]]:
-    return [(e.message, e.because) for e in simulation.status().ledger if e.action == Entry.START]
+    return [(e.message, e.inputs) for e in simulation.status().ledger if e.action == DecisionKind.START]
 
 
 ONE_START = [("runs for epoch 9: it was promoted", {"target": "9"})]
@@ -208,7 +208,7 @@ def test_what_was_decided_between_attempts_travels_with_the_next_one() -> None:
 def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
     status = TrialStatus()
     for number in range(3):
-        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+        status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
     status = ledger.exported(status, 2)
     assert [entry.number for entry in ledger.not_exported(status)] == [3]
     assert ledger.exported(status, 1) == status, "what is in the bucket stays there"
@@ -221,7 +221,7 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_ki
     trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 40 for place in range(50)})
     status = TrialStatus()
     for number in range(6):
-        status = ledger.enter(status, Entry.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+        status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
 
     def kept(exported: int) -> list[int]:
         return [entry.number for entry in ledger.fitted(trial, ledger.exported(status, exported)).ledger]
@@ -238,14 +238,22 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_ki
 def test_a_large_trial_still_says_what_it_has_cloned() -> None:
     trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 400 for place in range(50)})
     status = TrialStatus()
-    for number, action in enumerate((Entry.EXPLOIT, Entry.CONTINUE, Entry.EXPLOIT, Entry.CONTINUE, Entry.CONTINUE)):
+    for number, action in enumerate(
+        (
+            DecisionKind.EXPLOIT,
+            DecisionKind.CONTINUE,
+            DecisionKind.EXPLOIT,
+            DecisionKind.CONTINUE,
+            DecisionKind.CONTINUE,
+        )
+    ):
         status = ledger.enter(status, action, f"at {number}", {}, now=1.7e9, attempt=1, step=number)
     assert [entry.number for entry in ledger.fitted(trial, ledger.exported(status, 5)).ledger] == [3, 5]
 
 
 def test_what_a_trial_has_cloned_outlives_many_long_decisions_that_come_later() -> None:
     status = TrialStatus()
-    for number, action in enumerate((Entry.START, Entry.EXPLOIT, *[Entry.CONTINUE] * 20)):
+    for number, action in enumerate((DecisionKind.START, DecisionKind.EXPLOIT, *[DecisionKind.CONTINUE] * 20)):
         status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
         status = ledger.exported(status, number + 1)
     assert [entry.number for entry in status.ledger] == [1, 2, 21, 22]
@@ -253,7 +261,7 @@ def test_what_a_trial_has_cloned_outlives_many_long_decisions_that_come_later() 
 
 def test_what_is_not_in_the_bucket_is_kept_before_what_is() -> None:
     status = TrialStatus()
-    for number, action in enumerate((Entry.EXPLOIT, *[Entry.CONTINUE] * 20)):
+    for number, action in enumerate((DecisionKind.EXPLOIT, *[DecisionKind.CONTINUE] * 20)):
         status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
         status = ledger.exported(status, 1)
     assert [entry.number for entry in status.ledger] == [18, 19, 20, 21]
@@ -267,7 +275,7 @@ def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
     program = Program(steps=9, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 1}), program).run()
     assert [action for action, _ in actions(simulation)] == ["RETRY", "FAIL"]
-    assert simulation.status().ledger[-1].because == {"user": "2"}
+    assert simulation.status().ledger[-1].inputs == {"user": "2"}
     said = "container trial ended with exit code 1; that was failure 2, maxFailures is 1"
     assert actions(simulation)[-1][1] == said
 

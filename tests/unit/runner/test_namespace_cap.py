@@ -171,7 +171,7 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     simulation = Simulation(spec(maxConcurrentTrials=4), Program(steps=STEPS), pods_allowed=1)
     simulation.run(until=lambda: bool(simulation.api.pods))
     simulation.run(3.0)
-    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED)
+    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
     assert capped is not None
     assert (capped.status, capped.reason) == ("True", ExperimentReason.NAMESPACE_CAP_REACHED)
     assert capped.message == "namespace ns has 1 of the 1 pods that it may have; trials wait for some of them to end"
@@ -179,14 +179,14 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     assert simulation.api.experiment.status.trials.pending == 3
     simulation.run()
     assert Counter(t.status.state for t in simulation.api.trials.values()) == {TrialState.TERMINATED: 4}
-    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED)
+    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
     assert capped is not None
     assert (capped.status, capped.reason) == ("False", ExperimentReason.WITHIN_NAMESPACE_CAP)
 
 
 def test_without_a_cap_there_is_no_word_of_it() -> None:
     simulation = Simulation(spec(), Program(steps=STEPS)).run()
-    assert find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED) is None
+    assert find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED) is None
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

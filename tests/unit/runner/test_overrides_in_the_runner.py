@@ -58,7 +58,7 @@ def test_a_trial_goes_on_from_its_checkpoint_with_the_new_values(restarts: bool)
     assert status.parameters == {**before, "lr": "0.0123"}
     assert status.iteration == 30
     entry = next(entry for entry in status.ledger if entry.action == "CONFIGURE")
-    assert entry.because == {"lr": f"{before['lr']} → 0.0123"}
+    assert entry.inputs == {"lr": f"{before['lr']} → 0.0123"}
     assert condition(simulation) == ("True", "Accepted", "")
 
 
@@ -185,4 +185,6 @@ def test_the_searcher_and_the_scheduler_are_told() -> None:
     scheduler.pick = Dictated().pick
     simulation.run()
     last = simulation.actions(Propose)[-1]
-    assert [known.configuration["lr"] for known in (*last.tells, *last.unfinished) if known.number == 0] == [0.07]
+    assert [known.configuration["lr"] for known in (*last.observations, *last.unfinished) if known.number == 0] == [
+        0.07
+    ]

@@ -70,7 +70,7 @@ def test_a_paused_trial_gives_its_place_back_once_its_checkpoint_is_committed() 
     assert simulation.api.max_alive == 1
     assert simulation.status().state is TrialState.PAUSED
     assert ledger(simulation) == [("PAUSE", 2, PAUSE.message)]
-    assert simulation.status().ledger[0].because == {"rung": "2", "rank": "2"}
+    assert simulation.status().ledger[0].inputs == {"rung": "2", "rank": "2"}
 
 
 def test_a_paused_trial_goes_on_from_its_checkpoint_and_no_result_is_shown_twice_or_never() -> None:
@@ -269,7 +269,7 @@ def test_paused_trials_that_nothing_can_promote_any_more_end_with_the_experiment
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.NOT_PROMOTED)
     assert status.message.startswith("paused at iteration 2 and never promoted")
-    assert status.told is not None
+    assert status.observation_seq is not None
     experiment = simulation.api.experiment.status
     assert (experiment.state, experiment.trials.stopped_early) == (ExperimentState.COMPLETE, 1)
 
@@ -420,7 +420,7 @@ def test_a_trial_that_is_never_paused_writes_nothing_new() -> None:
     """FIFO: the fields for pauses, clones and decisions stay away."""
     simulation = Simulation(spec(), Program(steps=3)).run()
     written = simulation.status().model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    assert not {"ledger", "clone", "parameters", "bestParameters", "rungTells", "scheduler"} & written.keys()
+    assert not {"ledger", "clone", "parameters", "bestParameters", "rungObservations", "scheduler"} & written.keys()
     assert not {action.first for action in simulation.actions(Propose)} - set(range(4))
 
 
@@ -484,11 +484,15 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).iteration > 1)
     simulation.restart()
     simulation.run()
-    written = [(tell.place, tell.step, tell.value) for tell in simulation.status().rung_tells]
+    written = [
+        (observation.seq, observation.step, observation.value) for observation in simulation.status().rung_observations
+    ]
     assert written == [(0, 1, "0.1"), (1, 3, "0.3")]
-    assert simulation.status().told == 2
-    tells = simulation.actions(Propose)[-1].tells
-    assert [(tell.number, tell.step, tell.value, tell.final) for tell in tells[:3]] == [
+    assert simulation.status().observation_seq == 2
+    observations = simulation.actions(Propose)[-1].observations
+    assert [
+        (observation.number, observation.step, observation.value, observation.final) for observation in observations[:3]
+    ] == [
         (0, 1, 0.1, False),
         (0, 3, 0.3, False),
         (0, 4, 0.4, True),
@@ -501,4 +505,4 @@ def test_other_searchers_are_told_of_ends_alone(algorithm: str, monkeypatch: pyt
     search = {"algorithm": algorithm} if algorithm == "random" else foreign
     scheduler = Dictated({(0, 1): SchedulerDecision(Action.CONTINUE, "went on", milestone=1, recorded=True)})
     simulation = simulated(scheduler, Program(steps=2), search={**search, "maxTrials": 1, "seed": 7}).run()
-    assert simulation.status().rung_tells == []
+    assert simulation.status().rung_observations == []

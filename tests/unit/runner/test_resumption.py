@@ -149,7 +149,7 @@ def test_a_wish_is_followed_once() -> None:
     simulation.run(200.0)
     assert attempts(simulation)["e-1"] == 3
     assert simulation.api.experiment.status.resumption is not None
-    assert simulation.api.experiment.status.resumption.round == 2
+    assert simulation.api.experiment.status.resumption.run_generation == 2
 
 
 def test_that_it_goes_on_is_recorded_before_anything_runs() -> None:

@@ -46,9 +46,13 @@ def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
     simulation.run(until=lambda: "e-0-3" in simulation.pods)
     assert scheduler.told.count("error 0") == 2
     assert not {"complete 0", "remove 0"} & set(scheduler.told)
-    assert all(tell.number != 0 for propose in simulation.actions(Propose) for tell in propose.tells[: propose.told])
+    assert all(
+        observation.number != 0
+        for propose in simulation.actions(Propose)
+        for observation in propose.observations[: propose.told]
+    )
     simulation.run()
-    told = [tell.number for tell in simulation.actions(Propose)[-1].tells]
+    told = [observation.number for observation in simulation.actions(Propose)[-1].observations]
     assert told.count(0) == 1, "once, when it has come to its end"
     assert scheduler.told.count("complete 0") == 1
 

@@ -70,7 +70,7 @@ def test_every_trial_ends(
     assert (status.trials.total, status.trials.terminated) == (TRIALS, TRIALS)
     for index in range(TRIALS):
         trial = simulation.status(index)
-        assert trial.told is not None
+        assert trial.observation_seq is not None
         if trial.reason == TrialReason.NOT_PROMOTED:
             assert script.keep > 0
         if trial.reason == TrialReason.COMPLETED:

@@ -14,12 +14,12 @@ from podtune.runner.actions import (
     ActionStatus,
     CreateTrial,
     EmitEvent,
-    LearnFrom,
+    LoadWarmStart,
     Propose,
     WriteExperimentStatus,
 )
 from podtune.tuning.randomness import trial_seed
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.searchers.base import Observation
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import START, Simulation, spec
 
@@ -54,12 +54,12 @@ def test_what_is_to_be_asked_stands_in_the_status_before_it_is_asked(concurrent:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=concurrent))
 
     def look(action: Action) -> None:
-        recorded = simulation.api.experiment.status.asked
+        recorded = simulation.api.experiment.status.proposal_request
         if isinstance(action, Propose):
             assert recorded is not None
             assert recorded.first <= action.first
             assert action.first + action.count - 1 <= recorded.last
-            assert action.end == recorded.told
+            assert action.observed_seq == recorded.observed_seq
 
     simulation.refuse = look
     simulation.run()
@@ -68,13 +68,13 @@ def test_what_is_to_be_asked_stands_in_the_status_before_it_is_asked(concurrent:
 
 def test_a_searcher_that_learns_nothing_costs_no_write() -> None:
     simulation = Simulation(spec(maxConcurrentTrials=3)).run()
-    assert simulation.api.experiment.status.asked is None
+    assert simulation.api.experiment.status.proposal_request is None
 
 
 def test_with_one_trial_at_a_time_each_proposal_knows_all_that_came_before() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=1)).run()
-    assert [request.told for request in simulation.actions(Propose)] == list(range(8))
-    assert all(trial.spec.proposal.told == trial.spec.index for trial in simulation.api.trials.values())  # type: ignore[union-attr]
+    assert [request.observed for request in simulation.actions(Propose)] == list(range(8))
+    assert all(trial.spec.proposal.observed_seq == trial.spec.index for trial in simulation.api.trials.values())  # type: ignore[union-attr]
 
 
 def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> None:
@@ -112,13 +112,13 @@ def test_a_restarted_operator_asks_the_same_again() -> None:
     simulation.run(until=lambda: 5 in simulation.proposed)
     first, before = simulation.actions(Propose)[-1], simulation.proposed[5]
     simulation.run(20.0)
-    assert not any(trial.status.told is None for trial in simulation.api.trials.values())
+    assert not any(trial.status.observation_seq is None for trial in simulation.api.trials.values())
     simulation.restart()
     simulation.refuse = lambda action: None
     simulation.run(until=lambda: simulation.status_exists(5))
     again = simulation.actions(Propose)[-1]
     assert again.first == 5
-    assert again.told == first.told < 5
+    assert again.observed == first.observed < 5
     assert simulation.proposed[5] == before
     simulation.run()
     assert len(simulation.api.trials) == 8
@@ -197,7 +197,7 @@ def test_a_space_of_which_all_is_known_is_exhausted_at_once() -> None:
 
 WARM = {**TPE, "warmStart": {"experiment": "old"}}
 WAITING = ActionResult(ActionStatus.FAILED, "waits for experiment old", ExperimentReason.WAITING_FOR_EXPERIMENT)
-FOUND = tuple(Tell(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
+FOUND = tuple(Observation(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
 
 
 def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
@@ -205,13 +205,13 @@ def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
     simulation.earlier = ActionResult(ActionStatus.DONE, "20 results of experiment old are known", known=FOUND)
     simulation.run()
     requests = simulation.actions(Propose)
-    assert tuple(requests[0].tells[:20]) == FOUND
-    assert requests[0].told == 20
+    assert tuple(requests[0].observations[:20]) == FOUND
+    assert requests[0].observed == 20
     assert [event.message for event in simulation.events if event.reason == "WarmStarted"] == [
         simulation.earlier.message
     ]
     trials = simulation.api.trials.values()
-    assert all(trial.spec.proposal is not None and trial.spec.proposal.told <= 8 for trial in trials)
+    assert all(trial.spec.proposal is not None and trial.spec.proposal.observed_seq <= 8 for trial in trials)
 
 
 def test_it_is_looked_up_again_after_a_restart_and_the_basis_stays_the_same() -> None:
@@ -220,8 +220,8 @@ def test_it_is_looked_up_again_after_a_restart_and_the_basis_stays_the_same() ->
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.restart()
     simulation.run()
-    assert len(simulation.actions(LearnFrom)) == 2
-    assert [request.told for request in simulation.actions(Propose)][-1] == 20 + 7
+    assert len(simulation.actions(LoadWarmStart)) == 2
+    assert [request.observed for request in simulation.actions(Propose)][-1] == 20 + 7
     uncut = Simulation(spec(search=WARM, maxConcurrentTrials=1), Program(steps=3))
     uncut.earlier = simulation.earlier
     assert parameters(uncut.run()) == parameters(simulation)
@@ -238,7 +238,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     assert stalled is not None
     assert stalled.status == "False"
-    assert len(simulation.actions(LearnFrom)) < 30, "with a growing backoff"
+    assert len(simulation.actions(LoadWarmStart)) < 30, "with a growing backoff"
     simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
     simulation.run()
     assert len(simulation.api.trials) == 8
@@ -251,8 +251,8 @@ def test_machines_made_anew_know_it_still() -> None:
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.delete_trial("e-0")
     simulation.run()
-    assert len(simulation.actions(LearnFrom)) == 1
-    assert all(tuple(request.tells[:20]) == FOUND for request in simulation.actions(Propose))
+    assert len(simulation.actions(LoadWarmStart)) == 1
+    assert all(tuple(request.observations[:20]) == FOUND for request in simulation.actions(Propose))
 
 
 # Repeats
@@ -280,12 +280,12 @@ def test_each_configuration_runs_several_times_with_seeds_of_their_own() -> None
 def test_the_searcher_is_told_the_mean_once() -> None:
     simulation = repeated(maxConcurrentTrials=1).run()
     told = simulation.actions(Propose)[-1]
-    assert [(tell.number, tell.value) for tell in told.tells] == [
+    assert [(observation.number, observation.value) for observation in told.observations] == [
         (0, pytest.approx(0.1)),
         (1, pytest.approx(0.4)),
         (2, pytest.approx(0.7)),
     ]
-    assert [request.told for request in simulation.actions(Propose)] == [0, 1, 2]
+    assert [request.observed for request in simulation.actions(Propose)] == [0, 1, 2]
 
 
 def test_the_best_is_the_mean_with_its_spread() -> None:
@@ -312,7 +312,7 @@ def test_a_lucky_repeat_is_not_the_best() -> None:
 def test_a_repeat_that_fails_is_left_out_of_the_mean() -> None:
     program = Program(metric=lambda trial, step: trial / 10, mishaps={4: (Mishap(Fate.CRASH, 2),)})
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
-    values = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert values[1] == pytest.approx((0.3 + 0.5) / 2)
     assert simulation.status(4).state is TrialState.ERROR
 
@@ -321,7 +321,7 @@ def test_a_configuration_whose_repeats_all_fail_has_failed() -> None:
     mishaps = {index: (Mishap(Fate.CRASH, 2),) for index in (3, 4, 5)}
     program = Program(metric=lambda trial, step: trial / 10, mishaps=mishaps)
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
-    values = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert (values[0], values[1]) == (pytest.approx(0.1), None)
     best = simulation.api.experiment.status.best
     assert best is not None
@@ -333,11 +333,11 @@ def test_a_repeat_that_was_stopped_early_counts_with_what_it_had_reached() -> No
     program = Program(metric=lambda trial, step: (9 - trial) / 10 + step / 100)
     simulation = repeated(program=program, scheduler=asha, maxConcurrentTrials=1).run()
     assert simulation.api.experiment.status.trials.stopped_early > 0
-    tells = simulation.actions(Propose)[-1].tells
-    for tell in tells:
-        repeats = [simulation.status(3 * tell.number + repeat) for repeat in range(3)]
-        assert tell.value == pytest.approx(sum(float(r.last_result["accuracy"]) for r in repeats) / 3)
-        assert tell.step == min(repeat.iteration for repeat in repeats)
+    observations = simulation.actions(Propose)[-1].observations
+    for observation in observations:
+        repeats = [simulation.status(3 * observation.number + repeat) for repeat in range(3)]
+        assert observation.value == pytest.approx(sum(float(r.last_result["accuracy"]) for r in repeats) / 3)
+        assert observation.step == min(repeat.iteration for repeat in repeats)
 
 
 def test_a_space_that_is_exhausted_with_repeats_is_said_to_be() -> None:

@@ -12,7 +12,7 @@ from podtune.api.search_space import parse_value
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
 from podtune.runner.records import Trial
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
 from tests.unit.runner.test_runner_properties import ASHA, PATIENT, misfortunes, weathers
@@ -93,29 +93,29 @@ def asked_again(simulation: Simulation, trial: Trial) -> Configuration:
     assert spec is not None
     assert proposal is not None
     searcher = make_searcher(spec)
-    for tell in tells(simulation, proposal.told):
-        searcher.tell(tell)
+    for observation in observations(simulation, proposal.observed_seq):
+        searcher.tell(observation)
     by_number = {number_of(other): other for other in simulation.api.trials.values()}
     running = [by_number[number] for number in numbers(proposal.running)]
-    shown = [Unfinished(number_of(other), configuration(simulation, other)) for other in running]
+    shown = [PendingTrial(number_of(other), configuration(simulation, other)) for other in running]
     proposed = searcher.ask(proposal.number, shown)
     assert proposed is not None
     return proposed.configuration
 
 
-def tells(simulation: Simulation, end: int) -> list[Tell]:
+def observations(simulation: Simulation, end: int) -> list[Observation]:
     """What the Trials say of the order of tells, up to a place in it."""
     repeats: dict[int, list[Trial]] = {}
     for trial in simulation.api.trials.values():
         repeats.setdefault(number_of(trial), []).append(trial)
     told = []
     for number, trials in repeats.items():
-        place = max(end if trial.status.told is None else trial.status.told for trial in trials)
+        place = max(end if trial.status.observation_seq is None else trial.status.observation_seq for trial in trials)
         values = [float(t.status.last_result["accuracy"]) for t in trials if t.status.state == "TERMINATED"]
         mean = sum(values) / len(values) if values else None
         steps = min(trial.status.iteration for trial in trials)
-        told.append((place, Tell(number, configuration(simulation, trials[0]), mean, steps)))
-    return [tell for place, tell in sorted(told, key=lambda pair: pair[0]) if place < end]
+        told.append((place, Observation(number, configuration(simulation, trials[0]), mean, steps)))
+    return [observation for place, observation in sorted(told, key=lambda pair: pair[0]) if place < end]
 
 
 def configuration(simulation: Simulation, trial: Trial) -> Configuration:

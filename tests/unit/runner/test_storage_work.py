@@ -35,7 +35,7 @@ def simulation(weather: Weather = FAIR, seed: int = 0, **fields: Any) -> Simulat
     )
 
 
-def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.TIDY) -> StorageJob:
+def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.PRUNE) -> StorageJob:
     storage = simulation.api.experiment.status.storage
     assert storage is not None
     found = storage.job(purpose)
@@ -57,7 +57,7 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept() -> N
     assert set(ended.bucket) == recorded
     assert len(recorded) == 4
     assert job(ended).state is StorageJobState.DONE
-    told = find_condition(ended.api.experiment.status.conditions, ConditionType.BUCKET_TIDY)
+    told = find_condition(ended.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
     assert told is not None
     assert told.status == "True"
     assert ended.storage.pods == {}, "its pod is deleted once that is on record"
@@ -92,11 +92,11 @@ def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
     settle(failing)
     assert len(failing.storage.made) == QUICK.storage_tries
     assert job(failing).state is StorageJobState.FAILED
-    told = find_condition(failing.api.experiment.status.conditions, ConditionType.BUCKET_TIDY)
+    told = find_condition(failing.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
     assert told is not None
     assert (told.status, told.message) == ("False", "there is no bucket")
     events = [event for event in failing.events if event.reason == "StorageWorkFailed"]
-    assert [event.message for event in events] == ["Tidy was given up after 3 tries: there is no bucket"]
+    assert [event.message for event in events] == ["Prune was given up after 3 tries: there is no bucket"]
     assert events[0].warning
 
 

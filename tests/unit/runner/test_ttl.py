@@ -52,21 +52,21 @@ def test_never_where_that_is_not_asked_for() -> None:
     assert ended.actions(DeleteExperiment) == []
 
 
-def test_not_before_the_bucket_is_tidy() -> None:
+def test_not_before_the_bucket_is_pruned() -> None:
     ended = simulation(ttlSecondsAfterFinished=0, checkpoints={"store": STORE})
     ended.run(until=lambda: ended.api.experiment.status.state is ExperimentState.COMPLETE)
     assert not ended.api.experiment.deleting
     ended.run(30.0)
     assert ended.api.experiment.deleting
-    assert [action.purpose for action in ended.storage.made] == [StoragePurpose.TIDY]
+    assert [action.purpose for action in ended.storage.made] == [StoragePurpose.PRUNE]
 
 
 def test_decisions_that_no_agent_has_stored_are_given_to_the_storage_pod() -> None:
     ended = simulation(checkpoints={"store": STORE}, stop={"metrics": {"training_iteration": 1}}).run()
     ended.run(30.0)
-    (tidy,) = ended.storage.made
+    (prune,) = ended.storage.made
     recorded = {name: trial.status for name, trial in ended.api.trials.items()}
-    for told in tidy.trials:
+    for told in prune.trials:
         status = recorded[told.trial]
         left = [entry for entry in status.ledger if entry.number > status.ledger_exported]
         assert len(told.ledger) == len(left)

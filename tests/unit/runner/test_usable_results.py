@@ -190,7 +190,7 @@ def test_an_infinity_that_nothing_could_beat_never_wins(mode: str, infinity: flo
     best = simulation.api.experiment.status.best
     assert best is not None
     assert (best.trial, best.value) == (("e-3", "0.53") if mode == "max" else ("e-0", "0.5"))
-    told = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    told = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert math.isnan(told[1] if told[1] is not None else 0.0)
     assert simulation.status(1).best["accuracy"] == "0.51"
 

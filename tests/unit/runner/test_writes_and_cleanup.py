@@ -307,12 +307,15 @@ def finished(count: int) -> ExperimentMachine:
     done = TrialStatus(
         state=TrialState.TERMINATED,
         reason="Completed",
-        told=0,
+        observation_seq=0,
         best={"accuracy": "0.5"},
         last_attempt=AttemptEnd(attempt=1, uid="uid", failure_class="complete", reason="Completed"),
         pod=PodRef(name="gone", uid="uid"),
     )
-    trials = [Trial(f"e-{i}", f"uid-{i}", 1, 1, spec_of(i), done.model_copy(update={"told": i})) for i in range(count)]
+    trials = [
+        Trial(f"e-{i}", f"uid-{i}", 1, 1, spec_of(i), done.model_copy(update={"observation_seq": i}))
+        for i in range(count)
+    ]
     trials.append(Trial(f"e-{count}", f"uid-{count}", 1, 1, spec_of(count), TrialStatus()))
     experiment = Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus())
     machine = ExperimentMachine(experiment, trials, [], RunnerSettings())

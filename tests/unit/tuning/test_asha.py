@@ -53,7 +53,7 @@ class TestCutoff:
         assert decision.action is Action.STOP
         assert decision.recorded
         assert not decision.full
-        assert decision.because == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
+        assert decision.inputs == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
 
     def test_on_the_percentile_it_goes_on(self) -> None:
         scheduler = asha(reduction_factor=4)

@@ -90,7 +90,7 @@ class TestPauses:
         scheduler.on_trial_add(9, {})
         decision = report(scheduler, 9, 3, 0.7)
         assert decision.message == "paused at rung 3: accuracy 0.7 is number 2 of 4 there"
-        assert decision.because == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
+        assert decision.inputs == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
         scheduler.on_trial_add(10, {})
         assert report(scheduler, 10, 3, math.nan).message == (
             "paused at rung 3: accuracy is NaN, which ranks last of 5 there"
@@ -139,7 +139,7 @@ class TestChoice:
             "promoted from rung 1 to 3: accuracy 0.9 is the best of 4 paused there and not below the cutoff 0.3 "
             "(top 0.333 of 4)"
         )
-        assert start.because == {
+        assert start.inputs == {
             "rung": 1,
             "target": 3,
             "metric": "accuracy",

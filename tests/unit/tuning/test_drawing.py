@@ -13,7 +13,7 @@ from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.active_space import ActiveSpace
-from podtune.tuning.searchers.base import Configuration, NoConfiguration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.drawing import MODEL_TRIES, DrawingSearcher
 from podtune.tuning.searchers.random import RandomSearcher
@@ -49,15 +49,15 @@ class Stubborn(Searcher):
     def __init__(self, *proposals: Configuration, sees_inactive: bool = True) -> None:
         self.proposals = proposals
         self.sees_inactive = sees_inactive  # type: ignore[misc]
-        self.told: list[Tell] = []
-        self.asked: list[tuple[int, Sequence[Unfinished], int]] = []
+        self.told: list[Observation] = []
+        self.asked: list[tuple[int, Sequence[PendingTrial], int]] = []
 
-    def tell(self, tell: Tell) -> None:
-        self.told.append(tell)
+    def tell(self, observation: Observation) -> None:
+        self.told.append(observation)
 
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
-        self.asked.append((number, unfinished, attempt))
-        return Proposed(self.proposals[min(attempt, len(self.proposals) - 1)], {"mark": str(attempt)})
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
+        self.asked.append((number, pending, attempt))
+        return Proposal(self.proposals[min(attempt, len(self.proposals) - 1)], {"mark": str(attempt)})
 
 
 def drawing(space: Sequence[Parameter], inner: Searcher, *constraints: str) -> DrawingSearcher:
@@ -67,7 +67,7 @@ def drawing(space: Sequence[Parameter], inner: Searcher, *constraints: str) -> D
 def test_what_a_constraint_refuses_is_drawn_again_and_the_tries_are_recorded() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9}, {"x": 0.5, "y": 0.6}, {"x": 0.2, "y": 0.1})
     proposed = drawing(UNIT, inner, "x + y <= 1").ask(3, [])
-    assert proposed == Proposed({"x": 0.2, "y": 0.1}, {"mark": "2", "tries": "3"})
+    assert proposed == Proposal({"x": 0.2, "y": 0.1}, {"mark": "2", "tries": "3"})
     assert [(number, attempt) for number, _, attempt in inner.asked] == [(3, 0), (3, 1), (3, 2)]
 
 
@@ -125,8 +125,8 @@ def test_a_vector_model_is_told_what_it_had_drawn_for_inactive_parameters() -> N
     proposed = searcher.ask(0, [])
     assert proposed is not None
     assert proposed.attributes["inactive"] == "0.123457,2"
-    searcher.tell(Tell(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
-    searcher.ask(1, [Unfinished(0, proposed.configuration, proposed.attributes)])
+    searcher.tell(Observation(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
+    searcher.ask(1, [PendingTrial(0, proposed.configuration, proposed.attributes)])
     expected = {**DRAWN, "momentum": 0.123457}
     assert list(inner.told[0].configuration.items()) == list(expected.items())
     assert inner.asked[-1][1][0].configuration == expected
@@ -134,7 +134,7 @@ def test_a_vector_model_is_told_what_it_had_drawn_for_inactive_parameters() -> N
 
 def test_of_what_was_never_drawn_it_is_told_the_middle() -> None:
     inner = Stubborn(dict(DRAWN))
-    drawing(CONDITIONAL, inner).tell(Tell(-1, {"momentum": 0.9, "optimizer": "sgd"}, 1.0, 1))
+    drawing(CONDITIONAL, inner).tell(Observation(-1, {"momentum": 0.9, "optimizer": "sgd"}, 1.0, 1))
     assert inner.told[0].configuration == {"momentum": 0.9, "optimizer": "sgd", "beta": 1.0, "layers": 3, "kind": "b"}
 
 
@@ -145,7 +145,7 @@ def test_a_tree_model_is_told_what_exists_alone() -> None:
     proposed = searcher.ask(0, [])
     assert proposed is not None
     assert "inactive" not in proposed.attributes
-    searcher.tell(Tell(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
+    searcher.tell(Observation(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
     assert inner.told[0].configuration == {"optimizer": "adam", "beta": 1.5, "layers": 2}
 
 
@@ -176,13 +176,13 @@ SMALL = parameters({"name": "x", "int": {"min": 1, "max": 3}}, {"name": "y", "ch
 def test_in_a_finite_space_nothing_is_proposed_twice() -> None:
     """Neither what was tried, nor what is under way, nor what the manifest tries by itself."""
     searcher = drawing(SMALL, Stubborn({"x": 1, "y": "a"}))
-    searcher.tell(Tell(0, {"x": 1, "y": "a"}, 1.0, 1))
+    searcher.tell(Observation(0, {"x": 1, "y": "a"}, 1.0, 1))
     searcher.skip({"x": 2, "y": "b"})
-    under_way = [Unfinished(1, {"x": 3, "y": "a"}), Unfinished(2, {"x": 3, "y": "b"})]
+    under_way = [PendingTrial(1, {"x": 3, "y": "a"}), PendingTrial(2, {"x": 3, "y": "b"})]
     left = {(1, "b"), (2, "a")}
     assert {tuple(proposal(searcher, number, under_way).values()) for number in range(3, 40)} == left
-    searcher.tell(Tell(3, {"x": 1, "y": "b"}, None, 0))
-    searcher.tell(Tell(4, {"x": 2, "y": "a"}, 1.0, 1))
+    searcher.tell(Observation(3, {"x": 1, "y": "b"}, None, 0))
+    searcher.tell(Observation(4, {"x": 2, "y": "a"}, 1.0, 1))
     assert searcher.ask(5, under_way) is None
     assert searcher.ask(5, under_way[:1]) is not None
 
@@ -192,7 +192,7 @@ def test_a_finite_space_is_exhausted_although_constraints_leave_some_of_it_out()
     found: list[Configuration] = []
     while (proposed := searcher.ask(len(found), [])) is not None:
         found.append(proposed.configuration)
-        searcher.tell(Tell(len(found), proposed.configuration, 1.0, 1))
+        searcher.tell(Observation(len(found), proposed.configuration, 1.0, 1))
     assert sorted(tuple(configuration.values()) for configuration in found) == [
         *((1, "a"), (1, "b")),
         *((2, "a"), (2, "b")),
@@ -205,7 +205,7 @@ def test_another_attempt_starts_where_the_first_could_not_have_come() -> None:
     assert inner.asked[0][2] == 2000
 
 
-class Untouched(Unfinished):
+class Untouched(PendingTrial):
     """A trial under way that nobody is to look at."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -230,6 +230,6 @@ def test_who_learns_from_them_sees_them_as_drawn(algorithm: str) -> None:
     spec = experiment(parameters=space, search={"algorithm": algorithm, "maxTrials": 5})
     searcher = make_searcher(spec)
     for number in range(12):
-        searcher.tell(Tell(number, {"x": number / 12, "one": 1}, -abs(number / 12 - 0.3), 1))
-    crowd = [Unfinished(12 + place, {"x": 0.3 + place / 1000, "one": 1}) for place in range(30)]
+        searcher.tell(Observation(number, {"x": number / 12, "one": 1}, -abs(number / 12 - 0.3), 1))
+    crowd = [PendingTrial(12 + place, {"x": 0.3 + place / 1000, "one": 1}) for place in range(30)]
     assert searcher.ask(50, crowd) != searcher.ask(50, [])

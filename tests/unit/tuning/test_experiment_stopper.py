@@ -136,7 +136,7 @@ class TestBudgets:
         assert end.message == (
             "stopped: 16 GPU-hours and 20 pod-hours cost 50, at least 50, as stop.experiment[0].cost asks"
         )
-        assert end.because == {"cost": 50.0, "budget": 50.0, "gpuHours": 16.0, "podHours": 20.0}
+        assert end.inputs == {"cost": 50.0, "budget": 50.0, "gpuHours": 16.0, "podHours": 20.0}
 
     def test_what_runs_now_tells_when_the_money_is_spent(self) -> None:
         made = stopper({"cost": {"budget": 50, "perGpuHour": 2.5, "perPodHour": 0.5}})

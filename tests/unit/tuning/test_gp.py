@@ -11,9 +11,9 @@ import pytest
 from podtune.api.objective import Objective
 from podtune.api.search_settings import GpSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import Asked, SearcherConformance, proposal, recorded_run
+from podtune.testing.searchers import ProposalRequest, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.coordinates import Coordinates
 from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest
 from podtune.tuning.searchers.gp import GpSearcher, _chosen
@@ -42,7 +42,7 @@ class TestGpSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return gp(parameters, seed=seed, mode=mode, startup_trials=3, max_points=10)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[ProposalRequest | Observation]:
         """A short one: each proposal takes a while."""
         return recorded_run(self.make(every_kind(), seed=seed), seed, trials=14)
 
@@ -60,7 +60,7 @@ def test_it_finds_the_minimum_of_branin_in_thirty_trials(mode: Literal["max", "m
     for number in range(30):
         configuration = proposal(searcher, number)
         heights.append(branin(configuration))
-        searcher.tell(Tell(number, configuration, sign * heights[-1], step=1))
+        searcher.tell(Observation(number, configuration, sign * heights[-1], step=1))
     assert min(heights) < 1e-2
 
 
@@ -72,23 +72,23 @@ def test_it_finds_the_best_mixture_of_numbers_and_choices() -> None:
         log_x = math.log10(float(c["x"]))
         off = (log_x + 2) ** 2 + (int(c["units"]) / 100 - 4) ** 2 + (int(c["depth"]) - 3) ** 2 / 9 + (c["kind"] != "b")
         found.append(off)
-        searcher.tell(Tell(number, c, off, step=1))
+        searcher.tell(Observation(number, c, off, step=1))
     assert min(found) < 0.02
 
 
 def test_trials_under_way_are_kept_clear_of() -> None:
     searcher = gp(UNIT, startup_trials=4)
     for number, x in enumerate((0.0, 0.3, 0.5, 1.0)):
-        searcher.tell(Tell(number, {"x": x}, -((x - 0.63) ** 2), step=1))
-    unfinished: list[Unfinished] = []
+        searcher.tell(Observation(number, {"x": x}, -((x - 0.63) ** 2), step=1))
+    pending: list[PendingTrial] = []
     for number in range(4, 8):
-        unfinished.append(Unfinished(number, proposal(searcher, number, tuple(unfinished))))
-    unaware = [Unfinished(number, proposal(searcher, number)) for number in range(4, 8)]
-    assert least_gap(unfinished) > 0.003
+        pending.append(PendingTrial(number, proposal(searcher, number, tuple(pending))))
+    unaware = [PendingTrial(number, proposal(searcher, number)) for number in range(4, 8)]
+    assert least_gap(pending) > 0.003
     assert least_gap(unaware) < 0.0003
 
 
-def least_gap(trials: Sequence[Unfinished]) -> float:
+def least_gap(trials: Sequence[PendingTrial]) -> float:
     places = sorted(float(trial.configuration["x"]) for trial in trials)
     return min(second - first for first, second in itertools.pairwise(places))
 
@@ -96,10 +96,10 @@ def least_gap(trials: Sequence[Unfinished]) -> float:
 def test_it_is_random_search_until_enough_trials_have_finished_well() -> None:
     searcher, at_random = gp(UNIT, startup_trials=4), RandomSearcher(UNIT, seed=7)
     for number in range(20):
-        searcher.tell(Tell(number, {"x": number / 20}, [None, math.nan][number % 2], step=1))
+        searcher.tell(Observation(number, {"x": number / 20}, [None, math.nan][number % 2], step=1))
     for number in range(4):
         assert searcher.ask(30, []) == at_random.ask(30, [])
-        searcher.tell(Tell(number, {"x": number / 4}, number, step=1))
+        searcher.tell(Observation(number, {"x": number / 4}, number, step=1))
     assert searcher.ask(30, []) != at_random.ask(30, [])
 
 
@@ -107,7 +107,7 @@ def test_it_is_random_search_until_enough_trials_have_finished_well() -> None:
 def test_infinite_and_equal_values_are_no_obstacle(values: list[float]) -> None:
     searcher = gp(UNIT, startup_trials=3)
     for number, value in enumerate(values):
-        searcher.tell(Tell(number, {"x": number / 4}, value, step=1))
+        searcher.tell(Observation(number, {"x": number / 4}, value, step=1))
     assert 0 <= float(proposal(searcher, 9)["x"]) <= 1
 
 
@@ -120,7 +120,7 @@ def test_of_many_trials_the_best_half_and_the_latest_are_modelled() -> None:
 def test_a_proposal_costs_no_more_when_there_are_more_trials_than_it_models() -> None:
     searcher = gp(UNIT, max_points=20)
     for number in range(300):
-        searcher.tell(Tell(number, {"x": number / 300}, -abs(number / 300 - 0.7), step=1))
+        searcher.tell(Observation(number, {"x": number / 300}, -abs(number / 300 - 0.7), step=1))
     proposal(searcher, 300)
     assert searcher._fitted is not None
     assert len(searcher._fitted[1].points) == 20

@@ -61,7 +61,7 @@ class TestComparison:
         decision = report(scheduler, trial, 2, 0.59)
         assert decision.action is Action.STOP
         assert decision.recorded
-        assert decision.because == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
+        assert decision.inputs == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
         assert decision.message == (
             "stopped at epoch 2: its best accuracy 0.59 is below the median 0.6 of the means of 3 trials up to then"
         )
@@ -112,7 +112,7 @@ class TestComparison:
         trial = curves(scheduler, [0.0, 0.9])
         assert scheduler.on_trial_complete(0, {"epoch": 2, "accuracy": 0.9}) is True
         assert scheduler.record(0)["curve"] == {"0": "1@0 0.9 2@0.9"}
-        assert report(scheduler, trial, 2, 0.59).because["median"] == pytest.approx(0.6)
+        assert report(scheduler, trial, 2, 0.59).inputs["median"] == pytest.approx(0.6)
 
     def test_a_close_one_is_told_of(self) -> None:
         scheduler = median()

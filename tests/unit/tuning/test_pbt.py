@@ -126,7 +126,7 @@ class TestAsynchronousExploits:
             "clones trial 0 (accuracy 0.9) at epoch 5: accuracy 0.1 is rank 4 of 4, among the worst 1; "
             "perturbed: lr 0.01 → "
         )
-        assert dict(decision.because) == {
+        assert dict(decision.inputs) == {
             "time": 5,
             "metric": "accuracy",
             "value": 0.1,
@@ -183,7 +183,7 @@ class TestAsynchronousExploits:
                 assert scheduler.on_trial_complete(0, {"epoch": 6, "accuracy": 0.9})
             else:
                 scheduler.on_trial_remove(0)
-            assert report(scheduler, 2, 5, 0.7).because["rank"] == 1
+            assert report(scheduler, 2, 5, 0.7).inputs["rank"] == 1
 
     def test_nan_is_not_ranked(self) -> None:
         scheduler = full(3)
@@ -191,13 +191,13 @@ class TestAsynchronousExploits:
         decision = report(scheduler, 1, 5, math.nan)
         assert decision.action is Action.CONTINUE
         assert decision.message == "went on at epoch 5: accuracy is NaN, which isn't ranked"
-        assert report(scheduler, 2, 5, 0.1).because["population"] == 2
+        assert report(scheduler, 2, 5, 0.1).inputs["population"] == 2
 
     def test_at_most_half_are_the_worst(self) -> None:
         scheduler = full(3, quantile=0.5)
         for trial, accuracy in enumerate([0.9, 0.5]):
             report(scheduler, trial, 5, accuracy)
-        assert report(scheduler, 2, 5, 0.7).because["quantile"] == 1
+        assert report(scheduler, 2, 5, 0.7).inputs["quantile"] == 1
 
     def test_the_same_seed_draws_the_same_and_another_one_something_else(self) -> None:
         exploits = []

@@ -48,7 +48,7 @@ class TestThresholds:
     def test_the_reason_holds_the_numbers(self) -> None:
         decision = stopper(metrics={"epoch": 27}).on_result(0, {"epoch": 28}, 0.0)
         assert decision.message == "stopped: epoch 28 is at least 27, as stop.metrics asks"
-        assert decision.because == {"metric": "epoch", "value": 28, "threshold": 27}
+        assert decision.inputs == {"metric": "epoch", "value": 28, "threshold": 27}
         decision = stopper({"metrics": {"accuracy": 0.1}}, mode="min").on_result(0, {"accuracy": 0.0999999999}, 0.0)
         assert decision.message == "stopped: accuracy 0.0999999999 is at most 0.1, as stop.trial[0].metrics asks"
 
@@ -141,7 +141,7 @@ class TestPlateau:
             "stopped: the last 3 values of accuracy have a standard deviation of 0.0816497, at most 0.1, "
             "as stop.trial[0].plateau asks"
         )
-        assert decision.because["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
+        assert decision.inputs["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
 
 
 class TestExpression:
@@ -166,7 +166,7 @@ class TestExpression:
         assert decision.message == (
             "stopped: loss / 2 > limit holds (loss 24, limit 3), as stop.trial[0].expression asks"
         )
-        assert decision.because == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
+        assert decision.inputs == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
 
 
 class TestGroups:
@@ -189,7 +189,7 @@ class TestGroups:
         assert decision.message == (
             "stopped: iteration 2 is at least 2 and accuracy 0.95 is at least 0.9, as stop.trial[1].all asks"
         )
-        assert decision.because["1.value"] == 0.95
+        assert decision.inputs["1.value"] == 0.95
 
     def test_time_alone_completes_a_group(self) -> None:
         """The expression keeps holding, or not, until the next result."""

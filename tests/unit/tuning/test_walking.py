@@ -5,7 +5,7 @@ import pytest
 from podtune.testing.searchers import proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.active_space import ActiveSpace
-from podtune.tuning.searchers.base import Configuration, NoConfiguration, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial
 from podtune.tuning.searchers.walking import PATIENCE, PointSequence, WalkingSearcher
 
 SPACE = parameters({"name": "x", "int": {"min": 0, "max": 10**6}})
@@ -54,8 +54,8 @@ def test_after_a_restart_only_the_rest_of_a_sequence_is_gone_through(is_over: bo
     points = Counting()
     rebuilt = walking(points, "x % 3 == 1")
     if is_over:
-        rebuilt.tell(Tell(200, last.configuration, 1.0, 1, attributes=last.attributes))
-    under_way = [] if is_over else [Unfinished(200, last.configuration, last.attributes)]
+        rebuilt.tell(Observation(200, last.configuration, 1.0, 1, attributes=last.attributes))
+    under_way = [] if is_over else [PendingTrial(200, last.configuration, last.attributes)]
     assert rebuilt.ask(201, under_way) == following
     assert min(points.looked_at) == 602
     assert rebuilt.ask(3, under_way) == uncut.ask(3, [])
@@ -64,8 +64,8 @@ def test_after_a_restart_only_the_rest_of_a_sequence_is_gone_through(is_over: bo
 def test_what_is_known_beforehand_is_left_out_of_what_is_finite() -> None:
     searcher = walking(Counting(5))
     searcher.skip({"x": 1})
-    searcher.tell(Tell(-1, {"x": 3}, 1.0, 1))
-    searcher.tell(Tell(-2, {"x": 77}, 1.0, 1))
+    searcher.tell(Observation(-1, {"x": 3}, 1.0, 1))
+    searcher.tell(Observation(-2, {"x": 77}, 1.0, 1))
     assert [proposal(searcher, number)["x"] for number in range(3)] == [0, 2, 4]
     assert searcher.ask(3, []) is None
 

@@ -181,7 +181,7 @@ class Asha(Scheduler):
         return SchedulerDecision(
             Action.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            because={"time": time, "maxTime": limit},
+            inputs={"time": time, "maxTime": limit},
             full=True,
         )
 
@@ -191,13 +191,13 @@ class Asha(Scheduler):
         peers = rung.ranked
         rung.enter(trial, reward)
         stopped = cutoff is not None and reward < cutoff
-        because: dict[str, float | int | str] = {"rung": rung.milestone, "metric": self._metric, "value": value}
+        inputs: dict[str, float | int | str] = {"rung": rung.milestone, "metric": self._metric, "value": value}
         if cutoff is not None:
-            because |= {"cutoff": self._sign * cutoff, "peers": peers}
+            inputs |= {"cutoff": self._sign * cutoff, "peers": peers}
         return SchedulerDecision(
             Action.STOP if stopped else Action.CONTINUE,
             message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
-            because=because,
+            inputs=inputs,
             recorded=True,
             milestone=rung.milestone,
         )

@@ -246,7 +246,7 @@ class AshaPromotion(Scheduler):
         return SchedulerDecision(
             Action.PAUSE,
             message=f"paused at rung {rung.milestone}: {self._metric} {what}",
-            because={
+            inputs={
                 "rung": rung.milestone,
                 "metric": self._metric,
                 "value": value,
@@ -260,7 +260,7 @@ class AshaPromotion(Scheduler):
     def _still_paused(self, climb: _Climb) -> SchedulerDecision:
         milestone = self._rungs[climb.rung].milestone
         return SchedulerDecision(
-            Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone}
+            Action.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
         )
 
     def _at_max_time(self, time: float) -> SchedulerDecision:
@@ -268,7 +268,7 @@ class AshaPromotion(Scheduler):
         return SchedulerDecision(
             Action.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            because={"time": time, "maxTime": limit},
+            inputs={"time": time, "maxTime": limit},
             full=True,
         )
 
@@ -278,7 +278,7 @@ class AshaPromotion(Scheduler):
         return StartDecision(
             trial,
             message=f"runs for {self.time_attribute} {target}: it was promoted from rung {milestone} before",
-            because={"rung": milestone, "target": target},
+            inputs={"rung": milestone, "target": target},
         )
 
     def _promote(self, place: int, promotion: Promotion) -> StartDecision:
@@ -294,7 +294,7 @@ class AshaPromotion(Scheduler):
                 f"best of {promotion.paused} paused there and not {'below' if self._mode == 'max' else 'above'} the "
                 f"cutoff {readable(cutoff, value)} (top {rung.share:.3g} of {promotion.arrived})"
             ),
-            because={
+            inputs={
                 "rung": rung.milestone,
                 "target": target,
                 "metric": self._metric,

@@ -50,7 +50,7 @@ class SchedulerDecision:
     Attributes:
         action: What becomes of the trial.
         message: The reason in a sentence that holds the numbers; empty where nothing was decided.
-        because: The numbers, such as rung, cutoff, metric.
+        inputs: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
         exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a free
@@ -62,7 +62,7 @@ class SchedulerDecision:
 
     action: Action
     message: str = ""
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
     full: bool = False
     exploit: Exploit | None = None
@@ -81,7 +81,7 @@ class StartDecision:
         trial: The trial.
         message: Why it, in a sentence that holds the numbers, which is on record before the trial starts; empty for the
             next in the queue.
-        because: The numbers.
+        inputs: The numbers.
         recorded: Whether the trial's record changed: it has to be durable before the trial starts, or any that is
             chosen after it.
         exploit: What it goes on from instead of its own checkpoint.
@@ -89,7 +89,7 @@ class StartDecision:
 
     trial: int
     message: str = ""
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
     exploit: Exploit | None = None
 
@@ -101,13 +101,13 @@ class StopPaused:
     Attributes:
         trial: The trial.
         message: Why, in a sentence that holds the numbers.
-        because: The numbers.
+        inputs: The numbers.
         full: The trial has had all the time that there is; it was not stopped early.
     """
 
     trial: int
     message: str
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     full: bool = False
 
 

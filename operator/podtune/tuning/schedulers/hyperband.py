@@ -343,7 +343,7 @@ class Hyperband(Scheduler):
 
     def _verdict(self, bracket: Cohort, arrival: Arrival, time: float, value: float) -> SchedulerDecision:
         milestone = bracket.rounds[arrival.round].milestone
-        because: dict[str, float | int | str] = {
+        inputs: dict[str, float | int | str] = {
             "rung": milestone,
             "metric": self._metric,
             "value": value,
@@ -351,11 +351,11 @@ class Hyperband(Scheduler):
             "awaited": arrival.awaited,
         }
         if arrival.rank is not None:
-            because["rank"] = arrival.rank
+            inputs["rank"] = arrival.rank
         return SchedulerDecision(
             _ACTIONS[arrival.fate],
             message=self._sentence(bracket, arrival, time, value),
-            because=because,
+            inputs=inputs,
             recorded=True,
             full=arrival.fate is Fate.FINISHES,
             milestone=milestone,
@@ -384,7 +384,7 @@ class Hyperband(Scheduler):
     def _still_paused(self, bracket: Cohort, trial: int) -> SchedulerDecision:
         milestone = bracket.rounds[bracket.seats[trial].last].milestone
         return SchedulerDecision(
-            Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone}
+            Action.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
         )
 
     def _start(self, trial: int) -> StartDecision:
@@ -401,7 +401,7 @@ class Hyperband(Scheduler):
                 f"goes on from rung {at} to {target}: {self._metric} {readable(value, least)} is among the best "
                 f"{bracket.rounds[bracket.round].size} of {last.cohort} (the last of them has {readable(least, value)})"
             ),
-            because={
+            inputs={
                 "rung": at,
                 "target": target,
                 "metric": self._metric,
@@ -419,14 +419,14 @@ class Hyperband(Scheduler):
             return StopPaused(
                 trial, f"its bracket has ended at rung {at} while it was paused by its user", {"rung": at}
             )
-        because: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
+        inputs: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
         if round_ == len(bracket.rounds) - 1:
-            return StopPaused(trial, f"stopped at rung {at}: all of its bracket have come there", because, full=True)
+            return StopPaused(trial, f"stopped at rung {at}: all of its bracket have come there", inputs, full=True)
         size, line = bracket.rounds[round_ + 1].size, bracket.lines[round_]
         least = self._sign * line.reward
         return StopPaused(
             trial,
             f"stopped at rung {at}: {self._metric} {readable(value, least)} is not among the best {size} of "
             f"{line.cohort} (the last of them has {readable(least, value)})",
-            because | {"least": least, "arrived": line.cohort},
+            inputs | {"least": least, "arrived": line.cohort},
         )

@@ -210,26 +210,26 @@ class Median(Scheduler):
                 f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
                 f"{waiting} others wait"
             ),
-            because={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
+            inputs={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
             recorded=True,
         )
 
     def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
         best = math.nan if state.best is None else state.best
         median = middle(means, 0, len(means))
-        because: dict[str, float | int | str] = {"time": time, "metric": self._metric}
-        because |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
+        inputs: dict[str, float | int | str] = {"time": time, "metric": self._metric}
+        inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
         if not self._sign * best >= self._sign * median:
             state.judged = self._settings.soft_stop
             action = Action.PAUSE if self._settings.soft_stop else Action.STOP
             return SchedulerDecision(
-                action, self._sentence(action, time, best, median, len(means)), because, recorded=True
+                action, self._sentence(action, time, best, median, len(means)), inputs, recorded=True
             )
         # It was close where the worst of the others decided it: without that one the median would have been better.
         first = 1 if self._mode == "max" else 0
         close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
         message = self._sentence(Action.CONTINUE, time, best, median, len(means)) if close else ""
-        return SchedulerDecision(Action.CONTINUE, message, because if close else {}, recorded=True)
+        return SchedulerDecision(Action.CONTINUE, message, inputs if close else {}, recorded=True)
 
     def _sentence(self, action: Action, time: float, best: float, median: float, samples: int) -> str:
         did = {Action.STOP: "stopped", Action.PAUSE: "paused", Action.CONTINUE: "went on"}[action]

@@ -52,7 +52,7 @@ from podtune.tuning.schedulers.explore import Explorer, Observation
 from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
-Because = dict[str, float | int | str]
+DecisionInputs = dict[str, float | int | str]
 
 
 class Pbt(Scheduler):
@@ -119,29 +119,31 @@ class Pbt(Scheduler):
         ranking = rank(self._members.items(), self._settings.quantile)
         member.is_donor = trial in ranking.best
         at = f"at {self.time_attribute} {readable(time)}"
-        because: Because = {"time": time, "metric": self._metric}
-        standing = self._standing(trial, ranking, because)
+        inputs: DecisionInputs = {"time": time, "metric": self._metric}
+        standing = self._standing(trial, ranking, inputs)
         if trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, member.number)
             donor = random.choice(ranking.best)
             if self._members[donor].is_donor:
-                return self._exploit(trial, donor, random, f"{at}: {standing}", because)
+                return self._exploit(trial, donor, random, f"{at}: {standing}", inputs)
             standing += f"; trial {donor}, which it drew, was not among the best when it last came by"
         if waiting:
             message = f"paused {at}, since {waiting} others wait: {standing}"
-            return SchedulerDecision(Action.PAUSE, message, because | {"waiting": waiting}, recorded=True)
+            return SchedulerDecision(Action.PAUSE, message, inputs | {"waiting": waiting}, recorded=True)
         return SchedulerDecision(
-            Action.CONTINUE, f"went on {at}: {standing}", because, recorded=True, wants_checkpoint=member.is_donor
+            Action.CONTINUE, f"went on {at}: {standing}", inputs, recorded=True, wants_checkpoint=member.is_donor
         )
 
-    def _exploit(self, trial: int, donor: int, random: Random, reason: str, because: Because) -> SchedulerDecision:
+    def _exploit(
+        self, trial: int, donor: int, random: Random, reason: str, inputs: DecisionInputs
+    ) -> SchedulerDecision:
         member, donating = self._members[trial], self._members[donor]
         configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
-        because |= {"donor": donor, "donorValue": self._value(donating)}
+        inputs |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
         return SchedulerDecision(
-            Action.PAUSE, message, because, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
+            Action.PAUSE, message, inputs, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
         )
 
     @override
@@ -250,13 +252,13 @@ class Pbt(Scheduler):
         """A member's score as its trial has reported it."""
         return math.nan if member.score is None else self._sign * member.score
 
-    def _standing(self, trial: int, ranking: Ranking, because: Because) -> str:
-        """Where a trial stands, in words; the numbers are added to `because`."""
+    def _standing(self, trial: int, ranking: Ranking, inputs: DecisionInputs) -> str:
+        """Where a trial stands, in words; the numbers are added to `inputs`."""
         value = self._value(self._members[trial])
         if math.isnan(value):
             return f"{self._metric} is NaN, which isn't ranked"
         place, count = ranking.rank(trial), len(ranking.members)
-        because |= {"value": value, "rank": place, "population": count, "quantile": ranking.quantile}
+        inputs |= {"value": value, "rank": place, "population": count, "quantile": ranking.quantile}
         standing = f"{self._metric} {readable(value)} is rank {place} of {count}"
         if trial in ranking.worst:
             return f"{standing}, among the worst {ranking.quantile}"

@@ -37,7 +37,7 @@ from podtune.tuning.schedulers.base import (
 from podtune.tuning.schedulers.explore import Explorer
 from podtune.tuning.schedulers.opening import Opening, OpeningWriter
 from podtune.tuning.schedulers.packing import shortest
-from podtune.tuning.schedulers.pbt import Because, Pbt, perturbation_generator
+from podtune.tuning.schedulers.pbt import DecisionInputs, Pbt, perturbation_generator
 from podtune.tuning.schedulers.population import CLONE, MEMBER, Clone, Member, rank
 from podtune.tuning.searchers.base import Configuration
 
@@ -120,7 +120,7 @@ class SynchronousPbt(Pbt):
                 f"paused at {self.time_attribute} {readable(time)} with {self._metric} {readable(value)}: {arrived} of "
                 f"{len(live)} trials have reached the barrier at {readable(self._target)}"
             ),
-            because={
+            inputs={
                 "time": time,
                 "metric": self._metric,
                 "value": value,
@@ -209,9 +209,9 @@ class SynchronousPbt(Pbt):
         recorded = self._carry(trial)
         if member.clone is None:
             return StartDecision(trial, recorded=recorded)
-        message, because = self._reason(trial, member, member.clone)
+        message, inputs = self._reason(trial, member, member.clone)
         exploit = Exploit(member.clone.donor, self._changed[trial], member.clone.step)
-        return StartDecision(trial, message, because, recorded, exploit)
+        return StartDecision(trial, message, inputs, recorded, exploit)
 
     @override
     def record(self, trial: int) -> Record:
@@ -337,10 +337,10 @@ class SynchronousPbt(Pbt):
     def _noted_number(self, trial: int) -> int:
         return int(self._records[trial].get(MEMBER, {}).get("number", "0"))
 
-    def _reason(self, trial: int, member: Member, clone: Clone) -> tuple[str, Because]:
+    def _reason(self, trial: int, member: Member, clone: Clone) -> tuple[str, DecisionInputs]:
         opening = next(o for _, o in sorted(self._openings.items(), reverse=True) if trial in o.clones)
         value = self._value(member)
-        because: Because = {
+        inputs: DecisionInputs = {
             "barrier": opening.time,
             "metric": self._metric,
             "value": value,
@@ -353,4 +353,4 @@ class SynchronousPbt(Pbt):
             f"at the barrier of {self.time_attribute} {readable(opening.time)}: {self._metric} {readable(value)} is "
             f"among the worst {opening.quantile} of {opening.ranked}"
         )
-        return self._exploit_message(clone, reason, self._changed[trial]), because
+        return self._exploit_message(clone, reason, self._changed[trial]), inputs

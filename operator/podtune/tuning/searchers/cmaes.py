@@ -15,7 +15,7 @@ from podtune.api.objective import Objective
 from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.cube import Cube, Vector
 from podtune.tuning.searchers.space import OptunaSpace
 
@@ -67,12 +67,12 @@ class CmaEsSearcher(Searcher):
         self._optimizer = self._fresh() if self._cube.edges else None
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; the last one of a generation moves the distribution."""
-        if self._optimizer is None or tell.value is None or math.isnan(tell.value):
+        if self._optimizer is None or observation.value is None or math.isnan(observation.value):
             return
-        solution = self._cube.to_cube(self._space.encode(tell.configuration)), self._sign * tell.value
-        generation = tell.attributes.get(GENERATION)
+        solution = self._cube.to_cube(self._space.encode(observation.configuration)), self._sign * observation.value
+        generation = observation.attributes.get(GENERATION)
         if generation is None:
             self._take_known(self._optimizer, solution)
             return
@@ -80,7 +80,7 @@ class CmaEsSearcher(Searcher):
         self._move(self._optimizer)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws a configuration from the present distribution."""
         seed = proposal_seed(self._seed, number, attempt, bits=32)
         draw = Random(seed)
@@ -90,10 +90,10 @@ class CmaEsSearcher(Searcher):
             if isinstance(distribution, CategoricalDistribution)
         }
         if self._optimizer is None:
-            return Proposed(self._space.decode(params))
+            return Proposal(self._space.decode(params))
         self._optimizer.reseed_rng(seed)
         params |= self._cube.from_cube(self._optimizer.ask())
-        return Proposed(self._space.decode(params), {GENERATION: str(self._optimizer.generation)})
+        return Proposal(self._space.decode(params), {GENERATION: str(self._optimizer.generation)})
 
     def _move(self, optimizer: CMA) -> None:
         """Ends each generation that is complete.

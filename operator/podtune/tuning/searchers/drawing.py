@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.shown import Shown
@@ -27,7 +27,7 @@ MODEL_REPETITIONS = 5
 MAX_WALK = 100_000
 """So many points of a finite space are looked at when draws find nothing new."""
 
-T = TypeVar("T", Tell, Unfinished)
+T = TypeVar("T", Observation, PendingTrial)
 
 
 class DrawingSearcher(Searcher):
@@ -59,11 +59,11 @@ class DrawingSearcher(Searcher):
         self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= MAX_TRIES else MAX_TRIES
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in what came of a configuration."""
         if self._tree is not None:
-            self._tried.add(self._space.key(tell.configuration))
-        self.inner.tell(self._as_drawn(tell))
+            self._tried.add(self._space.key(observation.configuration))
+        self.inner.tell(self._as_drawn(observation))
 
     @override
     def skip(self, configuration: Configuration) -> None:
@@ -72,16 +72,14 @@ class DrawingSearcher(Searcher):
             self._tried.add(self._space.key(configuration))
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws until something can be used."""
-        under_way = (
-            frozenset() if self._tree is None else {self._space.key(trial.configuration) for trial in unfinished}
-        )
+        under_way = frozenset() if self._tree is None else {self._space.key(trial.configuration) for trial in pending}
         if self._is_exhausted(under_way):
             return None
-        shown = Shown(unfinished, self._as_drawn)
+        shown = Shown(pending, self._as_drawn)
         refusals = Refusals()
-        drawn: Proposed | None = None
+        drawn: Proposal | None = None
         for tries in range(self._tries):
             place = attempt * MAX_TRIES + tries
             if drawn is None or (tries < MODEL_TRIES and tries - refusals.count < MODEL_REPETITIONS):
@@ -108,13 +106,13 @@ class DrawingSearcher(Searcher):
         key = self._space.key(configuration)
         return None if key in self._tried or key in under_way else configuration
 
-    def _proposed(self, drawn: Proposed, configuration: Configuration, tries: int) -> Proposed:
+    def _proposed(self, drawn: Proposal, configuration: Configuration, tries: int) -> Proposal:
         attributes = dict(drawn.attributes)
         if tries > 1:
             attributes[TRIES] = str(tries)
         if self.inner.sees_inactive and (inactive := left_out(self._space.sampled, drawn.configuration, configuration)):
             attributes[INACTIVE] = inactive
-        return Proposed(configuration, attributes)
+        return Proposal(configuration, attributes)
 
     def _is_exhausted(self, under_way: Set[Key]) -> bool:
         """Whether all points of a finite space were tried, as far as that can be said without a look at them."""

@@ -15,7 +15,7 @@ from podtune.api.objective import Objective
 from podtune.api.search_settings import GpSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.coordinates import Coordinates
 from podtune.tuning.searchers.cube import Vector
 from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest, one_thread
@@ -62,27 +62,27 @@ class GpSearcher(Searcher):
         self._fitted: tuple[int, GaussianProcess] | None = None
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; one that failed is passed over."""
-        if tell.value is not None and not math.isnan(tell.value):
-            self._points.append(self._point(tell.configuration))
-            self._values.append(self._sign * tell.value)
+        if observation.value is not None and not math.isnan(observation.value):
+            self._points.append(self._point(observation.configuration))
+            self._values.append(self._sign * observation.value)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well.
 
         A further attempt looks at half as many points as the one before, so that it comes to something else.
         """
         if not self._coordinates.axes or len(self._values) < self._settings.startup_trials:
-            return self._random.ask(number, unfinished, attempt)
+            return self._random.ask(number, pending, attempt)
         with one_thread():
-            point = self._promising(number, unfinished, attempt)
-        return Proposed(self._space.decode(self._coordinates.params(point)))
+            point = self._promising(number, pending, attempt)
+        return Proposal(self._space.decode(self._coordinates.params(point)))
 
-    def _promising(self, number: int, unfinished: Sequence[Unfinished], attempt: int) -> Vector:
+    def _promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
         """The point with the highest expected improvement that is found."""
-        under_way = [self._point(trial.configuration) for trial in unfinished[-_MOST_UNFINISHED:]]
+        under_way = [self._point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
         process = self._process().with_expected(
             np.array(under_way).reshape(len(under_way), len(self._coordinates.axes))
         )

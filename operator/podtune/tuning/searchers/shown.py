@@ -8,13 +8,13 @@ from typing import overload
 
 from typing_extensions import override
 
-from podtune.tuning.searchers.base import Unfinished
+from podtune.tuning.searchers.base import PendingTrial
 
 
-class Shown(Sequence[Unfinished]):
+class Shown(Sequence[PendingTrial]):
     """Each trial as it is to be seen, worked out only where somebody looks: thousands may be paused, and most don't."""
 
-    def __init__(self, trials: Sequence[Unfinished], view: Callable[[Unfinished], Unfinished]) -> None:
+    def __init__(self, trials: Sequence[PendingTrial], view: Callable[[PendingTrial], PendingTrial]) -> None:
         """Looks at nothing yet.
 
         Args:
@@ -29,20 +29,20 @@ class Shown(Sequence[Unfinished]):
         return len(self._trials)
 
     @overload
-    def __getitem__(self, index: int) -> Unfinished: ...
+    def __getitem__(self, index: int) -> PendingTrial: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Unfinished]: ...
+    def __getitem__(self, index: slice) -> Sequence[PendingTrial]: ...
     @override
-    def __getitem__(self, index: int | slice) -> Unfinished | Sequence[Unfinished]:
+    def __getitem__(self, index: int | slice) -> PendingTrial | Sequence[PendingTrial]:
         if isinstance(index, slice):
             return Shown(self._trials[index], self._view)
         return self._view(self._trials[index])
 
     @override
-    def __iter__(self) -> Iterator[Unfinished]:
+    def __iter__(self) -> Iterator[PendingTrial]:
         return iter(self._all)
 
     @cached_property
-    def _all(self) -> tuple[Unfinished, ...]:
+    def _all(self) -> tuple[PendingTrial, ...]:
         """A model may be asked several times for one proposal."""
         return tuple(map(self._view, self._trials))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.tree import PointTree
 
 INDEX = "index"
@@ -66,12 +66,12 @@ class WalkingSearcher(Searcher):
         """The numbers in order."""
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Learns nothing, but what was known before the experiment began is not tried again in a finite space."""
-        if tell.number < 0:
-            self.skip(tell.configuration)
+        if observation.number < 0:
+            self.skip(observation.configuration)
         else:
-            self._recall(tell)
+            self._recall(observation)
 
     @override
     def skip(self, configuration: Configuration) -> None:
@@ -82,17 +82,17 @@ class WalkingSearcher(Searcher):
             self._begin()
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """The point with this number; None after the last one."""
-        for trial in unfinished:
+        for trial in pending:
             self._recall(trial)
         index = self._index(number)
         if index is None:
             return None
         configuration = self._space.configuration(self._points.point(index))
-        return Proposed(configuration, {} if index == number else {INDEX: str(index)})
+        return Proposal(configuration, {} if index == number else {INDEX: str(index)})
 
-    def _recall(self, trial: Tell | Unfinished) -> None:
+    def _recall(self, trial: Observation | PendingTrial) -> None:
         """Takes in which point a trial is of."""
         if self._points.is_distinct and trial.number >= 0 and trial.number not in self._indexes:
             self._found(trial.number, int(trial.attributes.get(INDEX, trial.number)))

@@ -79,11 +79,11 @@ class Finding:
 
     Attributes:
         clause: Why, with its numbers, to stand in a sentence: `epoch 27 is at least 27`.
-        because: The numbers.
+        inputs: The numbers.
     """
 
     clause: str
-    because: Mapping[str, float | int | str]
+    inputs: Mapping[str, float | int | str]
 
 
 ProgressT = TypeVar("ProgressT", TrialProgress, ExperimentProgress)

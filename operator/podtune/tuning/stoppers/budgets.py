@@ -115,8 +115,8 @@ class Cost(Criterion[ExperimentProgress]):
             f"{readable(gpu_hours)} GPU-hours and {readable(pod_hours)} pod-hours cost {readable(spent)}, at least "
             f"{readable(limit)}"
         )
-        because = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
-        return Finding(clause, because)
+        inputs = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
+        return Finding(clause, inputs)
 
     @override
     def deadline(self, progress: ExperimentProgress) -> float | None:

@@ -24,14 +24,14 @@ class AllOf(Criterion[ProgressT]):
     def check(self, progress: ProgressT) -> Finding | None:
         """Asks every part; the numbers of the n-th, from 0, are given as `n.…`."""
         clauses: list[str] = []
-        because: dict[str, float | int | str] = {}
+        inputs: dict[str, float | int | str] = {}
         for place, part in enumerate(self._parts):
             finding = part.check(progress)
             if finding is None:
                 return None
             clauses.append(finding.clause)
-            because |= {f"{place}.{name}": number for name, number in finding.because.items()}
-        return Finding(" and ".join(clauses), because)
+            inputs |= {f"{place}.{name}": number for name, number in finding.inputs.items()}
+        return Finding(" and ".join(clauses), inputs)
 
     @override
     def deadline(self, progress: ProgressT) -> float | None:

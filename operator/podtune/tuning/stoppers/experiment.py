@@ -35,13 +35,13 @@ class Ending:
     Attributes:
         reason: The reason in a word.
         message: The reason in a sentence, with its numbers.
-        because: The numbers.
+        inputs: The numbers.
         good: Whether it is a good end; else the experiment has failed.
     """
 
     reason: ExperimentReason
     message: str
-    because: Mapping[str, float | int | str]
+    inputs: Mapping[str, float | int | str]
     good: bool
 
 
@@ -85,7 +85,7 @@ class ExperimentStopper:
             finding = rule.criterion.check(progress)
             if finding is not None:
                 message = f"stopped: {finding.clause}, as {rule.field} asks"
-                return Ending(rule.reason, message, finding.because, rule.good)
+                return Ending(rule.reason, message, finding.inputs, rule.good)
         return None
 
     def deadline(self, progress: ExperimentProgress) -> float | None:

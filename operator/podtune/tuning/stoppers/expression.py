@@ -36,7 +36,7 @@ class BestResult(Criterion[ExperimentProgress]):
         finding = _found(self._expression, progress.best_result) if progress.best_result else None
         if finding is None:
             return None
-        return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.because)
+        return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.inputs)
 
 
 def problem(expression: Expression, metrics: Metrics) -> str:

@@ -51,14 +51,14 @@ class TrialStandsStill(Criterion[TrialProgress]):
             f"the last {settings.window} values of {self.metric} have a standard deviation of "
             f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}"
         )
-        because: dict[str, float | int | str] = {
+        inputs: dict[str, float | int | str] = {
             "metric": self.metric,
             "value": values[-1],
             "deviation": deviation,
             "tolerance": settings.tolerance,
             "window": settings.window,
         }
-        return Finding(clause, because)
+        return Finding(clause, inputs)
 
 
 class Leaders:
@@ -124,14 +124,14 @@ class ExperimentStandsStill(Criterion[ExperimentProgress]):
             f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}, "
             f"and have had it for {leaders.lasted}"
         )
-        because = {
+        inputs = {
             "top": settings.top,
             "deviation": deviation,
             "tolerance": settings.tolerance,
             "lasted": leaders.lasted,
             "trials": leaders.told,
         }
-        return Finding(clause, because)
+        return Finding(clause, inputs)
 
 
 def standard_deviation(values: Sequence[float]) -> float:

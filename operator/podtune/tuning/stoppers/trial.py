@@ -117,5 +117,5 @@ class TrialStopper:
             finding = rule.criterion.check(progress)
             if finding is not None:
                 message = f"stopped: {finding.clause}, as {rule.field} asks"
-                return SchedulerDecision(Action.STOP, message=message, because=finding.because)
+                return SchedulerDecision(Action.STOP, message=message, inputs=finding.inputs)
         return CONTINUE

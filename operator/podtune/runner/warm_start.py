@@ -16,10 +16,10 @@ from podtune.api.configuration import ConfigurationRules
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import TrialState
 from podtune.api.search_space import format_value, parse_value
+from podtune.runner.observation_log import averaged
 from podtune.runner.records import Trial
 from podtune.runner.results import metrics_of, number
-from podtune.runner.tells import averaged
-from podtune.tuning.searchers.base import Configuration, Tell
+from podtune.tuning.searchers.base import Configuration, Observation
 
 MAX_BYTES = 768 * 1024
 """Largest text of all results; a ConfigMap takes a mebibyte."""
@@ -34,13 +34,13 @@ class Found:
     """What was picked out.
 
     Attributes:
-        tells: Results, in the order in which they came.
+        observations: Results, in the order in which they came.
         text: The same, to be kept.
         passed_over: Trials that are not among them: they have no value, or lie outside of the search space.
         cut: Trials that there was no room for, the oldest.
     """
 
-    tells: tuple[Tell, ...]
+    observations: tuple[Observation, ...]
     text: str
     passed_over: int
     cut: int
@@ -60,54 +60,65 @@ def pick(spec: ExperimentSpec, trials: Iterable[Trial]) -> Found:
     for trial in trials:
         proposal = trial.spec.proposal
         proposals[trial.spec.index if proposal is None else proposal.number].append(trial)
-    ordered = sorted(proposals.values(), key=lambda repeats: max(_place(trial) for trial in repeats))
+    ordered = sorted(proposals.values(), key=lambda repeats: max(_seq(trial) for trial in repeats))
     results = [(repeats, _result(spec, rules, repeats)) for repeats in ordered]
-    lines = [_line(tell) for _, tell in results if tell is not None]
+    lines = [_line(observation) for _, observation in results if observation is not None]
     kept = _newest(lines)
     cut = len(lines) - len(kept)
     return Found(
-        tells=tuple(_tells(spec, kept)),
+        observations=tuple(_observations(spec, kept)),
         text="".join(kept),
-        passed_over=sum(len(repeats) for repeats, tell in results if tell is None),
+        passed_over=sum(len(repeats) for repeats, observation in results if observation is None),
         cut=cut,
     )
 
 
-def read(spec: ExperimentSpec, text: str) -> tuple[Tell, ...]:
+def read(spec: ExperimentSpec, text: str) -> tuple[Observation, ...]:
     """Reads back what was kept.
 
     Raises:
         Unusable: It is not what `pick` has written.
     """
     try:
-        return tuple(_tells(spec, text.splitlines()))
+        return tuple(_observations(spec, text.splitlines()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Unusable(f"{type(error).__name__}: {error}") from error
 
 
-def _place(trial: Trial) -> int:
-    return -1 if trial.status.told is None else trial.status.told
+def _seq(trial: Trial) -> int:
+    return -1 if trial.status.observation_seq is None else trial.status.observation_seq
 
 
-def _result(spec: ExperimentSpec, rules: ConfigurationRules, repeats: Sequence[Trial]) -> Tell | None:
+def _result(spec: ExperimentSpec, rules: ConfigurationRules, repeats: Sequence[Trial]) -> Observation | None:
     configuration = rules.recognise(repeats[0].status.parameters or repeats[0].spec.parameters)
-    tells = [tell for trial in repeats if (tell := _tell(spec, trial)) is not None]
-    return replace(averaged(tells), configuration=configuration) if configuration is not None and tells else None
+    observations = [observation for trial in repeats if (observation := _observation(spec, trial)) is not None]
+    return (
+        replace(averaged(observations), configuration=configuration)
+        if configuration is not None and observations
+        else None
+    )
 
 
-def _tell(spec: ExperimentSpec, trial: Trial) -> Tell | None:
+def _observation(spec: ExperimentSpec, trial: Trial) -> Observation | None:
     """The trial's result, without its configuration; None where it came to no good end, or has no value."""
     metrics = metrics_of(trial.status.last_result)
     values = [number(metrics, criterion.metric) for criterion in spec.objective.criteria]
     known = [value for value in values if value is not None and math.isfinite(value)]
     if trial.status.state is not TrialState.TERMINATED or len(known) < len(values):
         return None
-    return Tell(number=-1, configuration={}, value=known[0], step=trial.status.iteration, others=tuple(known[1:]))
+    return Observation(
+        number=-1, configuration={}, value=known[0], step=trial.status.iteration, others=tuple(known[1:])
+    )
 
 
-def _line(tell: Tell) -> str:
-    parameters = {name: format_value(value) for name, value in tell.configuration.items()}
-    return json.dumps({"parameters": parameters, "values": [tell.value, *tell.others], "step": tell.step}) + "\n"
+def _line(observation: Observation) -> str:
+    parameters = {name: format_value(value) for name, value in observation.configuration.items()}
+    return (
+        json.dumps(
+            {"parameters": parameters, "values": [observation.value, *observation.others], "step": observation.step}
+        )
+        + "\n"
+    )
 
 
 def _newest(lines: Sequence[str]) -> Sequence[str]:
@@ -118,12 +129,12 @@ def _newest(lines: Sequence[str]) -> Sequence[str]:
     return lines[first:]
 
 
-def _tells(spec: ExperimentSpec, lines: Sequence[str]) -> Iterable[Tell]:
-    for place, line in enumerate(lines):
+def _observations(spec: ExperimentSpec, lines: Sequence[str]) -> Iterable[Observation]:
+    for position, line in enumerate(lines):
         entry = json.loads(line)
         value, *others = map(float, entry["values"])
-        yield Tell(
-            number=place - len(lines),
+        yield Observation(
+            number=position - len(lines),
             configuration=_configuration(spec, entry["parameters"]),
             value=value,
             step=int(entry["step"]),

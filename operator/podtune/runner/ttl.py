@@ -13,14 +13,14 @@ from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339
 
 
-class Expiry:
+class TimeToLive:
     """Deletes an experiment that has been over for long enough."""
 
     def __init__(self, actions: ActionQueue) -> None:
         self._actions = actions
 
     def check(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> None:
-        """Looks at an experiment that is over, and whose work in the bucket is."""
+        """Deletes an experiment whose time is over. It has ended, and so has its work in the bucket."""
         ended = parse_rfc3339(experiment.status.completion_time)
         if spec.ttl_seconds_after_finished is None or ended is None:
             return

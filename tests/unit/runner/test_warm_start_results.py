@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import Proposal, TrialSpec, TrialStatus
-from podtune.runner import knowledge
-from podtune.runner.knowledge import Unusable
+from podtune.api.trial import ProposalRecord, TrialSpec, TrialStatus
+from podtune.runner import warm_start
 from podtune.runner.records import Trial
+from podtune.runner.warm_start import Unusable
 from podtune.tuning.searchers import make_searcher
 from tests.unit.tuning.manifests import experiment
 
@@ -32,10 +32,12 @@ def trial(index: int, value: str | None = "0.5", told: int | None = None, **para
         uid=f"t-{index}",
         version=1,
         generation=1,
-        spec=TrialSpec(experiment="old", index=index, parameters=given_parameters, proposal=Proposal(number=index)),
+        spec=TrialSpec(
+            experiment="old", index=index, parameters=given_parameters, proposal=ProposalRecord(number=index)
+        ),
         status=TrialStatus(
             state="TERMINATED",
-            told=index if told is None else told,
+            observation_seq=index if told is None else told,
             iteration=9,
             last_result={} if value is None else {"accuracy": value, "loss": "0.25"},
         ),
@@ -47,15 +49,21 @@ def changed(trial: Trial, **status: Any) -> Trial:
 
 
 def test_values_come_in_their_own_types_and_the_manifests_order() -> None:
-    (tell,) = knowledge.pick(SPEC, [trial(3, kind="relu", momentum="0.9", units="48")]).tells
-    assert list(tell.configuration.items()) == [("lr", 0.01), ("units", 48), ("kind", "relu"), ("momentum", 0.9)]
-    assert (tell.value, tell.step, tell.number, tell.attributes, tell.final) == (0.5, 9, -1, {}, True)
+    (observation,) = warm_start.pick(SPEC, [trial(3, kind="relu", momentum="0.9", units="48")]).observations
+    assert list(observation.configuration.items()) == [("lr", 0.01), ("units", 48), ("kind", "relu"), ("momentum", 0.9)]
+    assert (observation.value, observation.step, observation.number, observation.attributes, observation.final) == (
+        0.5,
+        9,
+        -1,
+        {},
+        True,
+    )
 
 
 def test_results_come_in_the_order_in_which_the_trials_ended() -> None:
-    found = knowledge.pick(SPEC, [trial(0, "0.1", told=2), trial(1, "0.2", told=0), trial(2, "0.3", told=1)])
-    assert [tell.value for tell in found.tells] == [0.2, 0.3, 0.1]
-    assert [tell.number for tell in found.tells] == [-3, -2, -1]
+    found = warm_start.pick(SPEC, [trial(0, "0.1", told=2), trial(1, "0.2", told=0), trial(2, "0.3", told=1)])
+    assert [observation.value for observation in found.observations] == [0.2, 0.3, 0.1]
+    assert [observation.number for observation in found.observations] == [-3, -2, -1]
 
 
 @pytest.mark.parametrize(
@@ -72,30 +80,30 @@ def test_results_come_in_the_order_in_which_the_trials_ended() -> None:
     ids=["above", "between steps", "no choice", "incomplete", "no value", "nan", "failed"],
 )
 def test_what_has_no_value_or_lies_outside_is_passed_over(other: Trial) -> None:
-    found = knowledge.pick(SPEC, [trial(0), other])
-    assert len(found.tells) == 1
+    found = warm_start.pick(SPEC, [trial(0), other])
+    assert len(found.observations) == 1
     assert found.passed_over == 1
 
 
 def test_parameters_that_this_space_does_not_have_are_left_out() -> None:
-    (tell,) = knowledge.pick(SPEC, [trial(0, dropout="0.3", momentum="0.9")]).tells
-    assert tell.configuration == {"lr": 0.01, "units": 32, "kind": 1}
+    (observation,) = warm_start.pick(SPEC, [trial(0, dropout="0.3", momentum="0.9")]).observations
+    assert observation.configuration == {"lr": 0.01, "units": 32, "kind": 1}
 
 
 def test_a_trial_counts_with_what_it_ran_with_in_the_end() -> None:
     exploited = changed(trial(0), parameters={"lr": "0.012", "units": "32", "kind": "1"})
-    (tell,) = knowledge.pick(SPEC, [exploited]).tells
-    assert tell.configuration["lr"] == 0.012
+    (observation,) = warm_start.pick(SPEC, [exploited]).observations
+    assert observation.configuration["lr"] == 0.012
 
 
 def test_repeats_make_one_result() -> None:
     repeats = [trial(index, value) for index, value in enumerate(("0.2", "0.4", None))]
     same = [
-        Trial(t.name, t.uid, 1, 1, t.spec.model_copy(update={"proposal": Proposal(number=0)}), t.status)
+        Trial(t.name, t.uid, 1, 1, t.spec.model_copy(update={"proposal": ProposalRecord(number=0)}), t.status)
         for t in repeats
     ]
-    found = knowledge.pick(SPEC, same)
-    assert [tell.value for tell in found.tells] == [pytest.approx(0.3)]
+    found = warm_start.pick(SPEC, same)
+    assert [observation.value for observation in found.observations] == [pytest.approx(0.3)]
     assert found.passed_over == 0
 
 
@@ -104,16 +112,18 @@ def test_all_objectives_have_to_be_there() -> None:
         parameters=PARAMETERS,
         objective={"metric": "accuracy", "mode": "max", "others": [{"metric": "loss", "mode": "min"}]},
     )
-    (tell,) = knowledge.pick(several, [trial(0), changed(trial(1), last_result={"accuracy": "0.5"})]).tells
-    assert (tell.value, tell.others) == (0.5, (0.25,))
+    (observation,) = warm_start.pick(
+        several, [trial(0), changed(trial(1), last_result={"accuracy": "0.5"})]
+    ).observations
+    assert (observation.value, observation.others) == (0.5, (0.25,))
 
 
 def test_the_oldest_are_left_out_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowledge, "MAX_BYTES", 500)
-    found = knowledge.pick(SPEC, [trial(index, f"0.{index}") for index in range(10)])
+    monkeypatch.setattr(warm_start, "MAX_BYTES", 500)
+    found = warm_start.pick(SPEC, [trial(index, f"0.{index}") for index in range(10)])
     assert len(found.text.encode()) <= 500
-    assert found.cut == 10 - len(found.tells) > 0
-    assert found.tells[-1].value == 0.9
+    assert found.cut == 10 - len(found.observations) > 0
+    assert found.observations[-1].value == 0.9
 
 
 @given(
@@ -130,11 +140,11 @@ def test_what_is_kept_is_read_back_as_it_was(rows: list[tuple[float, str, str, f
         trial(index, repr(value), lr=repr(lr), units=units, kind=kind)
         for index, (lr, units, kind, value) in enumerate(rows)
     ]
-    found = knowledge.pick(SPEC, trials)
-    assert knowledge.read(SPEC, found.text) == found.tells
+    found = warm_start.pick(SPEC, trials)
+    assert warm_start.read(SPEC, found.text) == found.observations
     searcher = make_searcher(SPEC)
-    for tell in found.tells:
-        searcher.tell(tell)
+    for observation in found.observations:
+        searcher.tell(observation)
 
 
 @pytest.mark.parametrize(
@@ -148,4 +158,4 @@ def test_what_is_kept_is_read_back_as_it_was(rows: list[tuple[float, str, str, f
 )
 def test_what_somebody_has_changed_is_said_to_be_unusable(text: str) -> None:
     with pytest.raises(Unusable):
-        knowledge.read(SPEC, text)
+        warm_start.read(SPEC, text)

@@ -1,8 +1,8 @@
 """Trials that had come to their ends before their experiment went on, and that run once more.
 
-Which they are follows from the objects: a trial records the round in which it has ended, the experiment the round that
-it is in and what becomes of trials of earlier ones. Each trial is opened by one write; when all are written, the
-experiment's machine is made anew, so that scheduler and searcher never hear of their former ends.
+Which they are follows from the objects: a trial records the run generation in which it has ended, the experiment the
+one that it is in and what becomes of trials of earlier ones. Each trial is opened by one write; when all are written,
+the experiment's machine is made anew, so that scheduler and searcher never hear of their former ends.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.resume import ResumePolicy, Resumption
 from podtune.api.trial import TrialStatus
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.trial_machine import TrialMachine
 
 FORGIVEN = {"failures": 0, "disruptions": 0, "infrastructure_failures": 0, "ignored": 0}
 
 
-class Reopening:
+class TrialReset:
     """The trials that are still to be opened."""
 
     def __init__(self, resumption: Resumption | None, trials: Iterable[TrialMachine]) -> None:
@@ -42,14 +42,16 @@ class Reopening:
             return
         policy = policy_of(trial.status, self._resumption)
         opened = _restarted if policy is ResumePolicy.RESTART else _resumed
-        trial.status = opened(trial.status).model_copy(update={"round": self._resumption.round})
-        trial.note(Entry.RESUME, trial.status.message, {"round": self._resumption.round}, now=now)
+        trial.status = opened(trial.status).model_copy(update={"run_generation": self._resumption.run_generation})
+        trial.log_decision(
+            DecisionKind.RESUME, trial.status.message, {"runGeneration": self._resumption.run_generation}, now=now
+        )
         trial.touch(now)
 
     def saved(self, trial: TrialMachine) -> bool:
         """The API server has a trial's status; whether that was the last one that was waited for."""
         if trial.name in self._pending and self._resumption is not None:
-            if trial.saved.round >= self._resumption.round:
+            if trial.saved.run_generation >= self._resumption.run_generation:
                 self._pending.discard(trial.name)
             return not self._pending
         return False
@@ -70,7 +72,12 @@ def policy_of(status: TrialStatus, resumption: Resumption) -> ResumePolicy:
 def opens(trial: TrialMachine, resumption: Resumption) -> bool:
     """Whether a trial runs once more when its experiment goes on."""
     status = trial.saved
-    if status.state is None or not status.state.is_finished or status.round >= resumption.round or trial.deleting:
+    if (
+        status.state is None
+        or not status.state.is_finished
+        or status.run_generation >= resumption.run_generation
+        or trial.deleting
+    ):
         return False
     wants = trial.spec.desired_state is not DesiredState.STOPPED
     return wants and policy_of(status, resumption) is not ResumePolicy.SKIP
@@ -81,11 +88,16 @@ def _resumed(status: TrialStatus) -> TrialStatus:
 
     A scheduler that has heard of its failure knows it as one that never runs again: it gets to know it anew.
     """
-    changes: dict[str, object] = {"decision": None, "completion_time": None, "told": None, "retry_time": None}
+    changes: dict[str, object] = {
+        "decision": None,
+        "completion_time": None,
+        "observation_seq": None,
+        "retry_time": None,
+    }
     message = "goes on, since the experiment does"
     changes |= {"state": TrialState.PENDING, "reason": TrialReason.QUEUED, "message": message}
     if status.state is TrialState.ERROR:
-        changes |= {"scheduler": {}, "rung_tells": [], **FORGIVEN}
+        changes |= {"scheduler": {}, "rung_observations": [], **FORGIVEN}
     elif _was_paused_by_scheduler(status):
         changes |= {"state": TrialState.PAUSED, "reason": TrialReason.PAUSED_BY_SCHEDULER}
         changes |= {"retry_time": status.completion_time}

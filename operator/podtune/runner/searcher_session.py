@@ -1,4 +1,4 @@
-"""A searcher, and what it has been told: how a request for proposals is answered."""
+"""A session with a searcher: it is told what it has not observed yet, then asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from podtune.api.experiment import ExperimentSpec
 from podtune.runner.actions import Propose
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 
-class InformedSearcher:
+class SearcherSession:
     """Tells a searcher each thing once, in order; one that knows too much for a request is made anew.
 
     Not safe for concurrent use.
@@ -24,10 +24,10 @@ class InformedSearcher:
         """
         self.spec = spec
         self._searcher = make_searcher(spec)
-        self._tells: Sequence[Tell] = ()
-        self._told = 0
+        self._observations: Sequence[Observation] = ()
+        self._observed = 0
 
-    def answer(self, request: Propose) -> tuple[Proposed, ...]:
+    def answer(self, request: Propose) -> tuple[Proposal, ...]:
         """Tells the searcher what it has not been told yet, and asks it for configurations, one after the other.
 
         Returns:
@@ -36,19 +36,19 @@ class InformedSearcher:
         Raises:
             NoConfiguration: There is none that could be proposed.
         """
-        if self._tells is not request.tells or self._told > request.told:
-            if self._told:
+        if self._observations is not request.observations or self._observed > request.observed:
+            if self._observed:
                 self._searcher = make_searcher(self.spec)
-            self._tells, self._told = request.tells, 0
-        for tell in request.tells[self._told : request.told]:
-            self._searcher.tell(tell)
-        self._told = request.told
-        unfinished = list(request.unfinished)
-        answers: list[Proposed] = []
+            self._observations, self._observed = request.observations, 0
+        for observation in request.observations[self._observed : request.observed]:
+            self._searcher.tell(observation)
+        self._observed = request.observed
+        pending = list(request.pending)
+        answers: list[Proposal] = []
         for number in range(request.first, request.first + request.count):
-            proposed = self._searcher.ask(number, unfinished)
+            proposed = self._searcher.ask(number, pending)
             if proposed is None:
                 break
             answers.append(proposed)
-            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
+            pending.append(PendingTrial(number, proposed.configuration, proposed.attributes))
         return tuple(answers)

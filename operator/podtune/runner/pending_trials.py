@@ -1,4 +1,4 @@
-"""The configurations that are under way: proposed, and not told of yet."""
+"""Trials that are pending: their configurations were proposed, and the searcher has not observed their results."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
 
-from podtune.tuning.searchers.base import Unfinished
+from podtune.tuning.searchers.base import PendingTrial
 
 
-class UnderWay:
+class PendingTrials:
     """Kept in the order of their numbers, so that the newest are found however many others are paused."""
 
     def __init__(self) -> None:
         """Starts with none."""
-        self._by_number: dict[int, Unfinished] = {}
+        self._by_number: dict[int, PendingTrial] = {}
         self._numbers: list[int] = []
 
     def __contains__(self, number: int) -> bool:
         """Whether the configuration with a number is under way."""
         return number in self._by_number
 
-    def begin(self, trial: Unfinished) -> None:
+    def begin(self, trial: PendingTrial) -> None:
         """A configuration is under way from now on."""
         if trial.number not in self._by_number:
             insort(self._numbers, trial.number)
@@ -33,7 +33,7 @@ class UnderWay:
         if self._by_number.pop(number, None) is not None:
             del self._numbers[bisect_left(self._numbers, number)]
 
-    def newest(self, count: int, hidden: range, more: Iterable[Unfinished] = ()) -> tuple[Unfinished, ...]:
+    def newest(self, count: int, hidden: range, more: Iterable[PendingTrial] = ()) -> tuple[PendingTrial, ...]:
         """The newest of them, ordered by number.
 
         Args:

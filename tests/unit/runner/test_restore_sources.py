@@ -61,7 +61,7 @@ def test_a_trial_starts_from_another_ones_checkpoint_once_that_is_there() -> Non
     restored = simulation.pods["e-1-1"].restored
     assert restored.step > 0
     assert "/e-0/" in restored.uri
-    origin = simulation.status(1).origin
+    origin = simulation.status(1).restore_source
     assert origin is not None
     assert (origin.uri, origin.step) == (restored.uri, restored.step)
     simulation.run()
@@ -85,7 +85,7 @@ def test_what_is_needed_is_not_deleted_meanwhile() -> None:
         ActionResult(ActionStatus.FAILED, "quota") if isinstance(action, CreatePod) and action.trial == "e-1" else None
     )
     simulation.run(20.0)
-    origin = simulation.status(1).origin
+    origin = simulation.status(1).restore_source
     assert origin is not None
     newest = simulation.status(0).checkpoint
     assert newest is not None
@@ -101,7 +101,7 @@ def test_it_is_recorded_before_the_pod_is_made() -> None:
     put_there(simulation)
     simulation.refuse = lambda action: (
         ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, WriteTrialStatus) and action.status.origin
+        if isinstance(action, WriteTrialStatus) and action.status.restore_source
         else None
     )
     simulation.run(30.0)
@@ -166,7 +166,7 @@ def test_in_the_place_of_one_that_is_gone_another_is_looked_for(restarted: bool)
     """Its own experiment has deleted it since it was found, and keeps a newer one by now."""
     simulation = start({"trial": "other-3", "experiment": "other"})
     simulation.elsewhere = ActionResult(ActionStatus.DONE, checkpoint=THERE)
-    simulation.run(until=lambda: simulation.status_exists(1) and bool(simulation.status(1).lost_origins))
+    simulation.run(until=lambda: simulation.status_exists(1) and bool(simulation.status(1).failed_restore_sources))
     assert simulation.status(1).message.endswith("will be retried from another checkpoint, if there is one")
     put_there(simulation, NEWER)
     if restarted:
@@ -186,7 +186,7 @@ def test_one_that_can_not_be_had_at_present_is_no_lost_one() -> None:
     put_there(simulation)
     simulation.run()
     assert simulation.pods["e-1-2"].restored.uri == THERE.uri
-    assert simulation.status(1).lost_origins == []
+    assert simulation.status(1).failed_restore_sources == []
 
 
 def test_a_damaged_one_gives_way_to_the_one_before() -> None:

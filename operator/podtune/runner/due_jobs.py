@@ -12,11 +12,11 @@ from podtune.api.names import ConditionType
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner import exports, ledger
 from podtune.runner.records import Experiment
-from podtune.runner.storage_work import Due
+from podtune.runner.storage_work import StorageJobSpec
 from podtune.runner.trial_machine import TrialMachine
 
 
-class BucketPolicy:
+class DueJobs:
     """Finds the jobs that are due, in the order in which they are to be done."""
 
     def __init__(self, trials: Mapping[str, TrialMachine], best: Callable[[], TrialMachine | None]) -> None:
@@ -29,7 +29,9 @@ class BucketPolicy:
         self._trials = trials
         self._best = best
 
-    def due(self, experiment: Experiment, spec: ExperimentSpec, *, is_over: bool, is_recorded: bool) -> list[Due]:
+    def find(
+        self, experiment: Experiment, spec: ExperimentSpec, *, is_over: bool, is_recorded: bool
+    ) -> list[StorageJobSpec]:
         """The jobs that are due, those included that are done already.
 
         Args:
@@ -40,12 +42,12 @@ class BucketPolicy:
         """
         if spec.checkpoints.store is None or not self._trials or not is_over:
             return []
-        due: list[Due] = []
+        due: list[StorageJobSpec] = []
         if exports.is_any(spec, self._trials.values(), self._best()):
-            occasion = f"{_end(experiment)} {exports.settings_tag(experiment, spec)}"
-            due.append(Due(StoragePurpose.EXPORT, occasion, lambda: self._exported(experiment, spec)))
+            trigger = f"{_end(experiment)} {exports.settings_tag(experiment, spec)}"
+            due.append(StorageJobSpec(StoragePurpose.EXPORT, trigger, lambda: self._exported(experiment, spec)))
         if is_recorded:
-            due.append(Due(StoragePurpose.TIDY, _end(experiment), self._kept))
+            due.append(StorageJobSpec(StoragePurpose.PRUNE, _end(experiment), self._kept))
         return due
 
     def _exported(self, experiment: Experiment, spec: ExperimentSpec) -> list[StoredTrial]:

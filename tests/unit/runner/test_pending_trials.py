@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.under_way import UnderWay
-from podtune.tuning.searchers.base import Unfinished
+from podtune.runner.pending_trials import PendingTrials
+from podtune.tuning.searchers.base import PendingTrial
 
 NUMBERS = st.lists(st.integers(0, 60), unique=True)
 
 
-def unfinished(number: int) -> Unfinished:
-    return Unfinished(number, {"x": number})
+def unfinished(number: int) -> PendingTrial:
+    return PendingTrial(number, {"x": number})
 
 
 @given(
@@ -26,7 +26,7 @@ def unfinished(number: int) -> Unfinished:
 def test_the_newest_are_shown_in_the_order_of_their_numbers(
     *, begun: list[int], ended: list[int], more: list[int], first: int, hidden: int, count: int
 ) -> None:
-    under_way = UnderWay()
+    under_way = PendingTrials()
     for number in (*begun, *begun[:3]):
         under_way.begin(unfinished(number))
     for number in ended:
@@ -39,18 +39,18 @@ def test_the_newest_are_shown_in_the_order_of_their_numbers(
     assert list(shown) == wanted
 
 
-class Untouchable(dict[int, Unfinished]):
+class Untouchable(dict[int, PendingTrial]):
     """Counts how many are looked at."""
 
     looked_at = 0
 
-    def get(self, number: int, default: object = None) -> Unfinished:  # type: ignore[override]
+    def get(self, number: int, default: object = None) -> PendingTrial:  # type: ignore[override]
         self.looked_at += 1
         return self[number]
 
 
 def test_thousands_of_paused_trials_are_not_gone_through() -> None:
-    under_way = UnderWay()
+    under_way = PendingTrials()
     for number in range(5000):
         under_way.begin(unfinished(number))
     counting = Untouchable(under_way._by_number)

@@ -16,17 +16,17 @@ from collections.abc import Collection, Mapping, Sequence
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.restore_from import IfUnavailable, RestoreFrom
-from podtune.api.trial import Checkpoint, Origin
+from podtune.api.trial import Checkpoint, RestoreSource
 from podtune.runner import clones, parameters
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.checkpoint_pins import CheckpointPins
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
 
-class Origins:
+class RestoreSources:
     """Finds the checkpoints that trials are to start from."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Origins:
 
     def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
         """The trials that have to be looked at when something has become of a donor."""
-        if donor.name not in self._waiting or donor.awaits_origin:
+        if donor.name not in self._waiting or donor.awaits_restore_source:
             return ()
         return tuple(sorted(self._waiting[donor.name]))
 
@@ -73,16 +73,18 @@ class Origins:
             Why there is none and will be none; empty where that is not so.
         """
         wanted = trial.spec.restore_from
-        if wanted is None or not trial.awaits_origin:
+        if wanted is None or not trial.awaits_restore_source:
             return ""
         if wanted.experiment not in ("", self._experiment):
-            self._actions.enqueue(FindCheckpoint(trial.name, wanted, tuple(trial.status.lost_origins)), now, trial.name)
+            self._actions.enqueue(
+                FindCheckpoint(trial.name, wanted, tuple(trial.status.failed_restore_sources)), now, trial.name
+            )
             return ""
         self._stop_waiting(trial, wanted)
         donor = self._trials.get(wanted.trial)
         if donor is trial or (donor is None and self._search.is_over):
             return self._unavailable(trial, f"there is no other trial {wanted.trial}", now)
-        lost = trial.status.lost_origins
+        lost = trial.status.failed_restore_sources
         found = None if donor is None else pick(donor.status.checkpoints, wanted.step, lost)
         if found is not None:
             self._record(trial, found, now)
@@ -101,7 +103,7 @@ class Origins:
         Returns:
             Why there is no such checkpoint and will be none; empty where that is not so.
         """
-        if not trial.awaits_origin:
+        if not trial.awaits_restore_source:
             return ""
         if result.status is ActionStatus.REFUSED:
             return self._unavailable(trial, result.message, now)
@@ -115,7 +117,7 @@ class Origins:
         """Whether a donor can't begin before a trial has a checkpoint: itself, or by way of others."""
         passed: set[str] = set()
         waiting: TrialMachine | None = donor
-        while waiting is not None and waiting.awaits_origin and waiting.name not in passed:
+        while waiting is not None and waiting.awaits_restore_source and waiting.name not in passed:
             passed.add(waiting.name)
             assert waiting.spec.restore_from is not None  # else it would await none
             waiting = self._trials.get(waiting.spec.restore_from.trial)
@@ -132,23 +134,25 @@ class Origins:
         wanted = trial.spec.restore_from
         assert wanted is not None  # the caller has looked
         present = parameters.effective(trial.spec, trial.status)
-        trial.status = clones.give_up_for(trial.status, trial.spec, wanted.trial, checkpoint, present)
-        trial.set(origin=Origin(uri=checkpoint.uri, step=checkpoint.step))
+        trial.status = clones.replace_with_clone(trial.status, trial.spec, wanted.trial, checkpoint, present)
+        trial.set(restore_source=RestoreSource(uri=checkpoint.uri, step=checkpoint.step))
         self._pins.update(trial)
         message = f"starts from iteration {checkpoint.step} of {wanted.trial}, as spec.restoreFrom asks"
-        trial.note(Entry.RESTORE, message, {"donor": wanted.trial, "checkpoint": checkpoint.step}, now=now)
+        trial.log_decision(
+            DecisionKind.RESTORE, message, {"donor": wanted.trial, "checkpoint": checkpoint.step}, now=now
+        )
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, message)
         trial.touch(now)
 
     def _unavailable(self, trial: TrialMachine, problem: str, now: float) -> str:
         wanted = trial.spec.restore_from
         assert wanted is not None  # the caller has looked
-        if trial.status.lost_origins and trial.status.last_attempt is not None:
+        if trial.status.failed_restore_sources and trial.status.last_attempt is not None:
             problem = f"{problem}; {trial.status.last_attempt.message}"
         if wanted.if_unavailable is IfUnavailable.FAIL:
             return f"spec.restoreFrom: {problem}; name another one, or set ifUnavailable: StartAfresh"
-        trial.set(origin=Origin())
-        trial.note(Entry.RESTORE, f"starts afresh: {problem}", {}, now=now)
+        trial.set(restore_source=RestoreSource())
+        trial.log_decision(DecisionKind.RESTORE, f"starts afresh: {problem}", {}, now=now)
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"starts afresh: {problem}")
         trial.touch(now)
         return ""
