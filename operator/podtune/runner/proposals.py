@@ -39,7 +39,7 @@ class Proposals:
             repeats: How many Trials each configuration becomes.
             seed: The experiment's seed.
             existing: All Trials.
-            origins: What the first configurations start from, by number.
+            restore_sources: What the first configurations start from, by number.
         """
         self._experiment = experiment
         self._repeats = repeats

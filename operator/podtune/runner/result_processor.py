@@ -51,7 +51,7 @@ class ResultProcessor:
             stopper: Ends single trials.
             exploits: Carries out exploits.
             waiting: How many trials could run if there were a slot for them.
-            rung_place: A place in the order of tells, where the searcher learns from rungs.
+            rung_seq: Reserves a sequence number for an observation, where the searcher learns from rungs.
             is_decisive: Whether a value of the objective may end the experiment.
         """
         self.scheduler = scheduler

@@ -14,7 +14,7 @@ from podtune.api.resume import Resume, Resumption
 
 
 def ended_by(spec: ExperimentSpec) -> str:
-    """What an end is recorded with: a digest of the limits, and the id of the last wish to go on."""
+    """What an end is recorded with: a digest of the limits, and the id of the last request to go on."""
     limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
     return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
 

@@ -32,8 +32,8 @@ from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
-WISHED_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
-"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the wish does."""
+USER_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
+"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the user takes that back."""
 GOES_ON = frozenset({DecisionAction.PAUSE, DecisionAction.RETRY, DecisionAction.END, DecisionAction.REQUEUE})
 """Decisions that end an attempt and not the trial."""
 
@@ -346,12 +346,12 @@ class TrialMachine:
     def is_pausing(self) -> bool:
         """Whether the scheduler has decided to pause it: the results that come after do not count."""
         decision = self.status.decision
-        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in WISHED_PAUSES
+        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in USER_PAUSES
 
     @property
-    def is_paused_by_wish(self) -> bool:
+    def is_paused_by_user(self) -> bool:
         """Whether it waits for a user to let it go on."""
-        return self.status.state is TrialState.PAUSED and self.status.reason in WISHED_PAUSES
+        return self.status.state is TrialState.PAUSED and self.status.reason in USER_PAUSES
 
     def may_start_at(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started.

@@ -1,4 +1,4 @@
-"""Takes one trial as far as it can go with what is known: wishes, the end of an attempt, decisions, its status."""
+"""Takes one trial as far as it can go: what its user asks, the end of an attempt, decisions, its status."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TrialPlanner:
                 return  # another leader has made it, and the watch of pods has yet to tell
             trial.miss_pods()
         self._take_over(trial, now)
-        self._follow_wishes(trial, outcome, now)
+        self._follow_user_requests(trial, outcome, now)
         pod = trial.pod
         if pod is not None and trial.attempt_pods.is_over:
             self._end_attempt(trial, pod, now)
@@ -154,9 +154,9 @@ class TrialPlanner:
     def _warn_of_new_one(self, message: str, now: float) -> None:
         self._actions.enqueue(EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, message, warning=True), now)
 
-    # Wishes
+    # User requests
 
-    def _follow_wishes(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
+    def _follow_user_requests(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
         """What the user asks of this trial, and the experiment's end of all trials."""
         if trial.is_finished:
             return
@@ -215,7 +215,7 @@ class TrialPlanner:
             trial.decide(DecisionAction.PAUSE, reason, message, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
-        if trial.is_paused_by_wish:
+        if trial.is_paused_by_user:
             trial.set(decision=None)
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
             trial.touch(now)

@@ -22,7 +22,7 @@ def numbers(observations: ObservationLog) -> list[int]:
     return [observation.number for observation in observations.in_order]
 
 
-def test_what_becomes_durable_early_waits_for_what_has_a_lower_place() -> None:
+def test_what_becomes_durable_early_waits_for_what_has_a_lower_number() -> None:
     observations = ObservationLog()
     places = [observations.reserve() for _ in range(3)]
     assert list(observations.record(places[2], observation(2))) == []

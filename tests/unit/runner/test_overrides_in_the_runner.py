@@ -185,6 +185,4 @@ def test_the_searcher_and_the_scheduler_are_told() -> None:
     scheduler.pick = Dictated().pick
     simulation.run()
     last = simulation.actions(Propose)[-1]
-    assert [known.configuration["lr"] for known in (*last.observations, *last.unfinished) if known.number == 0] == [
-        0.07
-    ]
+    assert [known.configuration["lr"] for known in (*last.observations, *last.pending) if known.number == 0] == [0.07]

@@ -49,7 +49,7 @@ def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
     assert all(
         observation.number != 0
         for propose in simulation.actions(Propose)
-        for observation in propose.observations[: propose.told]
+        for observation in propose.observations[: propose.observed]
     )
     simulation.run()
     told = [observation.number for observation in simulation.actions(Propose)[-1].observations]

@@ -202,7 +202,9 @@ FOUND = tuple(Observation(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 -
 
 def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = ActionResult(ActionStatus.DONE, "20 results of experiment old are known", known=FOUND)
+    simulation.earlier = ActionResult(
+        ActionStatus.DONE, "20 results of experiment old are known", prior_observations=FOUND
+    )
     simulation.run()
     requests = simulation.actions(Propose)
     assert tuple(requests[0].observations[:20]) == FOUND
@@ -216,7 +218,7 @@ def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
 
 def test_it_is_looked_up_again_after_a_restart_and_the_basis_stays_the_same() -> None:
     simulation = Simulation(spec(search=WARM, maxConcurrentTrials=1), Program(steps=3))
-    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.restart()
     simulation.run()
@@ -239,7 +241,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     assert stalled is not None
     assert stalled.status == "False"
     assert len(simulation.actions(LoadWarmStart)) < 30, "with a growing backoff"
-    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run()
     assert len(simulation.api.trials) == 8
     assert simulation.now - START > 600
@@ -247,7 +249,7 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
 
 def test_machines_made_anew_know_it_still() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = ActionResult(ActionStatus.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.delete_trial("e-0")
     simulation.run()

@@ -13,7 +13,7 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings
 from podtune.api.search_settings import BohbSearchSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import ProposalRequest, SearcherConformance
+from podtune.testing.searchers import AskEvent, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.bohb import BohbSearcher
@@ -51,9 +51,9 @@ class TestBohbSearcher(SearcherConformance):
     def told(self, number: int, proposed: Proposal, value: float | None) -> Observation:
         return Observation(number, proposed.configuration, value, 3 ** (number % 3), final=False)
 
-    def run(self, seed: int = 0) -> list[ProposalRequest | Observation]:
+    def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         searcher, draw = self.make(every_kind(), seed=seed), random.Random(seed)
-        run: list[ProposalRequest | Observation] = []
+        run: list[AskEvent | Observation] = []
         pending: list[PendingTrial] = []
 
         def tell(trial: PendingTrial, step: int, *, final: bool) -> None:
@@ -63,17 +63,17 @@ class TestBohbSearcher(SearcherConformance):
 
         for number in range(30):
             proposed = searcher.ask(number, tuple(pending))
-            run.append(ProposalRequest(number, tuple(pending), proposed))
+            run.append(AskEvent(number, tuple(pending), proposed))
             assert proposed is not None
             pending.append(PendingTrial(number, proposed.configuration))
             while len(pending) >= 4:
                 place = draw.randrange(len(pending))
                 step = 1
                 while step <= 27 and draw.random() < 0.5:
-                    observation(pending[place], step, final=False)
+                    tell(pending[place], step, final=False)
                     step *= 3
                 if draw.random() < 0.7:
-                    observation(pending.pop(place), step, final=True)
+                    tell(pending.pop(place), step, final=True)
         return run
 
 

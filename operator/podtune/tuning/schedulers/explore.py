@@ -46,7 +46,7 @@ _WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class RankedPerformance:
     """How far a trial had come when it was ranked.
 
     Attributes:
@@ -79,10 +79,10 @@ class Explorer(ABC):
             random: Where all draws come from.
         """
 
-    def observe(self, trial: int, observation: Observation) -> None:  # noqa: B027 - most don't learn
+    def observe(self, trial: int, observation: RankedPerformance) -> None:  # noqa: B027 - most don't learn
         """A trial was ranked."""
 
-    def cloned(self, trial: int, observation: Observation | None) -> None:  # noqa: B027 - most don't learn
+    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:  # noqa: B027 - most don't learn
         """A trial goes on with another configuration from a donor's state; None where nobody knows from what."""
 
     def forget(self, trial: int) -> None:  # noqa: B027 - most don't learn

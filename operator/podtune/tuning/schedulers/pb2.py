@@ -27,7 +27,7 @@ from typing_extensions import override
 from podtune.api.population import Pb2Settings, PerturbationFactors
 from podtune.api.search_space import ChoiceDomain, Domain, Scalar
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.explore import Explorer, Observation, Space, clipped, moved, multiplied
+from podtune.tuning.schedulers.explore import Explorer, RankedPerformance, Space, clipped, moved, multiplied
 from podtune.tuning.schedulers.gains import Gain, GainLog
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.quantiles import share_of, value_at
@@ -76,14 +76,14 @@ class Bandit(Explorer):
         self._make_model = _model_maker()
 
     @override
-    def observe(self, trial: int, observation: Observation) -> None:
+    def observe(self, trial: int, observation: RankedPerformance) -> None:
         """Learns what the trial's configuration has gained."""
         log = self._logs.setdefault(trial, GainLog())
         log.reach(observation.time, observation.score, self._point(observation.configuration))
         self._model = None
 
     @override
-    def cloned(self, trial: int, observation: Observation | None) -> None:
+    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:
         """The trial's next gain counts from where its donor was; where nobody knows from what it goes on, none does."""
         log = self._logs.setdefault(trial, GainLog())
         log.segment = None

@@ -48,7 +48,7 @@ from podtune.tuning.schedulers.base import (
     required_number,
     required_time,
 )
-from podtune.tuning.schedulers.explore import Explorer, Observation
+from podtune.tuning.schedulers.explore import Explorer, RankedPerformance
 from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
@@ -110,7 +110,7 @@ class Pbt(Scheduler):
         member.step = int(as_number(metrics.get(ITERATION)) or time)
         member.clone = None
         member.is_fresh = False
-        self._explorer.observe(trial, Observation(time, score, member.configuration))
+        self._explorer.observe(trial, RankedPerformance(time, score, member.configuration))
         return self._ranked(trial, member, time, waiting)
 
     def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
@@ -237,7 +237,7 @@ class Pbt(Scheduler):
         """Tells the explorer what a member goes on from, which is settled by that."""
         clone, member.clone = member.clone, None
         member.is_fresh = clone is not None
-        observation = None if clone is None else Observation(clone.trained, clone.score, member.configuration)
+        observation = None if clone is None else RankedPerformance(clone.trained, clone.score, member.configuration)
         self._explorer.cloned(trial, observation)
 
     def _progress(self, trial: int) -> tuple[float, int]:

@@ -116,7 +116,7 @@ def values_of(observation: Observation, criteria: int) -> list[float] | None:
     """The values that a trial came to; None where one is missing or NaN.
 
     Args:
-        tell: What was told of it.
+        observation: What was told of it.
         criteria: How many values there should be.
     """
     if observation.value is None or len(observation.others) + 1 != criteria:

@@ -9,7 +9,7 @@ from typing import Any
 from podtune.cli.resources import DecisionView, TrialView
 
 
-def why_lines(trial: TrialView) -> list[str]:
+def explain_in_sentences(trial: TrialView) -> list[str]:
     """The decisions on a trial in sentences, oldest first, and where it stands now."""
     reason = f" ({trial.reason})" if trial.reason else ""
     lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(trial.message)}"]
@@ -30,7 +30,7 @@ def why_lines(trial: TrialView) -> list[str]:
     return [*lines, *_last_lines(trial)]
 
 
-def why_facts(trial: TrialView) -> dict[str, Any]:
+def explain_as_data(trial: TrialView) -> dict[str, Any]:
     """The same for programs."""
     return {
         "trial": trial.name,
