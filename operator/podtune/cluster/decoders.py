@@ -125,7 +125,7 @@ def decode_experiment(
         known: The same Experiment as it was before: a spec of the same generation is not read again.
 
     Raises:
-        Unreadable: It is no Experiment at all.
+        MalformedObject: It is no Experiment at all.
     """
     metadata = body["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -155,7 +155,7 @@ def decode_trial(body: Object) -> Trial:
     """Reads a Trial.
 
     Raises:
-        Unreadable: It was made by someone else, and is no Trial of ours.
+        MalformedObject: It was made by someone else, and is no Trial of ours.
     """
     metadata = body["metadata"]
     return Trial(
@@ -178,7 +178,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         gone: Whether it was deleted; the body is what was last seen of it.
 
     Raises:
-        Unreadable: It is no pod of a trial.
+        MalformedObject: It is no pod of a trial.
     """
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     annotations = metadata.get("annotations") or {}
@@ -235,7 +235,7 @@ def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
         gone: Whether it was deleted; the body is what was last seen of it.
 
     Raises:
-        Unreadable: It is no such pod.
+        MalformedObject: It is no such pod.
     """
     metadata, status = body["metadata"], body.get("status") or {}
     containers = list(status.get("containerStatuses") or ())

@@ -28,7 +28,7 @@ async def find_checkpoint(client: ClusterClient, namespace: str, action: FindChe
 
     Raises:
         ApiError: The API server could not be asked.
-        Unreadable: The Trial is none.
+        MalformedObject: The Trial is none.
     """
     wanted = action.wanted
     donor = await _read(client, namespace, wanted.trial)

@@ -37,7 +37,7 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
 
     Raises:
         ApiError: The API server could not be asked.
-        Unreadable: A Trial of the earlier experiment is none.
+        MalformedObject: A Trial of the earlier experiment is none.
     """
     kept = await _get(client, paths.config_map(experiment.namespace, name_of(experiment)))
     if kept is not None:

@@ -32,7 +32,7 @@ class OffloadedDecision:
 
 
 @dataclass(slots=True)
-class Entry:
+class ExperimentEntry:
     """One Experiment. It has a machine once it has had a spec that can be used."""
 
     experiment: Experiment

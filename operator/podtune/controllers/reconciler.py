@@ -11,7 +11,7 @@ import structlog
 from podtune.api.pod_template import trial_container
 from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
-from podtune.controllers.entry import Entry
+from podtune.controllers.entry import ExperimentEntry
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.look_ups import LookUps
 from podtune.controllers.pod_waiters import PodWaiters
@@ -30,7 +30,7 @@ from podtune.runner.actions import (
     Propose,
     WriteTrialStatus,
 )
-from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
+from podtune.runner.experiment_machine import ActionPlan, ExperimentMachine, Unaccepted
 from podtune.runner.retry import Backoff
 
 log = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class Reconciler:
         self._executor = executor
         self._now = now
         self._may_decide = may_decide
-        self._actions: FairQueue[tuple[Entry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
+        self._actions: FairQueue[tuple[ExperimentEntry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
         self._look_ups = LookUps()
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
@@ -160,19 +160,19 @@ class Reconciler:
         elif entry.experiment.problem:
             self._carry_out_all(uid, entry, entry.stalled.decide(entry.experiment, now))
 
-    def _long_preparation(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+    def _long_preparation(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
         """What a decision begins with that would hold everything else up; None where there is no such thing."""
         machine = entry.machine
         if machine is None:
             return self._store.maker(entry)
         return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
 
-    def _offload(self, uid: str, entry: Entry, prepare: Callable[[], ExperimentMachine]) -> None:
+    def _offload(self, uid: str, entry: ExperimentEntry, prepare: Callable[[], ExperimentMachine]) -> None:
         """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
         machine, now = entry.machine, self._now()
         offloaded = entry.offload()
 
-        def think() -> tuple[ExperimentMachine, Plan]:
+        def think() -> tuple[ExperimentMachine, ActionPlan]:
             thinking = prepare()
             return thinking, thinking.decide(now)
 
@@ -193,7 +193,7 @@ class Reconciler:
 
         self._spawn(decide())
 
-    def _carry_out_all(self, uid: str, entry: Entry, plan: Plan) -> None:
+    def _carry_out_all(self, uid: str, entry: ExperimentEntry, plan: ActionPlan) -> None:
         for action in plan.actions:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
@@ -226,7 +226,7 @@ class Reconciler:
             uid, (entry, action) = turn
             self._spawn(self._take_turn(uid, entry, action))
 
-    async def _take_turn(self, uid: str, entry: Entry, action: Action) -> None:
+    async def _take_turn(self, uid: str, entry: ExperimentEntry, action: Action) -> None:
         try:
             await self._carry_out(uid, entry, action)
         finally:
@@ -234,7 +234,7 @@ class Reconciler:
             if self._is_running:
                 self._start_actions()
 
-    async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
+    async def _carry_out(self, uid: str, entry: ExperimentEntry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
         _log_leftovers(entry, action)
         result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
@@ -256,9 +256,9 @@ class Reconciler:
                 status=str(result.status),
                 message=result.message,
             )
-        self._land(uid, entry, action, result)
+        self._deliver_result(uid, entry, action, result)
 
-    def _land(self, uid: str, entry: Entry, action: Action, result: ActionResult) -> None:
+    def _deliver_result(self, uid: str, entry: ExperimentEntry, action: Action, result: ActionResult) -> None:
         now = self._now()
         if entry.machine is None and entry.offloaded is None:
             entry.stalled.on_action_result(entry.experiment, action, result, now)
@@ -267,7 +267,7 @@ class Reconciler:
             return
         self._queue.add(uid)
 
-    async def _do(self, entry: Entry, action: Action) -> ActionResult:
+    async def _do(self, entry: ExperimentEntry, action: Action) -> ActionResult:
         if isinstance(action, Propose):
             assert entry.proposer is not None  # made together with the machine
             return await entry.proposer.propose(action)
@@ -275,7 +275,7 @@ class Reconciler:
             return await self._executor.execute(entry.served, action)
 
 
-def _log_leftovers(entry: Entry, action: Action) -> None:
+def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
     """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
     if isinstance(action, EmitEvent) and action.left_at:
         metrics.CHECKPOINTS_LEFT.inc()
@@ -289,7 +289,7 @@ def _log_leftovers(entry: Entry, action: Action) -> None:
         )
 
 
-def _ended_attempt(entry: Entry, action: Action) -> str | None:
+def _ended_attempt(entry: ExperimentEntry, action: Action) -> str | None:
     """Class of the attempt whose end an action writes down; None where it writes down no end."""
     if not isinstance(action, WriteTrialStatus) or action.status.last_attempt is None:
         return None

@@ -7,7 +7,7 @@ from podtune.api.names import ExperimentReason
 from podtune.runner import experiment_status, finalizer
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, EmitEvent, WriteExperimentStatus
-from podtune.runner.experiment_machine import Plan
+from podtune.runner.experiment_machine import ActionPlan
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.records import Experiment
 from podtune.runner.retry import Backoff
@@ -21,7 +21,7 @@ class Stalled:
         self._actions = ActionQueue(backoff)
         self._has_warned = False
 
-    def decide(self, experiment: Experiment, now: float) -> Plan:
+    def decide(self, experiment: Experiment, now: float) -> ActionPlan:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
@@ -40,7 +40,7 @@ class Stalled:
             self._let_go(experiment, now)
         elif status != experiment.status:
             self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
-        return Plan(self._actions.take(), self._actions.timers.next)
+        return ActionPlan(self._actions.take(), self._actions.timers.next)
 
     def _let_go(self, experiment: Experiment, now: float) -> None:
         """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""

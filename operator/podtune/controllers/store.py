@@ -20,7 +20,7 @@ from podtune.cluster import decoders
 from podtune.cluster.client import Manifest
 from podtune.cluster.decoders import MalformedObject
 from podtune.controllers.bounded_set import BoundedSet
-from podtune.controllers.entry import Entry, StateEvent
+from podtune.controllers.entry import ExperimentEntry, StateEvent
 from podtune.controllers.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.overdue_pods import OverduePods
 from podtune.controllers.patient_semaphore import PatientSemaphore
@@ -64,7 +64,7 @@ class Store:
         self._settings = settings
         self._changed = changed
         self._policy = policy
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ExperimentEntry] = {}
         self._by_name: dict[tuple[str, str], str] = {}
         self._trials: dict[str, tuple[str, str]] = {}
         """By UID of the Trial: its Experiment's UID and its name."""
@@ -99,7 +99,7 @@ class Store:
             self._complain(uid, error)
             return
         if entry is None:
-            entry = self._entries[uid] = Entry(experiment, Stalled(self._settings.api_backoff))
+            entry = self._entries[uid] = ExperimentEntry(experiment, Stalled(self._settings.api_backoff))
             self._by_name[experiment.namespace, experiment.name] = uid
         entry.experiment = experiment
         self._apply(entry, lambda machine: machine.observe_experiment(experiment))
@@ -185,7 +185,7 @@ class Store:
 
     # What is ending
 
-    def _experiment_is_ending(self, entry: Entry, body: Manifest) -> None:
+    def _experiment_is_ending(self, entry: ExperimentEntry, body: Manifest) -> None:
         """An Experiment is being deleted. Where its deletion waits for us, its machine ends its pods."""
         if decoders.leaves_dependents(body):
             self._spared.add(entry.experiment.uid)
@@ -247,14 +247,14 @@ class Store:
 
     # What is known
 
-    def entry(self, uid: str) -> Entry | None:
+    def entry(self, uid: str) -> ExperimentEntry | None:
         """The Experiment with this UID; it gets its machine here, unless it has so many Trials that this takes long."""
         entry = self._entries.get(uid)
         if entry is not None and len(entry.trials) <= MANY and (make := self.maker(entry)) is not None:
             entry.machine = make()
         return entry
 
-    def maker(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+    def maker(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
         """What makes an Experiment's machine of all that is known of it now; None where it has one, or can't have one.
 
         It may be called in any thread.
@@ -272,11 +272,11 @@ class Store:
             experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
         )
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ExperimentEntry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
         yield from list(self._entries.values())
 
-    def entry_of_trial(self, namespace: str, trial: str) -> Entry | None:
+    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
         """The Experiment that a Trial of this name belongs to."""
         uid = self._by_name.get((namespace, trial.rpartition("-")[0]))
         entry = self._entries.get(uid) if uid is not None else None
@@ -292,7 +292,7 @@ class Store:
         """UIDs of all Experiments, Trials and pods."""
         return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
-    def decided(self, entry: Entry) -> None:
+    def decided(self, entry: ExperimentEntry) -> None:
         """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
         experiment, machine = entry.experiment, entry.machine
         self._caps.update(experiment.namespace, experiment.name, machine)
@@ -318,7 +318,7 @@ class Store:
         except MalformedObject as error:
             self._complain(uid, error)
 
-    def _take_storage_pod(self, entry: Entry, pod: StoragePod) -> None:
+    def _take_storage_pod(self, entry: ExperimentEntry, pod: StoragePod) -> None:
         if pod.gone:
             self._gone.add(pod.uid)
             self._storage_pods.pop(pod.uid, None)
@@ -379,7 +379,7 @@ class Store:
         if entry is not None and pod.trial == name:
             self._apply(entry, lambda machine: machine.observe_pod(pod))
 
-    def _apply(self, entry: Entry, event: StateEvent) -> None:
+    def _apply(self, entry: ExperimentEntry, event: StateEvent) -> None:
         entry.apply(event)
         self._changed(entry.experiment.uid)
 

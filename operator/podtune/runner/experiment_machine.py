@@ -69,14 +69,14 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers import make_trial_stopper
 
-__all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
+__all__ = ["ActionPlan", "ExperimentMachine", "Unaccepted"]
 
 TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ActionPlan:
     """What to do now.
 
     Attributes:
@@ -354,7 +354,7 @@ class ExperimentMachine:
         """How many trials have a pod, or are to get one; None where the experiment does not go on."""
         return self._slots.taken if self._goes_on and not self.experiment.deleting else None
 
-    def decide(self, now: float) -> Plan:
+    def decide(self, now: float) -> ActionPlan:
         """What has to be done now."""
         self._slots.kept_back = ""
         try:
@@ -368,7 +368,7 @@ class ExperimentMachine:
             self._slots.kept_back = ""
             raise
         wake = max(self._actions.timers.next, now + SOON)  # some that are due may have been left for the next time
-        return Plan(self._actions.take(), wake, self._warm.take_assigned())
+        return ActionPlan(self._actions.take(), wake, self._warm.take_assigned())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:

@@ -16,7 +16,14 @@ from podtune.runner.timers import SOON
 from podtune.runner.trial_machine import NEVER, TrialMachine
 from podtune.runner.usage import training_time
 from podtune.runner.write_barrier import WriteBarrier
-from podtune.tuning.schedulers.base import Action, MetricMissing, Metrics, Scheduler, SchedulerDecision, StartDecision
+from podtune.tuning.schedulers.base import (
+    MetricMissing,
+    Metrics,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+)
 from podtune.tuning.stoppers import TrialStopper
 
 
@@ -82,7 +89,7 @@ class ResultProcessor:
         elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
         decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
         trial.remark = self.stopper.problem(result.metrics)
-        if decision.action is Action.STOP:
+        if decision.action is SchedulerAction.STOP:
             self.completed(trial, result.metrics, now)
             self._decide(trial, decision, TrialReason.STOPPED_BY_CRITERION, result, now)
             return
@@ -120,7 +127,7 @@ class ResultProcessor:
             return NEVER
         elapsed = training_time(trial.status, trial.pod, now)
         decision = self.stopper.on_time(trial.index, elapsed)
-        if decision.action is not Action.STOP:
+        if decision.action is not SchedulerAction.STOP:
             deadline = self.stopper.deadline(trial.index, elapsed)
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
         self.completed(trial, metrics_of(trial.status.last_result), now)
@@ -237,13 +244,13 @@ class ResultProcessor:
 
     def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         match decision.action:
-            case Action.STOP:
+            case SchedulerAction.STOP:
                 self.completed(trial, result.metrics, now)
                 reason = TrialReason.MAX_TIME_REACHED if decision.full else TrialReason.STOPPED_BY_SCHEDULER
                 self._decide(trial, decision, reason, result, now)
-            case Action.PAUSE:
+            case SchedulerAction.PAUSE:
                 self._decide(trial, decision, TrialReason.PAUSED_BY_SCHEDULER, result, now)
-            case Action.CONTINUE:
+            case SchedulerAction.CONTINUE:
                 if decision.message:
                     trial.log_decision(
                         DecisionKind.CONTINUE, decision.message, decision.inputs, now=now, step=result.step

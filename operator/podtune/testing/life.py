@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from podtune.tuning.schedulers.base import (
-    Action,
     Exploit,
     Metrics,
     Record,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     StopPaused,
@@ -182,12 +182,12 @@ class Life:
         decision = self.scheduler.on_result(trial, metrics, waiting=waiting)
         self.recorded = {trial} if decision.recorded else set()
         match decision.action:
-            case Action.PAUSE if decision.exploit is None or self._exploit(trial, decision.exploit):
+            case SchedulerAction.PAUSE if decision.exploit is None or self._exploit(trial, decision.exploit):
                 self.world.running.remove(trial)
                 self.world.pausing.append(trial)
-            case Action.PAUSE:
+            case SchedulerAction.PAUSE:
                 pass  # its donor has no checkpoint: it goes on as if nothing had been said
-            case Action.STOP:
+            case SchedulerAction.STOP:
                 self._complete(trial, metrics)
             case _ if self.world.time[trial] >= LONGEST or draw.random() < 0.01:
                 self._complete(trial, metrics)

@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 
 from podtune.api.trial import TrialStatus
 from podtune.testing.life import Answer, Life
-from podtune.tuning.schedulers.base import Action, Record, Scheduler, SchedulerDecision, StartDecision, StopPaused
+from podtune.tuning.schedulers.base import (
+    Record,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+    StopPaused,
+)
 from podtune.tuning.searchers.base import Configuration
 
 INHERITED = [HealthCheck.differing_executors]
@@ -97,7 +104,7 @@ class SchedulerConformance:
         life = Life(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             answer = life.step()
-            paused = isinstance(answer, SchedulerDecision) and answer.action is Action.PAUSE
+            paused = isinstance(answer, SchedulerDecision) and answer.action is SchedulerAction.PAUSE
             assert life.scheduler.pauses or not paused
 
     @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
@@ -164,7 +171,7 @@ class SchedulerConformance:
 def decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
     """What an answer says that ends or pauses a trial."""
     if isinstance(answer, SchedulerDecision):
-        return (answer,) if answer.action is not Action.CONTINUE else ()
+        return (answer,) if answer.action is not SchedulerAction.CONTINUE else ()
     return answer if isinstance(answer, tuple) else ()
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Observation
 from tests.unit.tuning.manifests import experiment
@@ -125,7 +125,7 @@ def test_an_experiment_uses_them_by_name() -> None:
     assert mutated is not None
     assert sum(mutated.configuration[name] != value for name, value in best.configuration.items()) <= 1
     decisions = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
-    assert [decision.action for decision in decisions] == [Action.CONTINUE] * 5 + [Action.STOP]
+    assert [decision.action for decision in decisions] == [SchedulerAction.CONTINUE] * 5 + [SchedulerAction.STOP]
     assert decisions[-1].inputs == {"best": 0.5, "results": 5}
 
 

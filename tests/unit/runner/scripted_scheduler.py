@@ -11,11 +11,11 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Exploit,
     Metrics,
     Record,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     StopPaused,
@@ -94,18 +94,18 @@ class Scripted(Scheduler):
         drawn, inputs = self.draw("verdict", trial), {"rung": milestone, "time": time}
         said = f"at rung {milestone}"
         if drawn < self.script.stop:
-            return SchedulerDecision(Action.STOP, f"stopped {said}", inputs, recorded=True)
+            return SchedulerDecision(SchedulerAction.STOP, f"stopped {said}", inputs, recorded=True)
         if drawn < self.script.stop + self.script.exploit:
             exploit = self.exploit(trial)
             self.pausing = trial
             return SchedulerDecision(
-                Action.PAUSE, f"clones {exploit.donor} {said}", inputs, recorded=True, exploit=exploit
+                SchedulerAction.PAUSE, f"clones {exploit.donor} {said}", inputs, recorded=True, exploit=exploit
             )
         if drawn < self.script.stop + self.script.exploit + self.script.pause:
             self.states[trial] = replace(self.states[trial], paused=True)
-            return SchedulerDecision(Action.PAUSE, f"paused {said}", inputs, recorded=True)
+            return SchedulerDecision(SchedulerAction.PAUSE, f"paused {said}", inputs, recorded=True)
         return SchedulerDecision(
-            Action.CONTINUE, f"went on {said}", inputs, recorded=True, wants_checkpoint=drawn > 0.9
+            SchedulerAction.CONTINUE, f"went on {said}", inputs, recorded=True, wants_checkpoint=drawn > 0.9
         )
 
     def exploit(self, trial: int) -> Exploit:

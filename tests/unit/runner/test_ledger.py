@@ -13,7 +13,7 @@ from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse
 from podtune.runner import ledger
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
 from podtune.runner.ledger import DecisionKind
-from podtune.tuning.schedulers.base import Action, SchedulerDecision, StartDecision
+from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -55,7 +55,9 @@ def test_many_small_decisions_are_all_kept_up_to_a_number() -> None:
 def simulated(program: Program) -> tuple[Simulation, Dictated]:
     scheduler = Dictated(
         {
-            (0, step): SchedulerDecision(Action.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True)
+            (0, step): SchedulerDecision(
+                SchedulerAction.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True
+            )
             for step in (1, 3)
         }
     )
@@ -65,7 +67,7 @@ def simulated(program: Program) -> tuple[Simulation, Dictated]:
 def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
     simulation, scheduler = simulated(Program(steps=6))
     scheduler.decisions[0, 5] = SchedulerDecision(
-        Action.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True
+        SchedulerAction.STOP, "stopped at rung 5: 0.1 is below 0.4", {"cutoff": 0.4}, recorded=True
     )
     simulation.run()
     told = [(e.number, e.attempt, e.step, e.action, e.message, e.inputs) for e in simulation.status().ledger]
@@ -186,7 +188,9 @@ def test_what_an_agent_has_put_into_the_bucket_is_not_left_to_anybody_else() -> 
 
 def test_what_no_agent_has_heard_of_is_left() -> None:
     """The decision to end a paused trial is taken when there is no pod any more."""
-    scheduler = Dictated({(0, 2): SchedulerDecision(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    scheduler = Dictated(
+        {(0, 2): SchedulerDecision(SchedulerAction.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)}
+    )
     simulation = Simulation(spec(**ONE), Program(steps=4, checkpoint_every=1), make_scheduler=dictated(scheduler))
     scheduler.pick = lambda _, waiting: None if (0, 2) in scheduler.results else StartDecision(waiting[0])
     simulation.run()
@@ -289,7 +293,9 @@ def test_a_failure_that_is_not_retried_is_kept_once() -> None:
 def test_what_users_and_the_experiments_end_ask_of_a_trial_without_a_pod_is_kept() -> None:
     """One place, and the first trial takes it for long: the second is paused, then stopped with all others."""
     two = {**ONE, "search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "maxConcurrentTrials": 1}
-    scheduler = Dictated({(0, 2): SchedulerDecision(Action.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)})
+    scheduler = Dictated(
+        {(0, 2): SchedulerDecision(SchedulerAction.PAUSE, "paused at rung 2", {"rung": 2}, recorded=True)}
+    )
     program = Program(steps=400, checkpoint_every=1)
     simulation = Simulation(spec(**two, stop={"totalTime": "2m"}), program, make_scheduler=dictated(scheduler))
     scheduler.pick = lambda _, waiting: next(

@@ -9,7 +9,7 @@ import pytest
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, Propose, WriteTrialStatus
-from podtune.tuning.schedulers.base import Action, SchedulerDecision
+from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -170,7 +170,7 @@ def test_repeats_of_a_configuration_stay_what_they_are() -> None:
 
 
 def test_the_searcher_and_the_scheduler_are_told() -> None:
-    scheduler = Dictated({(0, 4): SchedulerDecision(Action.PAUSE, "paused", recorded=True)})
+    scheduler = Dictated({(0, 4): SchedulerDecision(SchedulerAction.PAUSE, "paused", recorded=True)})
     scheduler.pick = lambda scheduler, waiting: None
     search = {"algorithm": "tpe", "maxTrials": 4, "seed": 7}
     fields = {**ONE, "search": search, "maxConcurrentTrials": 1}

@@ -14,13 +14,15 @@ from podtune.api.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, Propose, WriteTrialStatus
 from podtune.tuning import plugins
-from podtune.tuning.schedulers.base import Action, SchedulerDecision, StartDecision, StopPaused
+from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fate, Mishap, Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
-PAUSE = SchedulerDecision(Action.PAUSE, "paused at rung 2: 0.4 ranks 2 of 3", {"rung": 2, "rank": 2}, recorded=True)
+PAUSE = SchedulerDecision(
+    SchedulerAction.PAUSE, "paused at rung 2: 0.4 ranks 2 of 3", {"rung": 2, "rank": 2}, recorded=True
+)
 GOES_ON = "goes on: 0.4 is among the best 1/2 of 3"
 
 
@@ -195,7 +197,7 @@ def test_results_after_a_pause_are_sent_again_to_an_operator_that_has_forgotten_
     assert (answer.acked_seq, answer.durable_seq) == (2, 2)
 
 
-# Places
+# Slots
 
 
 def test_places_that_the_scheduler_leaves_are_filled_with_new_proposals() -> None:
@@ -301,7 +303,7 @@ def test_a_paused_trial_that_had_all_its_time_was_not_stopped_early() -> None:
 def test_a_dismissal_waits_until_what_it_rests_on_is_durable() -> None:
     """e-1's value is what dismisses e-0, and can't be written down for a while."""
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
-    scheduler.decisions[1, 3] = SchedulerDecision(Action.CONTINUE, recorded=True)
+    scheduler.decisions[1, 3] = SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
     blocked = True
     simulation.refuse = lambda action: (
         ActionResult(ActionStatus.FAILED, "busy")
@@ -382,7 +384,9 @@ def test_an_experiment_that_ends_takes_its_paused_trials_with_it() -> None:
 def test_a_record_of_every_result_costs_no_write_of_its_own() -> None:
     writes = {}
     for every_result in (False, True):
-        scheduler = Dictated({(0, step): SchedulerDecision(Action.CONTINUE, recorded=True) for step in range(1, 40)})
+        scheduler = Dictated(
+            {(0, step): SchedulerDecision(SchedulerAction.CONTINUE, recorded=True) for step in range(1, 40)}
+        )
         scheduler.every_result = every_result
         if not every_result:
             scheduler.decisions.clear()
@@ -394,10 +398,12 @@ def test_a_record_of_every_result_costs_no_write_of_its_own() -> None:
 
 def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> None:
     """e-1 is stopped by a comparison with e-0's curve, which the next write of e-0's status holds."""
-    scheduler = Dictated({(0, step): SchedulerDecision(Action.CONTINUE, recorded=True) for step in range(1, 40)})
+    scheduler = Dictated(
+        {(0, step): SchedulerDecision(SchedulerAction.CONTINUE, recorded=True) for step in range(1, 40)}
+    )
     scheduler.every_result = True
     scheduler.decisions[1, 2] = SchedulerDecision(
-        Action.STOP, "stopped: 0.1 is below 0.4", {"median": 0.4}, recorded=True
+        SchedulerAction.STOP, "stopped: 0.1 is below 0.4", {"median": 0.4}, recorded=True
     )
     simulation = simulated(scheduler, Program(steps=40), trials=2, concurrent=2)
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
@@ -406,7 +412,7 @@ def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> N
 
 
 def test_what_a_scheduler_remembers_of_a_new_trial_is_written_before_long() -> None:
-    scheduler = Dictated({(0, 1): SchedulerDecision(Action.CONTINUE)})
+    scheduler = Dictated({(0, 1): SchedulerDecision(SchedulerAction.CONTINUE)})
     scheduler.results.append((0, 1))  # it has a record from the start
     simulation = simulated(scheduler, Program(silent=True, seconds=100.0))
     simulation.run(10.0)
@@ -471,8 +477,8 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
     search = {"algorithm": algorithm} if algorithm == "bohb" else foreign_search(rungs=True, monkeypatch=monkeypatch)
     scheduler = Dictated(
         {
-            (0, 1): SchedulerDecision(Action.CONTINUE, "went on", milestone=1, recorded=True),
-            (0, 3): SchedulerDecision(Action.CONTINUE, "went on", milestone=3, recorded=True),
+            (0, 1): SchedulerDecision(SchedulerAction.CONTINUE, "went on", milestone=1, recorded=True),
+            (0, 3): SchedulerDecision(SchedulerAction.CONTINUE, "went on", milestone=3, recorded=True),
         }
     )
     fields = {
@@ -503,6 +509,6 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
 def test_other_searchers_are_told_of_ends_alone(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = foreign_search(rungs=False, monkeypatch=monkeypatch)
     search = {"algorithm": algorithm} if algorithm == "random" else foreign
-    scheduler = Dictated({(0, 1): SchedulerDecision(Action.CONTINUE, "went on", milestone=1, recorded=True)})
+    scheduler = Dictated({(0, 1): SchedulerDecision(SchedulerAction.CONTINUE, "went on", milestone=1, recorded=True)})
     simulation = simulated(scheduler, Program(steps=2), search={**search, "maxTrials": 1, "seed": 7}).run()
     assert simulation.status().rung_observations == []

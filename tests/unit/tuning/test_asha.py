@@ -12,7 +12,14 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, SchedulerDecision
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 
 Mode = Literal["max", "min"]
 
@@ -50,7 +57,7 @@ class TestCutoff:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.1, 0.2, 0.3, 0.4, 0.5)
         decision = report(scheduler, trial, 1, 0.399)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.recorded
         assert not decision.full
         assert decision.inputs == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
@@ -58,37 +65,37 @@ class TestCutoff:
     def test_on_the_percentile_it_goes_on(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.1, 0.2, 0.3, 0.4, 0.5)
-        assert report(scheduler, trial, 1, 0.4).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.4).action is SchedulerAction.CONTINUE
 
     def test_between_two_trials_the_percentile_is_interpolated(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.0, 1.0)
-        assert report(scheduler, trial, 1, 0.74).action is Action.STOP
+        assert report(scheduler, trial, 1, 0.74).action is SchedulerAction.STOP
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.869).action is Action.STOP  # 0.87 is half-way from 0.74 to 1.0
+        assert report(scheduler, 9, 1, 0.869).action is SchedulerAction.STOP  # 0.87 is half-way from 0.74 to 1.0
 
     def test_the_first_at_a_rung_goes_on_however_bad(self) -> None:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
-        assert report(scheduler, 0, 1, -1e300).action is Action.CONTINUE
+        assert report(scheduler, 0, 1, -1e300).action is SchedulerAction.CONTINUE
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = asha(mode="min")
         trial = fill(scheduler, 1, 0.1, 0.1, 0.1)
-        assert report(scheduler, trial, 1, 0.11).action is Action.STOP
+        assert report(scheduler, trial, 1, 0.11).action is SchedulerAction.STOP
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.09).action is Action.CONTINUE
+        assert report(scheduler, 9, 1, 0.09).action is SchedulerAction.CONTINUE
         assert scheduler.record(9) == {"rungs": {"1": "0.09"}}
 
     def test_nan_goes_on_and_is_remembered_and_moves_no_cutoff(self) -> None:
         scheduler = asha()
         trial = fill(scheduler, 1, math.nan, 0.5, 0.5)
         decision = report(scheduler, trial, 1, math.nan)
-        assert decision.action is Action.CONTINUE
+        assert decision.action is SchedulerAction.CONTINUE
         assert decision.recorded
         assert scheduler.record(trial) == {"rungs": {"1": "nan"}}
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, 9, 1, 0.5).action is SchedulerAction.CONTINUE
 
 
 class TestRungs:
@@ -136,14 +143,14 @@ class TestRungs:
     def test_a_rung_filled_late_may_stop_the_trial(self) -> None:
         scheduler = asha()
         trial = fill(scheduler, 3, 0.9, 0.9, 0.9)
-        assert report(scheduler, trial, 10, 0.1).action is Action.CONTINUE
-        assert report(scheduler, trial, 11, 0.1).action is Action.STOP
+        assert report(scheduler, trial, 10, 0.1).action is SchedulerAction.CONTINUE
+        assert report(scheduler, trial, 11, 0.1).action is SchedulerAction.STOP
 
     def test_at_max_time_a_trial_stops_unrecorded(self) -> None:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
         decision = report(scheduler, 0, 27, 1.0)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.full
         assert not decision.recorded
         assert scheduler.record(0) == {}
@@ -198,7 +205,7 @@ class TestBrackets:
             bracket = scheduler.record(trial)["bracket"]["index"]
             value = 0.9 if bracket == "0" else 0.1
             best_of[bracket] = value
-            assert report(scheduler, trial, 3, value).action is Action.CONTINUE
+            assert report(scheduler, trial, 3, value).action is SchedulerAction.CONTINUE
         assert set(best_of) == {"0", "1"}
 
     def test_one_bracket_is_not_worth_recording(self) -> None:
@@ -338,7 +345,7 @@ def run_all(scheduler: Asha, curves: list[list[float]], order: Any) -> dict[int,
         trial = order.choice(sorted(running))
         running[trial] += 1
         epoch = running[trial]
-        if report(scheduler, trial, epoch, curves[trial][epoch - 1]).action is Action.STOP:
+        if report(scheduler, trial, epoch, curves[trial][epoch - 1]).action is SchedulerAction.STOP:
             stopped_at[trial] = epoch
             del running[trial]
             scheduler.on_trial_complete(trial, {"epoch": epoch, "accuracy": curves[trial][epoch - 1]})

@@ -13,7 +13,14 @@ from podtune.api.scheduler import AshaPromotionSettings
 from podtune.testing.life import Life
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, SchedulerDecision
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 
 Mode = Literal["max", "min"]
 
@@ -32,7 +39,7 @@ def arrive(scheduler: AshaPromotion, *values: float, epoch: float = 1) -> None:
     """Has as many new trials come to a rung, one after the other."""
     for trial, value in enumerate(values):
         scheduler.on_trial_add(trial, {})
-        assert report(scheduler, trial, epoch, value).action is Action.PAUSE
+        assert report(scheduler, trial, epoch, value).action is SchedulerAction.PAUSE
 
 
 class TestPromotion(SchedulerConformance):
@@ -53,19 +60,19 @@ class TestPauses:
         assert [start.trial for start in starts if start] == [0, 1]
         for trial in (0, 1):
             assert report(scheduler, trial, 2, 0.9) == CONTINUE
-            assert report(scheduler, trial, 3, 0.9 - trial / 10).action is Action.PAUSE
+            assert report(scheduler, trial, 3, 0.9 - trial / 10).action is SchedulerAction.PAUSE
         best = scheduler.choose(range(8))
         assert best is not None
         assert best.trial == 0
         assert report(scheduler, 0, 8, 0.9) == CONTINUE
-        assert report(scheduler, 0, 9, 0.9).action is Action.PAUSE
+        assert report(scheduler, 0, 9, 0.9).action is SchedulerAction.PAUSE
         assert list(scheduler.record(0)["rungs"]) == ["1", "3", "9"]
 
     def test_a_result_beyond_the_rung_counts_there(self) -> None:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
         decision = report(scheduler, 0, 5, 0.5)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.milestone == 1
         assert scheduler.record(0) == {"rungs": {"1": "0.5"}, "arrivals": {"1": "0"}}
 
@@ -73,7 +80,7 @@ class TestPauses:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
         decision = report(scheduler, 0, 27, 0.5)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.full
         assert not decision.recorded
         assert decision.message == "stopped at epoch 27: maxTime 27 is reached"
@@ -282,7 +289,12 @@ class TestBrackets:
         for trial in range(400):
             scheduler.on_trial_add(trial, {})
             paused_at = next(
-                (epoch for epoch in range(1, 27) if report(scheduler, trial, epoch, 0.5).action is Action.PAUSE), None
+                (
+                    epoch
+                    for epoch in range(1, 27)
+                    if report(scheduler, trial, epoch, 0.5).action is SchedulerAction.PAUSE
+                ),
+                None,
             )
             first.setdefault(scheduler.record(trial)["bracket"]["index"], set()).add(paused_at)
         assert first == {"0": {1}, "1": {3}, "2": {9}, "3": {None}}

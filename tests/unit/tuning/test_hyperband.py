@@ -11,7 +11,14 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings, HyperbandSettings
 from podtune.testing.life import Life
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, SchedulerDecision
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.hyperband import Hyperband
 
@@ -121,7 +128,7 @@ class TestRounds:
         scheduler = bohb()
         add(scheduler, *range(9))
         decision = report(scheduler, 0, 1, 0.5)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.recorded
         assert decision.milestone == 1
         assert decision.message == "paused at rung 1: accuracy 0.5; 1 of 9 of its bracket have come in"
@@ -133,7 +140,7 @@ class TestRounds:
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
         decision = report(scheduler, 8, 1, 0.65)
-        assert decision.action is Action.CONTINUE
+        assert decision.action is SchedulerAction.CONTINUE
         assert decision.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
         assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5]
         start = scheduler.choose(range(8))
@@ -149,7 +156,7 @@ class TestRounds:
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
         decision = report(scheduler, 8, 1, 0.25)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert not decision.full
         assert decision.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 go on"
         assert scheduler.on_trial_complete(8, {"epoch": 1, "accuracy": 0.25}) is False
@@ -183,10 +190,10 @@ class TestRounds:
     def test_at_the_last_milestone_they_wait_for_each_other_too(self) -> None:
         scheduler = hyperband()
         add(scheduler, 0, 1, 2)
-        assert report(scheduler, 0, 9, 0.5).action is Action.PAUSE
-        assert report(scheduler, 1, 9, 0.6).action is Action.PAUSE
+        assert report(scheduler, 0, 9, 0.5).action is SchedulerAction.PAUSE
+        assert report(scheduler, 1, 9, 0.6).action is SchedulerAction.PAUSE
         decision = report(scheduler, 2, 9, 0.7)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.full
         assert decision.message == "stopped at epoch 9: all of its bracket have come to rung 9"
         assert [(end.trial, end.full, end.message) for end in scheduler.trials_to_stop()] == [
@@ -223,14 +230,14 @@ class TestRounds:
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
         decision = report(scheduler, 8, 4, 0.9)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message == (
             "paused at epoch 4: accuracy 0.9 is number 1 of 9, and the best 3 go on from rung 1; it is beyond rung 3 "
             "already, where its bracket comes in next"
         )
         assert choices(scheduler, *range(9)) == [6, 7]
         report(scheduler, 6, 3, 0.95)
-        assert report(scheduler, 7, 3, 0.7).action is Action.STOP
+        assert report(scheduler, 7, 3, 0.7).action is SchedulerAction.STOP
         assert choices(scheduler, 6, 8) == [6]
         assert trials_to_stop(scheduler)[-1] == 8
 
@@ -261,7 +268,7 @@ class TestFilling:
         add(scheduler, 0, 1)
         report(scheduler, 0, 1, 0.5)
         decision = report(scheduler, 1, 1, 0.6)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message.endswith("2 of 9 of its bracket have come in")
         assert choices(scheduler, 0, 1) == []
 
@@ -279,7 +286,7 @@ class TestFilling:
         add(scheduler, 0, 1)
         report(scheduler, 0, 1, 0.5)
         scheduler.on_search_over()
-        assert report(scheduler, 1, 1, 0.4).action is Action.CONTINUE
+        assert report(scheduler, 1, 1, 0.4).action is SchedulerAction.CONTINUE
         assert choices(scheduler, 0) == [0]
 
 
@@ -400,7 +407,7 @@ class TestRestore:
         add(uncut, *range(9))
         for trial in range(8):
             report(uncut, trial, 4, trial / 10)
-        assert report(uncut, 8, 4, 0.55).action is Action.PAUSE  # third, then not the first
+        assert report(uncut, 8, 4, 0.55).action is SchedulerAction.PAUSE  # third, then not the first
         rebuilt = rebuilt_from(uncut)
         assert choices(rebuilt, *range(9)) == choices(uncut, *range(9)) == [7]
         assert repr(rebuilt.trials_to_stop()) == repr(uncut.trials_to_stop())
@@ -435,7 +442,7 @@ class TestRestore:
             rebuilt.restore(trial, lost if trial == 7 else uncut.record(trial), {})
         assert trials_to_stop(rebuilt) == [0, 1, 2, 3, 4, 5]
         assert choices(rebuilt, 6, 7) == [6, 7]
-        assert report(rebuilt, 7, 3, 0.7).action is Action.PAUSE
+        assert report(rebuilt, 7, 3, 0.7).action is SchedulerAction.PAUSE
 
     @pytest.mark.parametrize(
         ("change", "message"),

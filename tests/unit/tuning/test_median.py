@@ -11,10 +11,10 @@ from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     MetricMissing,
     RecordError,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
 )
@@ -59,7 +59,7 @@ class TestComparison:
         trial = curves(scheduler, [0.1, 0.3], [0.5, 0.7], [0.8, 1.0])
         report(scheduler, trial, 1, 0.5)
         decision = report(scheduler, trial, 2, 0.59)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.recorded
         assert decision.inputs == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
         assert decision.message == (
@@ -69,43 +69,43 @@ class TestComparison:
     def test_at_the_median_it_goes_on(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        assert report(scheduler, trial, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.5).action is SchedulerAction.CONTINUE
 
     def test_of_an_even_number_the_middle_two_are_averaged(self) -> None:
         scheduler = median(min_samples=2)
         trial = curves(scheduler, [0.25], [0.75])
-        assert report(scheduler, trial, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.5).action is SchedulerAction.CONTINUE
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.49).action is Action.STOP
+        assert report(scheduler, 9, 1, 0.49).action is SchedulerAction.STOP
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = median(mode="min")
         trial = curves(scheduler, [0.2], [0.5], [0.8])
         decision = report(scheduler, trial, 1, 0.51)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert "is above the median 0.5" in decision.message
 
     def test_what_it_had_reached_before_counts(self) -> None:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, 0.9)
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
 
     def test_the_others_means_begin_at_the_grace_period(self) -> None:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.9, 0.1], [0.9, 0.1], [0.9, 0.1])
-        assert report(scheduler, trial, 2, 0.2).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.2).action is SchedulerAction.CONTINUE
 
     def test_before_the_grace_period_nothing_is_compared(self) -> None:
         scheduler = median(grace_period=3)
         trial = curves(scheduler, [0.9] * 5, [0.9] * 5, [0.9] * 5)
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
-        assert report(scheduler, trial, 3, 0.0).action is Action.STOP
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
+        assert report(scheduler, trial, 3, 0.0).action is SchedulerAction.STOP
 
     def test_with_too_few_to_compare_with_all_go_on(self) -> None:
         scheduler = median(min_samples=3)
         trial = curves(scheduler, [0.9, 0.9], [0.9, 0.9], [0.9])
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
 
     def test_a_trial_that_has_ended_counts_and_its_end_counts_twice(self) -> None:
         scheduler = median(min_samples=1)
@@ -132,7 +132,7 @@ class TestOddValues:
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, math.nan)
         decision = report(scheduler, trial, 2, 1.0)
-        assert decision.action is Action.STOP
+        assert decision.action is SchedulerAction.STOP
         assert decision.message.startswith(
             "stopped at epoch 2: its first accuracy was NaN, which is worse than the median"
         )
@@ -141,12 +141,12 @@ class TestOddValues:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, 0.6)
-        assert report(scheduler, trial, 2, math.nan).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, math.nan).action is SchedulerAction.CONTINUE
 
     def test_means_that_are_not_finite_are_no_samples(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.9], [math.nan], [math.inf], [-math.inf])
-        assert report(scheduler, trial, 1, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.0).action is SchedulerAction.CONTINUE
 
 
 class TestPauses:
@@ -154,7 +154,7 @@ class TestPauses:
         scheduler = median(soft_stop=True)
         trial = curves(scheduler, [0.5], [0.5], [0.5])
         decision = report(scheduler, trial, 1, 0.4)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message.startswith("paused at epoch 1: its best accuracy 0.4 is below")
         assert report(scheduler, trial, 2, 0.0) == CONTINUE
 
@@ -162,15 +162,15 @@ class TestPauses:
         scheduler = median(min_time=2)
         scheduler.on_trial_add(0, {})
         decision = report(scheduler, 0, 1, 0.5, waiting=4)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
-        assert report(scheduler, 0, 3, 0.5, waiting=4).action is Action.CONTINUE
-        assert report(scheduler, 0, 4, 0.5, waiting=4).action is Action.PAUSE
+        assert report(scheduler, 0, 3, 0.5, waiting=4).action is SchedulerAction.CONTINUE
+        assert report(scheduler, 0, 4, 0.5, waiting=4).action is SchedulerAction.PAUSE
 
     def test_it_does_not_where_none_waits_or_none_is_to(self) -> None:
         for scheduler, waiting in ((median(min_time=0), 0), (median(), 9)):
             scheduler.on_trial_add(0, {})
-            assert report(scheduler, 0, 1, 0.5, waiting=waiting).action is Action.CONTINUE
+            assert report(scheduler, 0, 1, 0.5, waiting=waiting).action is SchedulerAction.CONTINUE
 
     def test_paused_trials_go_on_when_no_new_one_waits(self) -> None:
         scheduler = median(soft_stop=True)

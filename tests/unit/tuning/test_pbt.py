@@ -10,11 +10,11 @@ from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Exploit,
     MetricMissing,
     RecordError,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
 )
@@ -115,9 +115,9 @@ class TestAsynchronousExploits:
     def test_the_worst_clones_one_of_the_best(self) -> None:
         scheduler = full(4)
         for trial, accuracy in ((1, 0.5), (2, 0.6), (0, 0.9)):
-            assert report(scheduler, trial, 5, accuracy).action is Action.CONTINUE
+            assert report(scheduler, trial, 5, accuracy).action is SchedulerAction.CONTINUE
         decision = report(scheduler, 3, 5, 0.1)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.recorded
         assert exploit_of(decision).donor == 0
         assert list(exploit_of(decision).configuration) == ["lr", "units", "optimizer"]
@@ -154,7 +154,7 @@ class TestAsynchronousExploits:
         scheduler = full(2)
         report(scheduler, 0, 5, 0.9)  # there was none to be better than
         decision = report(scheduler, 1, 5, 0.1)
-        assert decision.action is Action.CONTINUE
+        assert decision.action is SchedulerAction.CONTINUE
         assert decision.exploit is None
         assert decision.message == (
             "went on at epoch 5: accuracy 0.1 is rank 2 of 2, among the worst 1; trial 0, which it drew, was not among "
@@ -189,7 +189,7 @@ class TestAsynchronousExploits:
         scheduler = full(3)
         report(scheduler, 0, 5, 0.9)
         decision = report(scheduler, 1, 5, math.nan)
-        assert decision.action is Action.CONTINUE
+        assert decision.action is SchedulerAction.CONTINUE
         assert decision.message == "went on at epoch 5: accuracy is NaN, which isn't ranked"
         assert report(scheduler, 2, 5, 0.1).inputs["population"] == 2
 
@@ -230,7 +230,7 @@ class TestPlaces:
     def test_while_others_wait_a_trial_that_was_looked_at_is_paused(self) -> None:
         scheduler = full(4)
         decision = report(scheduler, 0, 5, 0.5, waiting=2)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message == "paused at epoch 5, since 2 others wait: accuracy 0.5 is rank 1 of 1"
 
     def test_the_trial_that_is_least_far_goes_on(self) -> None:
@@ -256,13 +256,13 @@ class TestBarrier:
     def at_the_barrier(self, *accuracies: float, **settings: Any) -> Scheduler:
         scheduler = full(len(accuracies), synchronous=True, **settings)
         for trial, accuracy in enumerate(accuracies):
-            assert report(scheduler, trial, 5, accuracy).action is Action.PAUSE
+            assert report(scheduler, trial, 5, accuracy).action is SchedulerAction.PAUSE
         return scheduler
 
     def test_each_waits_for_the_others(self) -> None:
         scheduler = full(3, synchronous=True)
         decision = report(scheduler, 0, 5, 0.9)
-        assert decision.action is Action.PAUSE
+        assert decision.action is SchedulerAction.PAUSE
         assert decision.message == "paused at epoch 5 with accuracy 0.9: 1 of 3 trials have reached the barrier at 5"
         report(scheduler, 1, 5, 0.5)
         assert scheduler.choose([0, 1]) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, RecordError
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, RecordError, SchedulerAction
 from podtune.tuning.stoppers import TrialStopper, make_trial_stopper
 from tests.unit.tuning.manifests import experiment
 
@@ -19,7 +19,7 @@ def stopper(*rules: dict[str, Any], metrics: dict[str, float] | None = None, mod
 
 def stops(made: TrialStopper, *results: Metrics, elapsed: float = 0.0) -> list[bool]:
     """Which of a trial's results stop it."""
-    return [made.on_result(0, result, elapsed).action is Action.STOP for result in results]
+    return [made.on_result(0, result, elapsed).action is SchedulerAction.STOP for result in results]
 
 
 def values(*numbers: float) -> list[Metrics]:
@@ -84,7 +84,7 @@ class TestTime:
         made = stopper({"time": "1m"})
         assert made.deadline(0, 12.5) == 60.0
         assert made.on_time(0, 59.0) == CONTINUE
-        assert made.on_time(0, 60.0).action is Action.STOP
+        assert made.on_time(0, 60.0).action is SchedulerAction.STOP
 
     def test_the_earliest_counts(self) -> None:
         assert stopper({"time": "1m"}, {"any": [{"time": "30s"}, {"iterations": 3}]}).deadline(0, 0.0) == 30.0
@@ -132,7 +132,7 @@ class TestPlateau:
         for _ in range(2):
             made.on_result(0, {"accuracy": 0.5}, 0.0)
         assert made.on_result(1, {"accuracy": 0.5}, 0.0) == CONTINUE
-        assert made.on_result(0, {"accuracy": 0.5}, 0.0).action is Action.STOP
+        assert made.on_result(0, {"accuracy": 0.5}, 0.0).action is SchedulerAction.STOP
 
     def test_the_reason_holds_the_numbers(self) -> None:
         made = self.plateau()
@@ -270,16 +270,16 @@ def test_cut_anywhere_a_restored_stopper_goes_on_as_the_uncut_one(
 def test_a_deadline_is_when_it_stops_and_not_before(rules: list[dict[str, Any]], events: list[Any]) -> None:
     made = stopper(*rules)
     for trial, result, elapsed in events:
-        if result is not None and made.on_result(trial, result, elapsed).action is Action.STOP:
+        if result is not None and made.on_result(trial, result, elapsed).action is SchedulerAction.STOP:
             continue
-        if made.on_time(trial, elapsed).action is Action.STOP:
+        if made.on_time(trial, elapsed).action is SchedulerAction.STOP:
             continue
         deadline = made.deadline(trial, elapsed)
         if deadline is None:
             assert made.on_time(trial, 1e9) == CONTINUE
         else:
             assert deadline > elapsed
-            assert made.on_time(trial, deadline).action is Action.STOP
+            assert made.on_time(trial, deadline).action is SchedulerAction.STOP
             assert made.on_time(trial, math.nextafter(deadline, 0)) == CONTINUE
 
 

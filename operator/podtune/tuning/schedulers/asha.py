@@ -30,11 +30,11 @@ from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     RecordError,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     required_number,
@@ -179,7 +179,7 @@ class Asha(Scheduler):
     def _at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
         return SchedulerDecision(
-            Action.STOP,
+            SchedulerAction.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
             inputs={"time": time, "maxTime": limit},
             full=True,
@@ -195,7 +195,7 @@ class Asha(Scheduler):
         if cutoff is not None:
             inputs |= {"cutoff": self._sign * cutoff, "peers": peers}
         return SchedulerDecision(
-            Action.STOP if stopped else Action.CONTINUE,
+            SchedulerAction.STOP if stopped else SchedulerAction.CONTINUE,
             message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
             inputs=inputs,
             recorded=True,

@@ -34,10 +34,10 @@ from podtune.tuning.numbers import readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     required_number,
@@ -244,7 +244,7 @@ class AshaPromotion(Scheduler):
         if math.isnan(value):
             what = f"is NaN, which ranks last of {arrived} there"
         return SchedulerDecision(
-            Action.PAUSE,
+            SchedulerAction.PAUSE,
             message=f"paused at rung {rung.milestone}: {self._metric} {what}",
             inputs={
                 "rung": rung.milestone,
@@ -260,13 +260,13 @@ class AshaPromotion(Scheduler):
     def _still_paused(self, climb: _Climb) -> SchedulerDecision:
         milestone = self._rungs[climb.rung].milestone
         return SchedulerDecision(
-            Action.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
+            SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
         )
 
     def _at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
         return SchedulerDecision(
-            Action.STOP,
+            SchedulerAction.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
             inputs={"time": time, "maxTime": limit},
             full=True,

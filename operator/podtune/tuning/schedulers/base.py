@@ -18,7 +18,7 @@ Record = Mapping[str, Mapping[str, str]]
 """What a scheduler remembers of one trial, as it stands in `Trial.status.scheduler`."""
 
 
-class Action(StrEnum):
+class SchedulerAction(StrEnum):
     """What becomes of a trial after a result."""
 
     CONTINUE = "CONTINUE"
@@ -60,7 +60,7 @@ class SchedulerDecision:
             learns from unfinished trials (BOHB) is told of these results.
     """
 
-    action: Action
+    action: SchedulerAction
     message: str = ""
     inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
@@ -70,7 +70,7 @@ class SchedulerDecision:
     milestone: int | None = None
 
 
-CONTINUE = SchedulerDecision(Action.CONTINUE)
+CONTINUE = SchedulerDecision(SchedulerAction.CONTINUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Scheduler(ABC):
     def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the next trial to run.
 
-        Places are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
+        Slots are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
         new proposals.
 
         Args:

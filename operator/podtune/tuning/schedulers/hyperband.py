@@ -43,10 +43,10 @@ from podtune.api.scheduler import HyperbandSettings
 from podtune.tuning.numbers import readable
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     StopPaused,
@@ -59,11 +59,11 @@ from podtune.tuning.searchers.base import Configuration
 Place = tuple[int, int]
 """Which bracket: its band, and its position in that."""
 _ACTIONS = {
-    Fate.WAITS: Action.PAUSE,
-    Fate.GOES_ON: Action.CONTINUE,
-    Fate.IS_AHEAD: Action.PAUSE,
-    Fate.LOSES: Action.STOP,
-    Fate.FINISHES: Action.STOP,
+    Fate.WAITS: SchedulerAction.PAUSE,
+    Fate.GOES_ON: SchedulerAction.CONTINUE,
+    Fate.IS_AHEAD: SchedulerAction.PAUSE,
+    Fate.LOSES: SchedulerAction.STOP,
+    Fate.FINISHES: SchedulerAction.STOP,
 }
 
 
@@ -384,7 +384,7 @@ class Hyperband(Scheduler):
     def _still_paused(self, bracket: Cohort, trial: int) -> SchedulerDecision:
         milestone = bracket.rounds[bracket.seats[trial].last].milestone
         return SchedulerDecision(
-            Action.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
+            SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
         )
 
     def _start(self, trial: int) -> StartDecision:

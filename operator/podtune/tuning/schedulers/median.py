@@ -30,11 +30,11 @@ from podtune.api.scheduler import MedianSettings
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     RecordError,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     required_number,
@@ -117,7 +117,7 @@ class Median(Scheduler):
         if better:
             state.best = value
         if time < self._settings.grace_period:
-            return SchedulerDecision(Action.CONTINUE, recorded=better)
+            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=better)
         means = self._means.at(time)
         samples = len(means)
         if samples < self._settings.min_samples:
@@ -201,11 +201,11 @@ class Median(Scheduler):
         """Lets another trial have the place, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
-            return SchedulerDecision(Action.CONTINUE, recorded=True)
+            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
         state.gave_way = time
         needed = self._settings.min_samples
         return SchedulerDecision(
-            Action.PAUSE,
+            SchedulerAction.PAUSE,
             message=(
                 f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
                 f"{waiting} others wait"
@@ -221,24 +221,26 @@ class Median(Scheduler):
         inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
         if not self._sign * best >= self._sign * median:
             state.judged = self._settings.soft_stop
-            action = Action.PAUSE if self._settings.soft_stop else Action.STOP
+            action = SchedulerAction.PAUSE if self._settings.soft_stop else SchedulerAction.STOP
             return SchedulerDecision(
                 action, self._sentence(action, time, best, median, len(means)), inputs, recorded=True
             )
         # It was close where the worst of the others decided it: without that one the median would have been better.
         first = 1 if self._mode == "max" else 0
         close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
-        message = self._sentence(Action.CONTINUE, time, best, median, len(means)) if close else ""
-        return SchedulerDecision(Action.CONTINUE, message, inputs if close else {}, recorded=True)
+        message = self._sentence(SchedulerAction.CONTINUE, time, best, median, len(means)) if close else ""
+        return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs if close else {}, recorded=True)
 
-    def _sentence(self, action: Action, time: float, best: float, median: float, samples: int) -> str:
-        did = {Action.STOP: "stopped", Action.PAUSE: "paused", Action.CONTINUE: "went on"}[action]
+    def _sentence(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
+        did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "went on"}[
+            action
+        ]
         against = f"the median {readable(median, best)} of the means of {samples} trials up to then"
         at = f"{did} at {self.time_attribute} {readable(time)}"
         if math.isnan(best):
             return f"{at}: its first {self._metric} was NaN, which is worse than {against}"
         side = "below" if self._mode == "max" else "above"
-        if action is Action.CONTINUE:
+        if action is SchedulerAction.CONTINUE:
             return f"{at}, by one trial: its best {self._metric} {readable(best, median)} is not {side} {against}"
         return f"{at}: its best {self._metric} {readable(best, median)} is {side} {against}"
 

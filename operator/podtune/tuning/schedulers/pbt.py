@@ -37,12 +37,12 @@ from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Exploit,
     Metrics,
     Record,
     RecordError,
     Scheduler,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
     required_number,
@@ -52,7 +52,7 @@ from podtune.tuning.schedulers.explore import Explorer, RankedPerformance
 from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
-DecisionInputs = dict[str, float | int | str]
+InputValues = dict[str, float | int | str]
 
 
 class Pbt(Scheduler):
@@ -119,7 +119,7 @@ class Pbt(Scheduler):
         ranking = rank(self._members.items(), self._settings.quantile)
         member.is_donor = trial in ranking.best
         at = f"at {self.time_attribute} {readable(time)}"
-        inputs: DecisionInputs = {"time": time, "metric": self._metric}
+        inputs: InputValues = {"time": time, "metric": self._metric}
         standing = self._standing(trial, ranking, inputs)
         if trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, member.number)
@@ -129,21 +129,27 @@ class Pbt(Scheduler):
             standing += f"; trial {donor}, which it drew, was not among the best when it last came by"
         if waiting:
             message = f"paused {at}, since {waiting} others wait: {standing}"
-            return SchedulerDecision(Action.PAUSE, message, inputs | {"waiting": waiting}, recorded=True)
+            return SchedulerDecision(SchedulerAction.PAUSE, message, inputs | {"waiting": waiting}, recorded=True)
         return SchedulerDecision(
-            Action.CONTINUE, f"went on {at}: {standing}", inputs, recorded=True, wants_checkpoint=member.is_donor
+            SchedulerAction.CONTINUE,
+            f"went on {at}: {standing}",
+            inputs,
+            recorded=True,
+            wants_checkpoint=member.is_donor,
         )
 
-    def _exploit(
-        self, trial: int, donor: int, random: Random, reason: str, inputs: DecisionInputs
-    ) -> SchedulerDecision:
+    def _exploit(self, trial: int, donor: int, random: Random, reason: str, inputs: InputValues) -> SchedulerDecision:
         member, donating = self._members[trial], self._members[donor]
         configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
         inputs |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
         return SchedulerDecision(
-            Action.PAUSE, message, inputs, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
+            SchedulerAction.PAUSE,
+            message,
+            inputs,
+            recorded=True,
+            exploit=Exploit(donor, configuration, member.clone.step),
         )
 
     @override
@@ -252,7 +258,7 @@ class Pbt(Scheduler):
         """A member's score as its trial has reported it."""
         return math.nan if member.score is None else self._sign * member.score
 
-    def _standing(self, trial: int, ranking: Ranking, inputs: DecisionInputs) -> str:
+    def _standing(self, trial: int, ranking: Ranking, inputs: InputValues) -> str:
         """Where a trial stands, in words; the numbers are added to `inputs`."""
         value = self._value(self._members[trial])
         if math.isnan(value):

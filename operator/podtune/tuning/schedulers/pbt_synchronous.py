@@ -26,18 +26,18 @@ from podtune.api.objective import Objective
 from podtune.api.population import PopulationSettings
 from podtune.tuning.numbers import readable
 from podtune.tuning.schedulers.base import (
-    Action,
     Exploit,
     Metrics,
     Record,
     RecordError,
+    SchedulerAction,
     SchedulerDecision,
     StartDecision,
 )
 from podtune.tuning.schedulers.explore import Explorer
 from podtune.tuning.schedulers.opening import Opening, OpeningWriter
 from podtune.tuning.schedulers.packing import shortest
-from podtune.tuning.schedulers.pbt import DecisionInputs, Pbt, perturbation_generator
+from podtune.tuning.schedulers.pbt import InputValues, Pbt, perturbation_generator
 from podtune.tuning.schedulers.population import CLONE, MEMBER, Clone, Member, rank
 from podtune.tuning.searchers.base import Configuration
 
@@ -115,7 +115,7 @@ class SynchronousPbt(Pbt):
         arrived = sum(other.trained >= self._target for other in live)
         value = self._value(member)
         return SchedulerDecision(
-            Action.PAUSE,
+            SchedulerAction.PAUSE,
             message=(
                 f"paused at {self.time_attribute} {readable(time)} with {self._metric} {readable(value)}: {arrived} of "
                 f"{len(live)} trials have reached the barrier at {readable(self._target)}"
@@ -337,10 +337,10 @@ class SynchronousPbt(Pbt):
     def _noted_number(self, trial: int) -> int:
         return int(self._records[trial].get(MEMBER, {}).get("number", "0"))
 
-    def _reason(self, trial: int, member: Member, clone: Clone) -> tuple[str, DecisionInputs]:
+    def _reason(self, trial: int, member: Member, clone: Clone) -> tuple[str, InputValues]:
         opening = next(o for _, o in sorted(self._openings.items(), reverse=True) if trial in o.clones)
         value = self._value(member)
-        inputs: DecisionInputs = {
+        inputs: InputValues = {
             "barrier": opening.time,
             "metric": self._metric,
             "value": value,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podtune.api.expression import Expression
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Record, SchedulerDecision
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
 from podtune.tuning.stoppers.base import Criterion, TrialProgress
 from podtune.tuning.stoppers.expression import problem
 from podtune.tuning.stoppers.memory import TrialMemory
@@ -117,5 +117,5 @@ class TrialStopper:
             finding = rule.criterion.check(progress)
             if finding is not None:
                 message = f"stopped: {finding.clause}, as {rule.field} asks"
-                return SchedulerDecision(Action.STOP, message=message, inputs=finding.inputs)
+                return SchedulerDecision(SchedulerAction.STOP, message=message, inputs=finding.inputs)
         return CONTINUE
