@@ -156,9 +156,9 @@ def _running(trials: list[TrialView], experiment: ExperimentView, width: int) ->
             break
         shown.remove(column)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
-    for place, column in enumerate(shown):
+    for index, column in enumerate(shown):
         # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
-        least = None if place else max(map(len, column.cells))
+        least = None if index else max(map(len, column.cells))
         table.add_column(Text(column.name), overflow="ellipsis", no_wrap=True, min_width=least)
     for row in zip(*(column.cells for column in shown), strict=True):
         table.add_row(*map(Text, row))  # not as they are: what is in brackets would be read as markup

@@ -267,7 +267,7 @@ class GracePeriod:
         program_runs: Whether a container runs that is no sidecar.
         agent_runs: Whether the agent does.
         attempt: Namespace, trial and number of the attempt.
-        rank: Its place in a gang.
+        rank: Its index in a gang.
     """
 
     namespace: str

@@ -1,6 +1,6 @@
 """An Experiment that is being deleted, and whose checkpoints go with it.
 
-First its pods end, so that no agent stores anything any more; then a storage pod empties the experiment's place in the
+First its pods end, so that no agent stores anything any more; then a storage pod purges what the experiment has in the
 bucket; then the finalizer is taken off. Where that can't be done, or not in a namespace that is going itself, the
 finalizer is taken off all the same: people can delete what is left, but nobody can delete a namespace that waits.
 """

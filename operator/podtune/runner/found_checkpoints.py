@@ -24,7 +24,7 @@ def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -
     Args:
         trial: The trial; its agent was to look.
         restored: What the attempt has begun with.
-        is_own: Whether that lies in the trial's own place in the bucket.
+        is_own: Whether that lies below the trial's own prefix in the bucket.
         now: The present time.
     """
     if is_own and restored.digest:

@@ -80,7 +80,7 @@ class Pod:
         training_until: When it ended; 0 where it has not.
         gpus: How many GPUs it holds, from when it started to when it ended.
         trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
-        rank: Its place in a gang, from 0; 0 where the attempt has but one pod.
+        rank: Its index in a gang, from 0; 0 where the attempt has but one pod.
         gated: Whether the gate of ours that holds a gang's pods back until all are there is still in place.
         template_hash: What a warm pod's manifest was made from, as a digest; empty for one that serves one attempt
             alone.

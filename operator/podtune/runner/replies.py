@@ -19,7 +19,7 @@ class Unaccepted(Enum):
     TOO_EARLY = "too early"
     """Its pod has not been seen yet: ask again."""
     MISPLACED = "misplaced"
-    """A checkpoint in it does not lie in the trial's place in the bucket, or there is no bucket."""
+    """A checkpoint in it does not lie below the trial's prefix in the bucket, or there is no bucket."""
     FOLLOWS = "follows"
     """It is of a pod of a gang that does not lead it: results come from rank 0."""
 

@@ -45,16 +45,16 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
 
 
 def misplaced(trial: TrialMachine, report: Report) -> str:
-    """URI of a checkpoint in a report that does not lie below the trial's place in its bucket; empty where all do."""
+    """URI of a checkpoint in a report that does not lie below the trial's prefix in its bucket; empty where all do."""
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
     return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
 
 
-def lies_below(uri: str, place: str) -> bool:
-    """Whether an URI is below a place that ends with a slash, on servers too that fold `..`; below none is nothing."""
-    if not place or not uri.startswith(place):
+def lies_below(uri: str, prefix: str) -> bool:
+    """Whether a URI is below a prefix that ends with a slash, on servers too that fold `..`; below none is nothing."""
+    if not prefix or not uri.startswith(prefix):
         return False
-    return not any(part in ("", ".", "..") for part in uri.removeprefix(place).split("/"))
+    return not any(part in ("", ".", "..") for part in uri.removeprefix(prefix).split("/"))
 
 
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:

@@ -1,9 +1,9 @@
 """What Optuna's samplers look at: the trials told so far and, during a proposal, those under way.
 
 A study of Optuna's keeps what it is asked, which would make a proposal depend on earlier ones, also on those that
-came to nothing. So `Study.ask` isn't used. The study holds finished trials alone, in the order of tells; trials under
-way are laid over it for the length of one proposal; and the sampler is called directly, with the space that is known
-anyway (inferring it from 10,000 trials would take 100 ms).
+came to nothing. So `Study.ask` isn't used. The study holds finished trials alone, in the order of observations; trials
+under way are laid over it for the length of one proposal; and the sampler is called directly, with the space that is
+known anyway (inferring it from 10,000 trials would take 100 ms).
 """
 
 from __future__ import annotations
