@@ -274,7 +274,7 @@ class Scheduler(ABC):
     def on_trial_release(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
         """The user lets a trial go on that was held: it goes on from where it is, wherever the others are by now."""
 
-    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
+    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a bracket to fill care
         """No trial will be added any more. Called once, after a restart again."""
 
     @abstractmethod

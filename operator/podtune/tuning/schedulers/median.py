@@ -41,7 +41,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.curves import Curve, RunningMeans
-from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.median.timeAttribute"
@@ -163,9 +163,9 @@ class Median(Scheduler):
         state = self._trials[trial]
         if state.best is None:
             return self._means.curve(trial).record()
-        known = {"best": shortest(state.best)}
+        known = {"best": shortest_repr(state.best)}
         if state.gave_way > -math.inf:
-            known["gaveWay"] = shortest(state.gave_way)
+            known["gaveWay"] = shortest_repr(state.gave_way)
         if state.judged:
             known["judged"] = "true"
         return {"median": known} | self._means.curve(trial).record()

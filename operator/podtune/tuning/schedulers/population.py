@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 MEMBER = "population"
@@ -38,9 +38,9 @@ class Clone:
         """The clone in a record."""
         return {
             "donor": str(self.donor),
-            "trained": shortest(self.trained),
-            "perturbed": shortest(self.perturbed),
-            "score": shortest(self.score),
+            "trained": shortest_repr(self.trained),
+            "perturbed": shortest_repr(self.perturbed),
+            "score": shortest_repr(self.score),
             **_written_step(self.step, self.trained),
         }
 
@@ -72,7 +72,7 @@ class Member:
         removed: Whether it will never run again for another reason; its record need not say so.
         clone: What it is to go on from; None once it does, or has not.
         order: In a synchronous population: when it was last looked at, in the order of all.
-        round: How many barriers had opened then.
+        round: How many barriers had been released then.
     """
 
     configuration: Configuration
@@ -109,12 +109,12 @@ class Member:
         """The member in a record: all but configurations, which the Trial holds."""
         written = {"number": str(self.number)} if self.number else {}
         if self.score is not None:
-            written["score"] = shortest(self.score)
+            written["score"] = shortest_repr(self.score)
         if self.trained:
-            written["trained"] = shortest(self.trained)
+            written["trained"] = shortest_repr(self.trained)
         written |= _written_step(self.step, self.trained)
         if self.perturbed:
-            written["perturbed"] = shortest(self.perturbed)
+            written["perturbed"] = shortest_repr(self.perturbed)
         if self.is_donor:
             written["donor"] = "true"
         if self.is_fresh:

@@ -10,7 +10,7 @@ from podtune.api.configuration import ConfigurationRules, Refused
 from podtune.api.search_space import Domain, Parameter, Scalar, format_value
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.domains import Points, finite_points
-from podtune.tuning.searchers.tree import PointTree, TooEntangled
+from podtune.tuning.searchers.tree import PointTree, TooManyCombinations
 
 __all__ = ["ActiveSpace", "Key", "Refusals", "Refused"]
 
@@ -61,7 +61,7 @@ class ActiveSpace:
             axis: The values of a domain that take part; None where they are infinitely many.
 
         Raises:
-            TooEntangled: The conditions can meet in too many ways for the points to be counted.
+            TooManyCombinations: The conditions can meet in too many ways for the points to be counted.
         """
         axes = {parameter.name: axis(parameter.domain) for parameter in self.sampled}
         finite = {name: points for name, points in axes.items() if points is not None}
@@ -69,7 +69,7 @@ class ActiveSpace:
 
     def countable_points(self) -> PointTree | None:
         """All points of the space; None where they are infinitely many, or nobody can count them."""
-        with suppress(TooEntangled):
+        with suppress(TooManyCombinations):
             return self.points()
         return None
 

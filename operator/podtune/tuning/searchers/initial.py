@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from podtune.api.known import InitialConfiguration
 from podtune.api.objective import Objective
+from podtune.api.prior_knowledge import InitialConfiguration
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.shown import Shown
+from podtune.tuning.searchers.lazy_view import LazyView
 
 
 class InitialFirst(Searcher):
@@ -59,8 +59,8 @@ class InitialFirst(Searcher):
         """The configuration of the manifest with this number, or what the searcher proposes after them."""
         if number < len(self._first):
             return Proposed(self._first[number])
-        shown = Shown(unfinished, lambda trial: replace(trial, number=self._inner_number(trial.number)))
-        return self._inner.ask(number - len(self._first), shown, attempt)
+        view = LazyView(unfinished, lambda trial: replace(trial, number=self._inner_number(trial.number)))
+        return self._inner.ask(number - len(self._first), view, attempt)
 
     def _inner_number(self, number: int) -> int:
         """Of what was tried before the experiment began, below those that the manifest knows of."""

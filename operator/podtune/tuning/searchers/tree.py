@@ -20,7 +20,7 @@ _SHORT = 256
 """Longest axis that is looked through from its beginning; no list of choices is longer."""
 
 
-class TooEntangled(ValueError):
+class TooManyCombinations(ValueError):
     """The conditions of a space can meet in too many ways for its points to be counted."""
 
 
@@ -49,7 +49,7 @@ class PointTree:
             fixed: The fixed ones; conditions may be about them.
 
         Raises:
-            TooEntangled: The conditions can meet in too many ways.
+            TooManyCombinations: The conditions can meet in too many ways.
         """
         values = {name: Points(1, lambda _, value=value: value) for name, value in fixed.items()}  # type: ignore[misc]
         self._axes = {**axes, **values}
@@ -115,7 +115,7 @@ class PointTree:
                 runs = self._runs[self._order[depth]]
                 self._steps += len(runs)
                 if self._steps > MAX_STEPS:
-                    raise TooEntangled("the conditions (when) can meet in too many ways; make them simpler")
+                    raise TooManyCombinations("the conditions (when) can meet in too many ways; make them simpler")
                 known = sum(run.count * self._count(depth + 1, self._next(depth, state, run.written)) for run in runs)
             else:
                 known = self._count(depth + 1, self._next(depth, state, None))

@@ -1,4 +1,4 @@
-"""Which values a parameter can have."""
+"""Which values lie in a parameter's domain."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def check_finite(parameters: Sequence[Parameter]) -> None:
     Raises:
         FieldError: With the field, from the Experiment's spec on, and the remedy.
     """
-    for place, parameter in enumerate(parameters):
+    for index, parameter in enumerate(parameters):
         problem = _infinity(parameter)
         if problem:
             raise FieldError(
-                f"parameters[{place}]", f"{parameter.name} has infinitely many values; {problem}, or use grid"
+                f"parameters[{index}]", f"{parameter.name} has infinitely many values; {problem}, or use grid"
             )
 
 

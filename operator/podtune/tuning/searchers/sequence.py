@@ -1,4 +1,4 @@
-"""Proposals by going through a sequence of points that is settled from the beginning."""
+"""Proposals from a fixed sequence of points, taken one after the other."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class PointSequence(ABC):
         """The values at a position, from 0; it may leave out parameters that don't exist then."""
 
 
-class WalkingSearcher(Searcher):
+class SequenceSearcher(Searcher):
     """Proposes the points of a sequence, without those that constraints refuse and, in a finite space, repetitions.
 
-    Proposal number n is the n-th point of use, whatever came of the others. To know it after a restart, the sequence is
-    gone through again, from the last proposal on whose place in it is recorded; where repetitions have to be told, from
+    Proposal number n is the n-th usable point, whatever came of the others. To know it after a restart, the sequence is
+    gone through again from the last proposal whose position is recorded; where repetitions have to be recognised, from
     the beginning.
     """
 
@@ -61,7 +61,7 @@ class WalkingSearcher(Searcher):
     def _begin(self) -> None:
         self._seen = set(self._skipped)
         self._indexes = {-1: -1}
-        """Places in the sequence, by the proposals' numbers."""
+        """Positions in the sequence, by the proposals' numbers."""
         self._numbers = [-1]
         """The numbers in order."""
 
@@ -102,20 +102,20 @@ class WalkingSearcher(Searcher):
         insort(self._numbers, number)
 
     def _index(self, number: int) -> int | None:
-        """The place in the sequence of the point of use with a number."""
+        """The position in the sequence of the usable point with a number."""
         if self._points.is_distinct and not self._space.refuses and not self._skipped:
             return number if self._points.length is None or number < self._points.length else None
         below = self._numbers[bisect_right(self._numbers, number) - 1]
         while below < number:
-            index = self._next_of_use(self._indexes[below] + 1)
+            index = self._next_usable(self._indexes[below] + 1)
             if index is None:
                 return None
             below += 1
             self._found(below, index)
         return self._indexes[number]
 
-    def _next_of_use(self, start: int) -> int | None:
-        """The first place from one on that is of use; None where there is none up to the end."""
+    def _next_usable(self, start: int) -> int | None:
+        """The first usable position from one on; None where there is none up to the end."""
         refusals = Refusals()
         length = self._points.length
         patience = PATIENCE if length is None else FINITE_PATIENCE

@@ -1,4 +1,4 @@
-"""What is known before an experiment begins: configurations worth trying first, and results of earlier trials."""
+"""Prior knowledge of an experiment: configurations worth trying first, and results of earlier trials."""
 
 from __future__ import annotations
 

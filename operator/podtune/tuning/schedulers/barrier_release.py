@@ -1,4 +1,4 @@
-"""What was decided when the barrier of a synchronous population opened, and how it is written into a record."""
+"""The release of a synchronous population's barrier: what was decided then, and how a record holds it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 from podtune.api.configuration import ConfigurationRules
 from podtune.api.search_space import ChoiceDomain, IntDomain, Parameter, Scalar, format_value
-from podtune.tuning.schedulers.packing import pack, shortest, unpack
+from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
 from podtune.tuning.schedulers.population import Clone
 from podtune.tuning.searchers.base import Configuration
 
 SECTION = "opened"
-"""Sections of a record that hold openings begin with this, their number after it."""
+"""Sections of a record that hold releases begin with this, their number after it."""
 _ABSENT = "-"
 _VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """All that follows for the members when a barrier opens.
+class BarrierRelease:
+    """All that was decided about the members when a barrier was released.
 
     Attributes:
-        number: How many barriers have opened, this one included.
+        number: How many barriers have been released, this one included.
         time: Their next interval counts from this time.
         target: Where the next barrier is.
         ranked: How many members were ranked.
@@ -38,12 +38,12 @@ class Opening:
     clones: Mapping[int, tuple[Clone, Configuration]]
 
 
-class OpeningWriter:
-    """Writes openings into records, and reads them back.
+class BarrierReleaseWriter:
+    """Writes releases into records, and reads them back.
 
     Each clone becomes a list of words: who, whose, how far, with which score, at which iteration, then the values of
     the sampled parameters in the manifest's order; of a choice its position, since a text may be longer than a record's
-    value. An opening without a version was written before iterations were, and lacks them.
+    value. A release without a version was written before iterations were, and lacks them.
     """
 
     def __init__(self, parameters: Sequence[Parameter], constraints: Sequence[str]) -> None:
@@ -51,30 +51,30 @@ class OpeningWriter:
         self._rules = ConfigurationRules(parameters, constraints)
         self._sampled = [parameter for parameter in parameters if parameter.is_sampled]
 
-    def write(self, opening: Opening) -> dict[str, Mapping[str, str]]:
-        """The sections of a record that hold an opening."""
-        name = f"{SECTION}-{opening.number}"
+    def write(self, release: BarrierRelease) -> dict[str, Mapping[str, str]]:
+        """The sections of a record that hold a release."""
+        name = f"{SECTION}-{release.number}"
         known = {
             "version": _VERSION,
-            "time": shortest(opening.time),
-            "target": shortest(opening.target),
-            "ranked": str(opening.ranked),
-            "quantile": str(opening.quantile),
+            "time": shortest_repr(release.time),
+            "target": shortest_repr(release.target),
+            "ranked": str(release.ranked),
+            "quantile": str(release.quantile),
         }
-        words = [word for trial, cloned in opening.clones.items() for word in self._words(trial, *cloned)]
-        return {name: known | pack(words)}
+        words = [word for trial, cloned in release.clones.items() for word in self._words(trial, *cloned)]
+        return {name: known | encode_words(words)}
 
-    def read(self, record: Mapping[str, Mapping[str, str]]) -> list[Opening]:
-        """The openings that a record holds.
+    def read(self, record: Mapping[str, Mapping[str, str]]) -> list[BarrierRelease]:
+        """The releases that a record holds.
 
         Raises:
             ValueError: One can't have been written so.
         """
         sections = {name.removeprefix(f"{SECTION}-"): section for name, section in record.items() if SECTION in name}
-        return [self._opening(int(number), section) for number, section in sections.items()]
+        return [self._release(int(number), section) for number, section in sections.items()]
 
-    def _opening(self, number: int, section: Mapping[str, str]) -> Opening:
-        words = unpack({key: value for key, value in section.items() if key.isdecimal()})
+    def _release(self, number: int, section: Mapping[str, str]) -> BarrierRelease:
+        words = decode_words({key: value for key, value in section.items() if key.isdecimal()})
         has_steps = section.get("version") == _VERSION
         width = 4 + has_steps + len(self._sampled)
         if len(words) % width:
@@ -84,7 +84,7 @@ class OpeningWriter:
             self._clone(words[start : start + width], time, has_steps=has_steps)
             for start in range(0, len(words), width)
         ]
-        return Opening(
+        return BarrierRelease(
             number=number,
             time=time,
             target=float(section.get("target", "")),
@@ -95,7 +95,13 @@ class OpeningWriter:
 
     def _words(self, trial: int, clone: Clone, configuration: Configuration) -> list[str]:
         values = [self._word(parameter, configuration) for parameter in self._sampled]
-        known = [str(trial), str(clone.donor), shortest(clone.trained), shortest(clone.score), str(clone.step)]
+        known = [
+            str(trial),
+            str(clone.donor),
+            shortest_repr(clone.trained),
+            shortest_repr(clone.score),
+            str(clone.step),
+        ]
         return [*known, *values]
 
     def _clone(self, words: Sequence[str], time: float, *, has_steps: bool) -> tuple[int, tuple[Clone, Configuration]]:

@@ -1,4 +1,4 @@
-"""Proposals by a searcher that draws: what can't be used is drawn again."""
+"""Rejection sampling: a draw that can't be used is drawn again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
+from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.shown import Shown
 
 TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""
@@ -23,14 +23,14 @@ MAX_TRIES = 1000
 MODEL_TRIES = 25
 """So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
 MODEL_REPETITIONS = 5
-"""So many of these may be what was tried already; a model that keeps to one place has no more to say."""
-MAX_WALK = 100_000
+"""So many of these may be what was tried already; a model that repeats itself has no more to say."""
+MAX_SCAN = 100_000
 """So many points of a finite space are looked at when draws find nothing new."""
 
 T = TypeVar("T", Tell, Unfinished)
 
 
-class DrawingSearcher(Searcher):
+class RejectionSearcher(Searcher):
     """Lays conditions, constraints, fixed and computed values around a searcher that knows nothing of them.
 
     A draw that a constraint refuses is drawn again, and so is, in a finite space, one that was tried already or is
@@ -79,15 +79,15 @@ class DrawingSearcher(Searcher):
         )
         if self._is_exhausted(under_way):
             return None
-        shown = Shown(unfinished, self._as_drawn)
+        view = LazyView(unfinished, self._as_drawn)
         refusals = Refusals()
         drawn: Proposed | None = None
         for tries in range(self._tries):
-            place = attempt * MAX_TRIES + tries
+            draw = attempt * MAX_TRIES + tries
             if drawn is None or (tries < MODEL_TRIES and tries - refusals.count < MODEL_REPETITIONS):
-                drawn = self.inner.ask(number, shown, place)
+                drawn = self.inner.ask(number, view, draw)
             else:
-                drawn = replace(drawn, configuration=self._random.draw(number, place))
+                drawn = replace(drawn, configuration=self._random.draw(number, draw))
             if drawn is None:
                 return None
             configuration = self._usable(drawn.configuration, under_way, refusals)
@@ -129,7 +129,7 @@ class DrawingSearcher(Searcher):
         count = self._tree.count
         start = Random(proposal_seed(self._seed, number, MAX_TRIES)).randrange(count)
         refused = refusals.count
-        looked_at = min(count, MAX_WALK)
+        looked_at = min(count, MAX_SCAN)
         for step in range(looked_at):
             configuration = self._usable(self._tree.point((start + step) % count), under_way, refusals)
             if configuration is not None:

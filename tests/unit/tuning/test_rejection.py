@@ -15,8 +15,8 @@ from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.drawing import MODEL_TRIES, DrawingSearcher
 from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.rejection import MODEL_TRIES, RejectionSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import experiment
 
@@ -34,13 +34,13 @@ CONDITIONAL = parameters(
 class TestTpeAroundWhichASpaceIsLaid(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         inner = TpeSearcher(parameters, Objective(metric="loss", mode=mode), TpeSettings(startup_trials=3), seed)
-        return DrawingSearcher(ActiveSpace(parameters), inner, seed)
+        return RejectionSearcher(ActiveSpace(parameters), inner, seed)
 
 
 class TestCmaEsAroundWhichASpaceIsLaid(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         inner = CmaEsSearcher(parameters, Objective(metric="loss", mode=mode), CmaEsSettings(), seed)
-        return DrawingSearcher(ActiveSpace(parameters), inner, seed)
+        return RejectionSearcher(ActiveSpace(parameters), inner, seed)
 
 
 class Stubborn(Searcher):
@@ -60,20 +60,20 @@ class Stubborn(Searcher):
         return Proposed(self.proposals[min(attempt, len(self.proposals) - 1)], {"mark": str(attempt)})
 
 
-def drawing(space: Sequence[Parameter], inner: Searcher, *constraints: str) -> DrawingSearcher:
-    return DrawingSearcher(ActiveSpace(space, constraints), inner, seed=7)
+def rejection_searcher(space: Sequence[Parameter], inner: Searcher, *constraints: str) -> RejectionSearcher:
+    return RejectionSearcher(ActiveSpace(space, constraints), inner, seed=7)
 
 
 def test_what_a_constraint_refuses_is_drawn_again_and_the_tries_are_recorded() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9}, {"x": 0.5, "y": 0.6}, {"x": 0.2, "y": 0.1})
-    proposed = drawing(UNIT, inner, "x + y <= 1").ask(3, [])
+    proposed = rejection_searcher(UNIT, inner, "x + y <= 1").ask(3, [])
     assert proposed == Proposed({"x": 0.2, "y": 0.1}, {"mark": "2", "tries": "3"})
     assert [(number, attempt) for number, _, attempt in inner.asked] == [(3, 0), (3, 1), (3, 2)]
 
 
 def test_a_model_that_knows_no_way_out_is_left_for_random_draws() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9})
-    proposed = drawing(UNIT, inner, "x + y <= 0.2").ask(0, [])
+    proposed = rejection_searcher(UNIT, inner, "x + y <= 0.2").ask(0, [])
     assert proposed is not None
     assert float(proposed.configuration["x"]) + float(proposed.configuration["y"]) <= 0.2
     assert len(inner.asked) == MODEL_TRIES
@@ -82,7 +82,7 @@ def test_a_model_that_knows_no_way_out_is_left_for_random_draws() -> None:
 
 
 def test_constraints_that_nothing_holds_are_named_the_worst_first() -> None:
-    searcher = drawing(UNIT, RandomSearcher(UNIT, 1), "x >= 0.0001", "x + y >= 2.5")
+    searcher = rejection_searcher(UNIT, RandomSearcher(UNIT, 1), "x >= 0.0001", "x + y >= 2.5")
     with pytest.raises(NoConfiguration) as raised:
         searcher.ask(0, [])
     assert str(raised.value) in (
@@ -95,7 +95,7 @@ def test_constraints_that_nothing_holds_are_named_the_worst_first() -> None:
 def test_an_expression_without_a_value_refuses_a_configuration() -> None:
     space = [*UNIT, *parameters({"name": "ratio", "expression": "1 / (x - x)"})]
     with pytest.raises(NoConfiguration, match=r"in 1,000 of them the expression '1 / \(x - x\)' of ratio has no value"):
-        drawing(space, RandomSearcher(UNIT, 1)).ask(0, [])
+        rejection_searcher(space, RandomSearcher(UNIT, 1)).ask(0, [])
 
 
 def test_fixed_and_computed_values_stand_where_the_manifest_has_them() -> None:
@@ -105,14 +105,14 @@ def test_fixed_and_computed_values_stand_where_the_manifest_has_them() -> None:
         {"name": "workers", "fixed": {"value": 4}},
         {"name": "size", "expression": "'big' if total > 16 else 'small'"},
     )
-    proposed = drawing(space, Stubborn({"each": 5})).ask(0, [])
+    proposed = rejection_searcher(space, Stubborn({"each": 5})).ask(0, [])
     assert proposed is not None
     assert list(proposed.configuration.items()) == [("total", 20), ("each", 5), ("workers", 4), ("size", "big")]
 
 
 def test_what_depends_on_a_parameter_that_does_not_exist_does_not_either() -> None:
     space = [*CONDITIONAL, *parameters({"name": "double", "expression": "2 * momentum"})]
-    searcher = drawing(space, Stubborn(dict(DRAWN)), "momentum < 0.1")
+    searcher = rejection_searcher(space, Stubborn(dict(DRAWN)), "momentum < 0.1")
     assert proposal(searcher, 0) == {"optimizer": "adam", "beta": 1.5, "layers": 2}
 
 
@@ -121,7 +121,7 @@ DRAWN: dict[str, Scalar] = {"momentum": 0.123456789, "optimizer": "adam", "beta"
 
 def test_a_vector_model_is_told_what_it_had_drawn_for_inactive_parameters() -> None:
     inner = Stubborn(dict(DRAWN))
-    searcher = drawing(CONDITIONAL, inner)
+    searcher = rejection_searcher(CONDITIONAL, inner)
     proposed = searcher.ask(0, [])
     assert proposed is not None
     assert proposed.attributes["inactive"] == "0.123457,2"
@@ -134,14 +134,14 @@ def test_a_vector_model_is_told_what_it_had_drawn_for_inactive_parameters() -> N
 
 def test_of_what_was_never_drawn_it_is_told_the_middle() -> None:
     inner = Stubborn(dict(DRAWN))
-    drawing(CONDITIONAL, inner).tell(Tell(-1, {"momentum": 0.9, "optimizer": "sgd"}, 1.0, 1))
+    rejection_searcher(CONDITIONAL, inner).tell(Tell(-1, {"momentum": 0.9, "optimizer": "sgd"}, 1.0, 1))
     assert inner.told[0].configuration == {"momentum": 0.9, "optimizer": "sgd", "beta": 1.0, "layers": 3, "kind": "b"}
 
 
 def test_a_tree_model_is_told_what_exists_alone() -> None:
     inner = Stubborn(dict(DRAWN), sees_inactive=False)
     space = [*CONDITIONAL, *parameters({"name": "f", "fixed": {"value": 1}}, {"name": "c", "expression": "f + 1"})]
-    searcher = drawing(space, inner)
+    searcher = rejection_searcher(space, inner)
     proposed = searcher.ask(0, [])
     assert proposed is not None
     assert "inactive" not in proposed.attributes
@@ -156,7 +156,7 @@ def test_what_a_condition_leaves_out_always_fits_into_a_trial() -> None:
         {"name": f"p{place}", "int": {"min": 0, "max": 2**62}, "when": {"parent": [1]}} for place in range(63)
     ]
     space = parameters(parent, *wide)
-    searcher = DrawingSearcher(ActiveSpace(space), RandomInABox(space, 3), seed=3)
+    searcher = RejectionSearcher(ActiveSpace(space), RandomInABox(space, 3), seed=3)
     inactive = [
         proposed.attributes["inactive"]
         for number in range(30)
@@ -175,7 +175,7 @@ SMALL = parameters({"name": "x", "int": {"min": 1, "max": 3}}, {"name": "y", "ch
 
 def test_in_a_finite_space_nothing_is_proposed_twice() -> None:
     """Neither what was tried, nor what is under way, nor what the manifest tries by itself."""
-    searcher = drawing(SMALL, Stubborn({"x": 1, "y": "a"}))
+    searcher = rejection_searcher(SMALL, Stubborn({"x": 1, "y": "a"}))
     searcher.tell(Tell(0, {"x": 1, "y": "a"}, 1.0, 1))
     searcher.skip({"x": 2, "y": "b"})
     under_way = [Unfinished(1, {"x": 3, "y": "a"}), Unfinished(2, {"x": 3, "y": "b"})]
@@ -188,7 +188,7 @@ def test_in_a_finite_space_nothing_is_proposed_twice() -> None:
 
 
 def test_a_finite_space_is_exhausted_although_constraints_leave_some_of_it_out() -> None:
-    searcher = drawing(SMALL, RandomSearcher(SMALL, 1), "x < 3")
+    searcher = rejection_searcher(SMALL, RandomSearcher(SMALL, 1), "x < 3")
     found: list[Configuration] = []
     while (proposed := searcher.ask(len(found), [])) is not None:
         found.append(proposed.configuration)
@@ -201,7 +201,7 @@ def test_a_finite_space_is_exhausted_although_constraints_leave_some_of_it_out()
 
 def test_another_attempt_starts_where_the_first_could_not_have_come() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9})
-    drawing(UNIT, inner).ask(0, [], attempt=2)
+    rejection_searcher(UNIT, inner).ask(0, [], attempt=2)
     assert inner.asked[0][2] == 2000
 
 

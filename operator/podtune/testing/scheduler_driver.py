@@ -12,7 +12,7 @@ from podtune.tuning.schedulers.base import Action, Dismissal, Exploit, Metrics, 
 from podtune.tuning.searchers.base import Configuration
 
 TRIALS = 15
-PLACES = 4
+SLOTS = 4
 LONGEST = 60
 """The time at which a trial comes to its own end."""
 
@@ -55,7 +55,7 @@ class World:
         return self.made == TRIALS
 
 
-class Life:
+class SchedulerDriver:
     """Does with a scheduler what an operator does, one event at a time."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Life:
             return None
         if world.draw.random() < 0.1:
             return self._dismiss()
-        if world.queue and len(world.running) + len(world.pausing) < PLACES and world.draw.random() < 0.4:
+        if world.queue and len(world.running) + len(world.pausing) < SLOTS and world.draw.random() < 0.4:
             if world.draw.random() >= 0.02:
                 return self._start()
             self._remove(world.draw.choice(world.queue))
@@ -118,13 +118,13 @@ class Life:
         self._forgotten.add(trial)
         self.scheduler.forget(trial)
 
-    def restarted(self, scheduler: Scheduler) -> Life:
+    def restarted(self, scheduler: Scheduler) -> SchedulerDriver:
         """The same experiment after a restart, which forgets all that isn't recorded.
 
         Args:
             scheduler: A scheduler that has seen nothing.
         """
-        other = Life(scheduler, 0, self._configuration)
+        other = SchedulerDriver(scheduler, 0, self._configuration)
         other.world, other._forgotten = copy.deepcopy(self.world), set(self._forgotten)
         records = {trial: written(record) for trial, record in self.records().items()}
         shuffled = random.Random(self.world.made).sample(sorted(records), len(records))

@@ -1,4 +1,4 @@
-"""Trials under way as a searcher within another one sees them."""
+"""Pending trials as a searcher within another one sees them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing_extensions import override
 from podtune.tuning.searchers.base import Unfinished
 
 
-class Shown(Sequence[Unfinished]):
-    """Each trial as it is to be seen, worked out only where somebody looks: thousands may be paused, and most don't."""
+class LazyView(Sequence[Unfinished]):
+    """A view of each trial, computed only where somebody looks: thousands may be paused, and most searchers don't."""
 
     def __init__(self, trials: Sequence[Unfinished], view: Callable[[Unfinished], Unfinished]) -> None:
         """Looks at nothing yet.
@@ -35,7 +35,7 @@ class Shown(Sequence[Unfinished]):
     @override
     def __getitem__(self, index: int | slice) -> Unfinished | Sequence[Unfinished]:
         if isinstance(index, slice):
-            return Shown(self._trials[index], self._view)
+            return LazyView(self._trials[index], self._view)
         return self._view(self._trials[index])
 
     @override
