@@ -18,7 +18,7 @@ from podtune.storage.directory import Directory
 from podtune.storage.local_tree import open_tree
 from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     if command == "up":
         with open_tree(Directory(target.parent), (target.name,)) as tree:
             options = Options(packs=layout == "Packed", reuses=False)
-            upload_checkpoint(store, tree, address, Taken("attempt", 1, 1, ""), options=options)
+            upload_checkpoint(store, tree, address, CheckpointInfo("attempt", 1, 1, ""), options=options)
     else:
         digest = stored_digest(store, address) or sys.exit("nothing is stored")
         restorer = Restorer(

@@ -13,12 +13,12 @@ from random import Random
 
 from podtune.agent import signals
 from podtune.agent.event_log import EventLog
-from podtune.agent.last_words import write_reason
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 from podtune.agent.storage_pod import StoragePod, run_storage
-from podtune.agent.store_check import FrugalStore
+from podtune.agent.store_check import LazyStore
+from podtune.agent.termination_message import write_reason
 from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
@@ -77,7 +77,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
     make = WarmSidecar if settings.reuse else Sidecar
-    make(settings, log, Random(), sys.stdout, FrugalStore).run(signals.wait)
+    make(settings, log, Random(), sys.stdout, LazyStore).run(signals.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)

@@ -86,7 +86,7 @@ class Settings:
 
     @property
     def shares_checkpoints(self) -> bool:
-        """Whether each rank stores a part of every checkpoint."""
+        """Whether each rank stores a shard of every checkpoint."""
         return self.replicas > 1 and not self.stores_alone
 
     @property

@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.last_words import write_reason
 from podtune.agent.settings import SettingsError
 from podtune.agent.storage_jobs import JOBS, Stores
+from podtune.agent.termination_message import write_reason
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk

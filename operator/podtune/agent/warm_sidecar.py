@@ -17,9 +17,9 @@ from random import Random
 from typing import TextIO
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.intake import prepare_directory
 from podtune.agent.operator_client import OperatorClient
 from podtune.agent.restore import NothingRestored, restore
+from podtune.agent.result_reader import prepare_directory
 from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings, SettingsError
 from podtune.protocol.assignment import Assignment, parse_assignment

@@ -172,7 +172,7 @@ class Checkpoints(ApiModel):
     ranks: Literal["All", "RankZero"] = Field(
         default="All",
         description=(
-            "Of a gang: whether every rank stores a part of each checkpoint, which counts once all of them have, or "
+            "Of a gang: whether every rank stores a shard of each checkpoint, which counts once all of them have, or "
             "rank 0 stores it alone."
         ),
     )

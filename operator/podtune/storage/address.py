@@ -11,7 +11,7 @@ from podtune.storage.manifest import ManifestFile
 
 MANIFEST = "manifest.json"
 DATA = "data"
-PARTS = "parts"
+SHARDS = "parts"
 PACKS = "packs"
 HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
@@ -60,7 +60,7 @@ class StoreAddress:
 
     def experiment_prefix(self, uid: str) -> str:
         """What all keys of an experiment start with; it ends with a slash."""
-        return "/".join(part for part in (self.prefix, uid) if part) + "/"
+        return "/".join(chunk for chunk in (self.prefix, uid) if chunk) + "/"
 
     @classmethod
     def from_json(cls, text: str) -> StoreAddress:
@@ -104,7 +104,7 @@ class TrialAddress:
     @property
     def prefix(self) -> str:
         """What all keys of the trial start with; it ends with a slash."""
-        return "/".join(part for part in (self.store.prefix, self.experiment_uid, self.trial) if part) + "/"
+        return "/".join(chunk for chunk in (self.store.prefix, self.experiment_uid, self.trial) if chunk) + "/"
 
     def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
         """The place of one checkpoint."""
@@ -158,12 +158,12 @@ class CheckpointAddress:
         """The key of one file of the checkpoint."""
         return f"{self.root}/{DATA}/{path}"
 
-    def part(self, rank: int) -> str:
-        """The key of the manifest of one rank's files."""
-        return f"{self.root}/{PARTS}/{rank}.json"
+    def shard(self, rank: int) -> str:
+        """The key of a rank's shard: the manifest of its files."""
+        return f"{self.root}/{SHARDS}/{rank}.json"
 
     def pack(self, writer: int, number: int) -> str:
-        """The key of an object that holds several small files; several writers may each store a part."""
+        """The key of an object that holds several small files; several writers may each store a shard."""
         return f"{self.root}/{PACKS}/{writer}-{number}"
 
     @property
@@ -171,26 +171,26 @@ class CheckpointAddress:
         """What all keys of the trial start with that it belongs to; it ends with a slash."""
         return self.root.rsplit("/", 2)[0] + "/"
 
-    def data_part(self, path: str, number: int) -> str:
-        """The key of a part, from 0, of a file of the checkpoint that is split."""
-        return _part_of(self.data(path), number)
+    def data_chunk(self, path: str, number: int) -> str:
+        """The key of a chunk, from 0, of a file of the checkpoint that is split."""
+        return _chunk_key(self.data(path), number)
 
     def object_of(self, file: ManifestFile) -> str:
         """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on.
 
-        Of a file that is split it is what the keys of its parts have in common.
+        Of a file that is split it is what the keys of its chunks have in common.
         """
         return f"{self.trial_prefix}{file.object}" if file.object else self.data(file.path)
 
-    def part_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
-        """The key of the object that holds a part of a file, and the part's first byte in there; parts are from 0."""
+    def chunk_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
+        """The key of the object that holds a chunk of a file, from 0, and the chunk's first byte in there."""
         key = self.object_of(file)
-        return (_part_of(key, number), 0) if file.split else (key, file.offset + number * file.part_size)
+        return (_chunk_key(key, number), 0) if file.split else (key, file.offset + number * file.chunk_size)
 
     def objects_of(self, file: ManifestFile) -> list[str]:
         """The keys of all objects that a file of this checkpoint's manifest lies in."""
         key = self.object_of(file)
-        return [_part_of(key, number) for number in range(len(file.parts))] if file.split else [key]
+        return [_chunk_key(key, number) for number in range(len(file.chunks))] if file.split else [key]
 
     @property
     def step(self) -> int:
@@ -212,6 +212,6 @@ class CheckpointAddress:
         return cls(bucket, root)
 
 
-def _part_of(key: str, number: int) -> str:
-    """As many digits as the largest number has, so that parts are listed in their order."""
+def _chunk_key(key: str, number: int) -> str:
+    """As many digits as the largest number has, so that chunks are listed in their order."""
     return f"{key}/{number:05d}"

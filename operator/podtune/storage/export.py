@@ -204,26 +204,26 @@ class _Pieces:
 
 
 class _Check:
-    """Hashes a file as its manifest does, whole or in parts."""
+    """Hashes a file as its manifest does, whole or in chunks."""
 
     def __init__(self, file: ManifestFile) -> None:
         self._file = file
         self._size = 0
         self._hash = hashlib.sha256()
-        self._parts: list[str] = []
+        self._chunks: list[str] = []
 
     def take(self, piece: bytes) -> None:
-        part = self._file.part_size if self._file.parts else 0
+        chunk = self._file.chunk_size if self._file.chunks else 0
         while piece:
-            room = part - self._size % part if part else len(piece)
+            room = chunk - self._size % chunk if chunk else len(piece)
             self._hash.update(piece[:room])
             self._size += len(piece[:room])
             piece = piece[room:]
-            if part and self._size % part == 0:
-                self._end_part()
+            if chunk and self._size % chunk == 0:
+                self._end_chunk()
 
-    def _end_part(self) -> None:
-        self._parts.append(self._hash.hexdigest())
+    def _end_chunk(self) -> None:
+        self._chunks.append(self._hash.hexdigest())
         self._hash = hashlib.sha256()
 
     @property
@@ -231,8 +231,8 @@ class _Check:
         """Whether all that was taken is the file."""
         if self._size != self._file.size:
             return False
-        if not self._file.parts:
+        if not self._file.chunks:
             return self._hash.hexdigest() == self._file.sha256
-        if self._size % self._file.part_size:
-            self._end_part()
-        return tuple(self._parts) == self._file.parts
+        if self._size % self._file.chunk_size:
+            self._end_chunk()
+        return tuple(self._chunks) == self._file.chunks

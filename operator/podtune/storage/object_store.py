@@ -13,7 +13,7 @@ MAX_PARTS = 9_000
 
 
 def part_size(size: int, smallest: int) -> int:
-    """How large the parts are in which so many bytes are sent: larger where they would become too many."""
+    """The size of the parts in which so many bytes are sent: larger where they would become too many."""
     return max(smallest, -(-size // MAX_PARTS))
 
 
@@ -42,7 +42,7 @@ class StoredPart:
     """A part that the store has.
 
     Attributes:
-        number: Its place, from 1.
+        number: Its number, from 1.
         etag: The store's name for it.
         sha256: Of its content, in hexadecimal.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress
-from podtune.storage.catalogue import Catalogue
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import AccessDenied, RequestRejected
 from podtune.storage.object_store import ObjectStore
 
@@ -85,10 +85,10 @@ def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> 
 
 def _needed(store: ObjectStore, trial_prefix: str, kept: Iterable[str]) -> frozenset[str]:
     """The objects of checkpoints that go which those that stay refer to."""
-    catalogue = Catalogue(trial_prefix)
+    content_index = ContentIndex(trial_prefix)
     for root in kept:
-        catalogue.load(store, CheckpointAddress("", root))
-    return catalogue.references()
+        content_index.load(store, CheckpointAddress("", root))
+    return content_index.references()
 
 
 def _not_kept(keys: Iterable[str], trial_prefix: str, kept: frozenset[str]) -> Iterator[str]:

@@ -13,9 +13,9 @@ import pytest
 from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
 
 from podtune.agent.control_file import ControlFile
-from podtune.agent.last_words import TerminationLog
 from podtune.agent.outbox import Outbox
 from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.termination_message import TerminationLog
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
 from podtune.storage.directory import Directory
 

@@ -1,4 +1,4 @@
-"""The agents of a gang: rank 0 speaks for all, the others store their parts of checkpoints."""
+"""The agents of a gang: rank 0 speaks for all, the others store their shards of checkpoints."""
 
 import io
 import json

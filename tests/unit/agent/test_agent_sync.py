@@ -105,13 +105,13 @@ def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(st
 
 def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(start, store, operator, tmp_path, monkeypatch):
     monkeypatch.setattr(file_upload, "WHOLE", 10)
-    monkeypatch.setattr(file_upload, "PART", 10)
+    monkeypatch.setattr(file_upload, "CHUNK", 10)
     started = threading.Event()
     real = store.put_part
 
     def slowly(upload, number, content):
         started.set()
-        wait_until(lambda: agent._sidecar._uploader._interruption.is_broken_off)
+        wait_until(lambda: agent._sidecar._uploader._cancel_token.is_cancelled)
         return real(upload, number, content)
 
     store.put_part = slowly

@@ -16,7 +16,7 @@ from podtune.storage.export import Exporter, NotOurs
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Restorer
-from podtune.storage.syncer import DEFAULTS, Options, Taken, upload_checkpoint
+from podtune.storage.syncer import DEFAULTS, CheckpointInfo, Options, upload_checkpoint
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")
@@ -42,7 +42,8 @@ def files(tmp_path):
 def upload(store, directory, step=7, options=DEFAULTS):
     address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
     with open_tree(Directory(directory.parent), (directory.name,)) as tree:
-        return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"), options=options)
+        info = CheckpointInfo("pod-1", step, step, "0.5")
+        return address, upload_checkpoint(store, tree, address, info, options=options)
 
 
 def contents(directory):

@@ -12,7 +12,7 @@ from podtune.storage.manifest import (
     ManifestFile,
     check_paths,
     digest_of,
-    digest_of_parts,
+    digest_of_chunks,
     parse_manifest,
 )
 
@@ -40,18 +40,18 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(paths):
         assert parse_manifest(whole.to_bytes()) == whole
 
 
-PARTS = ("1" * 64, "2" * 64)
-IN_PARTS = ManifestFile("a", 15, digest_of_parts(PARTS), 10, PARTS)
+CHUNKS = ("1" * 64, "2" * 64)
+IN_CHUNKS = ManifestFile("a", 15, digest_of_chunks(CHUNKS), 10, CHUNKS)
 
 
 @pytest.mark.parametrize(
     ("file", "version"),
     [
         (ManifestFile("a", 1, HASH), 1),
-        (IN_PARTS, 2),
+        (IN_CHUNKS, 2),
         (ManifestFile("a", 1, HASH, object="pod-1/9/packs/0-0", offset=7), 2),
-        (replace(IN_PARTS, split=True), 3),
-        (replace(IN_PARTS, object="pod-1/9/data/a", split=True), 3),
+        (replace(IN_CHUNKS, split=True), 3),
+        (replace(IN_CHUNKS, object="pod-1/9/data/a", split=True), 3),
     ],
 )
 def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file, version):

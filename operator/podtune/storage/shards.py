@@ -1,7 +1,7 @@
-"""Checkpoints of several ranks: each stores its files and then its part; rank 0 commits the whole when all are there.
+"""Sharded checkpoints: each rank stores its files and then its shard; rank 0 commits the whole when all are there.
 
-The ranks tell each other through the bucket: a part is the manifest of one rank's files, stored after them. All of it
-lies in the place of the attempt, so ranks of an attempt that is over can't get in between.
+The ranks tell each other through the bucket: a shard is the manifest of one rank's files, stored after them. All of it
+lies below the attempt's prefix, so ranks of an attempt that is over can't get in between.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LONGEST_LOOK = 2.0
 REMEDY = "have each rank report a checkpoint with the same step, or set checkpoints.ranks to RankZero"
 
 
-class PartsMissing(StoreError):
-    """Not all ranks have stored their parts yet."""
+class ShardsMissing(StoreError):
+    """Not all ranks have stored their shards yet."""
 
     permanent = False
 
 
-class PartsConflict(StoreError):
+class ShardsConflict(StoreError):
     """Two ranks have written different things to the same path."""
 
 
@@ -48,25 +48,25 @@ class Commit(Protocol):
 
 
 def commit_alone(store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
-    """A checkpoint that has no other parts."""
+    """Commits a checkpoint that has no other shards."""
     store.put_bytes(address.manifest, manifest.to_bytes())
     return manifest
 
 
-class StorePart:
-    """What a rank above 0 does: its part is there for rank 0 to find."""
+class StoreShard:
+    """What a rank above 0 does: its shard is there for rank 0 to find."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
 
     def __call__(self, store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
         """See `Commit`."""
-        store.put_bytes(address.part(self._rank), manifest.to_bytes())
+        store.put_bytes(address.shard(self._rank), manifest.to_bytes())
         return manifest
 
 
-class GatherParts:
-    """What rank 0 does: it waits for the parts of all others, and commits the whole."""
+class GatherShards:
+    """What rank 0 does: it waits for the shards of all others, and commits the whole."""
 
     def __init__(
         self,
@@ -93,41 +93,41 @@ class GatherParts:
         """See `Commit`.
 
         Raises:
-            PartsMissing: Some ranks have not stored theirs yet; it may be tried again.
-            PartsConflict: Two ranks have written different things to the same path.
+            ShardsMissing: Some ranks have not stored theirs yet; it may be tried again.
+            ShardsConflict: Two ranks have written different things to the same path.
             StoreError: The store can't be asked.
         """
         end, look = self._clock() + self._patience, FIRST_LOOK
-        parts: dict[int, Manifest] = {}
-        while missing := [rank for rank in self._ranks if rank not in parts]:
+        shards: dict[int, Manifest] = {}
+        while missing := [rank for rank in self._ranks if rank not in shards]:
             for rank in missing:
-                part = _part(store, address, rank, manifest)
-                if part is not None:
-                    parts[rank] = part
-            if len(parts) < len(self._ranks):
+                shard = _shard(store, address, rank, manifest)
+                if shard is not None:
+                    shards[rank] = shard
+            if len(shards) < len(self._ranks):
                 if self._clock() >= end:
-                    raise PartsMissing(_missing([rank for rank in self._ranks if rank not in parts], manifest))
+                    raise ShardsMissing(_missing([rank for rank in self._ranks if rank not in shards], manifest))
                 self._sleep(look)
                 look = min(2 * look, LONGEST_LOOK)
-        return commit_alone(store, address, _merged(manifest, parts))
+        return commit_alone(store, address, _merged(manifest, shards))
 
 
-def _part(store: ObjectStore, address: CheckpointAddress, rank: int, own: Manifest) -> Manifest | None:
-    """The part of a rank; None where it is not there, or can't be one of this checkpoint."""
+def _shard(store: ObjectStore, address: CheckpointAddress, rank: int, own: Manifest) -> Manifest | None:
+    """The shard of a rank; None where it is not there, or can't be one of this checkpoint."""
     try:
-        part = parse_manifest(store.get_bytes(address.part(rank), MAX_BYTES))
+        shard = parse_manifest(store.get_bytes(address.shard(rank), MAX_BYTES))
     except (NotFound, ManifestError):
         return None
-    return part if (part.attempt, part.step) == (own.attempt, own.step) else None
+    return shard if (shard.attempt, shard.step) == (own.attempt, own.step) else None
 
 
-def _merged(own: Manifest, parts: dict[int, Manifest]) -> Manifest:
+def _merged(own: Manifest, shards: dict[int, Manifest]) -> Manifest:
     files: dict[str, tuple[int, ManifestFile]] = {file.path: (0, file) for file in own.files}
-    for rank, part in sorted(parts.items()):
-        for file in part.files:
+    for rank, shard in sorted(shards.items()):
+        for file in shard.files:
             other, known = files.setdefault(file.path, (rank, file))
             if known.content != file.content:
-                raise PartsConflict(
+                raise ShardsConflict(
                     f"ranks {other} and {rank} have both written {file.path!r}, with different content; "
                     "put PODTUNE_RANK into the names of files that differ"
                 )
@@ -136,4 +136,4 @@ def _merged(own: Manifest, parts: dict[int, Manifest]) -> Manifest:
 
 def _missing(ranks: list[int], manifest: Manifest) -> str:
     named = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
-    return f"no part of the checkpoint of step {manifest.step} has come from rank {named} yet; {REMEDY}"
+    return f"no shard of the checkpoint of step {manifest.step} has come from rank {named} yet; {REMEDY}"

@@ -1,4 +1,4 @@
-"""Where results come in: lines of the results file, and matches on standard output."""
+"""Reads the results: lines of the results file, and matches on standard output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.read_times import ReadTimes
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_line import BadLine, ResultLine, parse_line
@@ -20,7 +20,7 @@ from podtune.trial import layout
 from podtune.trial.sharing import DIRECTORY_MODE, FILE_MODE
 
 
-class Intake:
+class ResultReader:
     """Puts results into the attempt, in the order in which they are read.
 
     `take` may be called by any thread, all else by one.
@@ -55,9 +55,9 @@ class Intake:
         self._file = ResultsFile(settings.directory)
         self._times = ReadTimes(settings.directory)
         self._expects_restore = settings.restores
-        self._bad_lines = Repeated()
-        self._file_errors = Repeated()
-        self._discarded = Repeated()
+        self._bad_lines = LogThrottle()
+        self._file_errors = LogThrottle()
+        self._discarded = LogThrottle()
 
     def begin(self) -> None:
         """The program begins now, or has begun when an earlier process of this agent was started."""
@@ -130,7 +130,7 @@ class Intake:
             message = "checkpoints.ranks is RankZero: those of other ranks are not stored"
         elif not self._has_store:
             message = "the experiment has no checkpoints.store; a retry starts afresh"
-        if self._discarded.is_worth_saying():
+        if self._discarded.should_log():
             self._log.warning("checkpoint given up", step=checkpoint.step, message=message, times=self._discarded.count)
         try:
             delete_tree(self._directory, (layout.CHECKPOINTS, checkpoint.name))
@@ -146,7 +146,7 @@ class Intake:
         try:
             lines = self._file.read_lines()
         except OSError as error:
-            if self._file_errors.is_worth_saying():
+            if self._file_errors.should_log():
                 self._log.warning("results file can't be read", message=str(error), times=self._file_errors.count)
             return []
         if self._file.oversized > oversized:
@@ -158,7 +158,7 @@ class Intake:
         self._log.warning("times of results can't be kept", message=message)
 
     def _complain(self, problem: str) -> None:
-        if self._bad_lines.is_worth_saying():
+        if self._bad_lines.should_log():
             self._log.warning("bad line in the results", message=problem, lines=self._bad_lines.count)
 
     def _learn_start(self, first_result: bool) -> None:

@@ -1,4 +1,4 @@
-"""What outlives the agent: the final commit in its pod's status, and results in its own log."""
+"""What outlives the agent: the termination message with the final commit, and results in its own log."""
 
 from __future__ import annotations
 

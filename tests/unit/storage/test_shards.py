@@ -1,4 +1,4 @@
-"""A checkpoint of several ranks counts once all of them have stored their parts, and holds the files of all."""
+"""A checkpoint of several ranks counts once all of them have stored their shards, and holds the files of all."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from podtune.storage.errors import Unreachable
 from podtune.storage.local_tree import open_tree
 from podtune.storage.manifest import digest_of, parse_manifest
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.parts import Commit, GatherParts, PartsConflict, PartsMissing, StorePart
 from podtune.storage.restore import Restorer
-from podtune.storage.syncer import Taken, upload_checkpoint
+from podtune.storage.shards import Commit, GatherShards, ShardsConflict, ShardsMissing, StoreShard
+from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("bucket"), "uid", "t")
 
@@ -51,12 +51,12 @@ class Gang:
         source.mkdir(exist_ok=True)
         for name, content in files.items():
             (source / name).write_text(content)
-        commit: Commit = StorePart(rank)
+        commit: Commit = StoreShard(rank)
         if rank == 0:
-            commit = GatherParts(self.replicas, patience=10.0, clock=lambda: self.clock.now, sleep=self.clock.sleep)
-        taken = Taken(attempt, step, step, "0.5")
+            commit = GatherShards(self.replicas, patience=10.0, clock=lambda: self.clock.now, sleep=self.clock.sleep)
+        info = CheckpointInfo(attempt, step, step, "0.5")
         with open_tree(Directory(self.directory), (source.name,)) as tree:
-            return upload_checkpoint(self.store, tree, self.place(step, attempt), taken, commit=commit)
+            return upload_checkpoint(self.store, tree, self.place(step, attempt), info, commit=commit)
 
     def restore(self, digest: str, step: int = 1) -> Path:
         target = self.directory / "restored"
@@ -93,9 +93,9 @@ def test_every_rank_restores_the_files_of_all(gang: Gang) -> None:
     }
 
 
-def test_without_all_parts_there_is_no_checkpoint(gang: Gang) -> None:
+def test_without_all_shards_there_is_no_checkpoint(gang: Gang) -> None:
     gang.upload(1, shard1="one")
-    with pytest.raises(PartsMissing, match=r"step 1 has come from rank 2 yet; .* set checkpoints.ranks to RankZero"):
+    with pytest.raises(ShardsMissing, match=r"step 1 has come from rank 2 yet; .* set checkpoints.ranks to RankZero"):
         gang.upload(0, shard0="zero")
     assert gang.place(1).manifest not in gang.store.objects
 
@@ -104,7 +104,7 @@ def test_a_slow_rank_is_waited_for(gang: Gang) -> None:
     gang.upload(1, shard1="one")
 
     def late() -> None:
-        if gang.clock.now > 5 and gang.place(1).part(2) not in gang.store.objects:
+        if gang.clock.now > 5 and gang.place(1).shard(2) not in gang.store.objects:
             gang.upload(2, shard2="two")
 
     gang.clock.meanwhile = late
@@ -113,19 +113,19 @@ def test_a_slow_rank_is_waited_for(gang: Gang) -> None:
     assert gang.place(1).manifest in gang.store.objects
 
 
-def test_a_part_of_another_attempt_is_none_of_this_one(gang: Gang) -> None:
-    """A pod that was given up comes back and writes; it writes to its own attempt's place."""
+def test_a_shard_of_another_attempt_is_none_of_this_one(gang: Gang) -> None:
+    """A pod that was given up comes back and writes; it writes below its own attempt's prefix."""
     for rank in (1, 2):
         gang.upload(rank, attempt="zombie", weights="old")
-        gang.store.objects[gang.place(1).part(rank)] = gang.store.objects[gang.place(1, "zombie").part(rank)]
-    with pytest.raises(PartsMissing):
+        gang.store.objects[gang.place(1).shard(rank)] = gang.store.objects[gang.place(1, "zombie").shard(rank)]
+    with pytest.raises(ShardsMissing):
         gang.upload(0, weights="new")
 
 
 def test_ranks_that_write_different_things_to_one_path_are_told(gang: Gang) -> None:
     gang.upload(1, weights="mine", same="same")
     gang.upload(2, same="same")
-    with pytest.raises(PartsConflict, match="ranks 0 and 1 have both written 'weights'"):
+    with pytest.raises(ShardsConflict, match="ranks 0 and 1 have both written 'weights'"):
         gang.upload(0, weights="yours", same="same")
 
 

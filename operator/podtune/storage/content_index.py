@@ -1,4 +1,4 @@
-"""What a trial has in the bucket, by content: so nothing is stored twice, and nothing is deleted that is needed."""
+"""An index of a trial's files in the bucket by content: nothing is stored twice, nothing deleted that is needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, Manifes
 from podtune.storage.object_store import ObjectStore
 
 
-class Catalogue:
+class ContentIndex:
     """The manifests of a trial's checkpoints that are in the bucket. Not thread-safe while it is changed.
 
     A checkpoint that was deleted is forgotten, but what later ones refer to of it is still there, and known by them.
@@ -69,11 +69,11 @@ class Catalogue:
         """A file with this content; its `object` and `offset` say where it lies."""
         return self._index().get((size, sha256))
 
-    def may_hold(self, size: int, part_size: int, first_part: str) -> bool:
-        """Whether there is a file of this size whose first part has this SHA-256."""
+    def may_hold(self, size: int, chunk_size: int, first_chunk: str) -> bool:
+        """Whether there is a file of this size whose first chunk has this SHA-256."""
         self._index()
         return any(
-            file.part_size == part_size and file.parts[:1] == (first_part,) for file in self._by_size.get(size, ())
+            file.chunk_size == chunk_size and file.chunks[:1] == (first_chunk,) for file in self._by_size.get(size, ())
         )
 
     def has_size(self, size: int) -> bool:
@@ -100,8 +100,8 @@ class Catalogue:
             self._by_size = {}
             for address, manifest in self._manifests.items():
                 for file in manifest.files:
-                    place = address.object_of(file).removeprefix(self._prefix)
-                    found = replace(file, object=place)
+                    key = address.object_of(file).removeprefix(self._prefix)
+                    found = replace(file, object=key)
                     by_content.setdefault(file.content, found)
                     self._by_size.setdefault(file.size, []).append(found)
             self._by_content = by_content
