@@ -1,4 +1,4 @@
-"""How long trainings are, as far as a manifest says."""
+"""The horizon of trainings: how long they are, as far as a manifest says."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def scheduler_kind(spec: ExperimentSpec) -> str:
     return next(iter(spec.scheduler.given), "fifo")
 
 
-def an_iteration(spec: ExperimentSpec, seconds: float) -> float:
+def time_per_iteration(spec: ExperimentSpec, seconds: float) -> float:
     """By how much an iteration of so many seconds advances the time attribute: one, unless that is training time."""
     return seconds if make_scheduler(spec).time_attribute == TIME_TOTAL else 1.0
 
 
-def longest_training(spec: ExperimentSpec, seconds: float) -> int | None:
+def iteration_limit(spec: ExperimentSpec, seconds: float) -> int | None:
     """After how many iterations every trial is stopped, by scheduler or stopper; None where some may go on for ever.
 
     Args:
@@ -34,7 +34,7 @@ def longest_training(spec: ExperimentSpec, seconds: float) -> int | None:
     thresholds = [spec.stop.metrics, *(rule.metrics or {} for rule in spec.stop.trial)]
     time = make_scheduler(spec).time_attribute
     times = [getattr(settings, "max_time", None), *(metrics.get(time) for metrics in thresholds)]
-    advance = an_iteration(spec, seconds)
+    advance = time_per_iteration(spec, seconds)
     limits = [
         *(limit if advance == 1.0 else math.ceil(limit / advance) for limit in times if limit is not None),
         *(rule.iterations for rule in spec.stop.trial if rule.iterations is not None),

@@ -1,4 +1,4 @@
-"""How far a training has come, which is what a checkpoint holds, and how it goes on."""
+"""The state of a training, which is what a checkpoint holds, and how it goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtune.tuning.searchers.base import Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingState:
     """The state of a training.
 
     Attributes:
@@ -29,18 +29,18 @@ class Training:
     seconds: float = 0.0
 
 
-def fresh(configuration: Configuration) -> Training:
+def start_training(configuration: Configuration) -> TrainingState:
     """A training that has not begun."""
-    return Training(0, math.nan, configuration)
+    return TrainingState(0, math.nan, configuration)
 
 
-def resumed(checkpoint: Training, configuration: Configuration) -> Training:
+def resume_training(checkpoint: TrainingState, configuration: Configuration) -> TrainingState:
     """A training that goes on from a checkpoint, perhaps with another configuration."""
     changed = checkpoint.iteration > 0 and checkpoint.configuration != configuration
     return replace(checkpoint, configuration=configuration, mixed=checkpoint.mixed or changed)
 
 
-def advance(training: Training, curve: Curve, metric: str) -> tuple[Training, Mapping[str, float]]:
+def advance(training: TrainingState, curve: Curve, metric: str) -> tuple[TrainingState, Mapping[str, float]]:
     """One more iteration.
 
     A training whose configuration has changed starts from where it was: of the way from there to the end of the new

@@ -1,4 +1,4 @@
-"""Where a scheduler looks at trials: its rungs and brackets, as they follow from its settings alone."""
+"""Plans the rungs and brackets of a scheduler, as they follow from its settings alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podtune.api.scheduler import (
     HyperbandSettings,
     MedianSettings,
 )
-from podtune.simulation.trainings import scheduler_kind
+from podtune.simulation.horizon import scheduler_kind
 from podtune.tuning.schedulers import rungs
 
 
@@ -35,7 +35,7 @@ class PlannedBracket:
     share: float
 
 
-def brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
+def plan_brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
     """The brackets of an experiment's scheduler; none where it compares trials at no rungs."""
     match _settings(spec):
         case AshaSettings() as settings:
@@ -48,10 +48,10 @@ def brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
             return ()
 
 
-def milestones(spec: ExperimentSpec, length: int) -> tuple[int, ...]:
+def plan_milestones(spec: ExperimentSpec, length: int) -> tuple[int, ...]:
     """Where a trial may be stopped, paused or changed, lowest first, up to `length`, which is where training ends."""
     settings = _settings(spec)
-    found = {rung for bracket in brackets(spec) for rung in bracket.milestones}
+    found = {rung for bracket in plan_brackets(spec) for rung in bracket.milestones}
     if isinstance(settings, MedianSettings):
         found = {settings.grace_period}
     elif isinstance(settings, PopulationSettings):

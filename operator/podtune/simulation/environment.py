@@ -1,4 +1,4 @@
-"""Where pods live: all that they share."""
+"""The simulated environment of pods: all that they share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from podtune.runner.records import Pod
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import Clock
 from podtune.simulation.cluster import ClusterModel, Gpus
-from podtune.simulation.course import Course
 from podtune.simulation.curves.base import Curves
+from podtune.simulation.trace import Trace
 
 
-class Operator(Protocol):
+class SimOperator(Protocol):
     """Who watches pods and hears agents."""
 
     def pod_changed(self, pod: Pod) -> None:
@@ -26,13 +26,13 @@ class Operator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SimEnvironment:
     """A simulated cluster.
 
     Attributes:
         operator: Who is told of what happens in it.
         curves: What trials report.
-        course: Where it is noted that they did.
+        trace: Records that they did.
         metric: The objective's metric.
         time_attribute: The metric that counts a trial's progress.
         prefix: What the URIs of checkpoints begin with; empty where there is no store.
@@ -46,9 +46,9 @@ class Site:
     model: ClusterModel
     gpus: Gpus
     bucket: Bucket
-    operator: Operator
+    operator: SimOperator
     curves: Curves
-    course: Course
+    trace: Trace
     metric: str
     time_attribute: str
     prefix: str

@@ -1,4 +1,4 @@
-"""What a simulation keeps of its course: the best result over time, and the decisions."""
+"""The trace of a simulation: the best result over time, and the decisions."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Started:
     configuration: Configuration
 
 
-class Course:
-    """Takes in results, starts and decisions; its size grows with the number of trials, not with that of results."""
+class Trace:
+    """Records results, starts and decisions; its size grows with the number of trials, not with that of results."""
 
     def __init__(self, objective: Objective, clock: Clock, gpus: Gpus) -> None:
-        """Makes the course of an experiment that begins now."""
+        """Makes the trace of an experiment that begins now."""
         self._objective = objective
         self._clock = clock
         self._gpus = gpus
@@ -74,26 +74,26 @@ class Course:
         """Virtual time since the experiment began."""
         return self._clock.now - self._began
 
-    def reported(self, trial: str, iteration: int, metrics: Metrics) -> None:
-        """Takes in a result."""
+    def record_result(self, trial: str, iteration: int, metrics: Metrics) -> None:
+        """Records a result."""
         self.results += 1
         value = number(metrics, self._objective.metric)
         if value is not None and self._objective.is_better(value, self._best):
             self._best = value
             self.improvements.append(Improvement(self.seconds, value, trial, iteration, self._gpus.hours))
 
-    def started(self, pod: str, configuration: Configuration) -> None:
-        """Takes in that a pod is made."""
+    def record_start(self, pod: str, configuration: Configuration) -> None:
+        """Records that a pod is made."""
         self.starts.append(Started(self.seconds, pod, configuration))
 
-    def recorded(self, trial: str, before: TrialStatus, after: TrialStatus) -> None:
-        """Takes in a status that is written: the decisions that its ledger holds in addition."""
+    def record_decisions(self, trial: str, before: TrialStatus, after: TrialStatus) -> None:
+        """Records the decisions that the ledger of a status that is written holds in addition."""
         known = before.ledger[-1].number if before.ledger else 0
         self.decisions += [Decided(self.seconds, trial, entry) for entry in after.ledger if entry.number > known]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationResult:
     """How a simulated experiment went.
 
     Attributes:
