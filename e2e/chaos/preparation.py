@@ -1,4 +1,4 @@
-"""What a campaign needs of the cluster: fake nodes, and that no other operator serves its namespaces."""
+"""Prepares the cluster for a campaign: fake nodes, and no other operator that serves its namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A namespace with an operator of its own, behind proxies; experiments run in it beside each other."""
+"""A testbed: a namespace with an operator of its own, behind proxies, where experiments run side by side."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from e2e.chaos import refusals
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.bucket import AgentProcesses, Bucket
 from e2e.chaos.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.history import Historian, History
 from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Ending, Run, broken, ending
-from e2e.chaos.kubelet import Kubelet, Life
+from e2e.chaos.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.leftovers import LABEL
-from e2e.chaos.operator_process import Operators, Zygote, environment, write_kubeconfig
+from e2e.chaos.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
 from e2e.chaos.polling import until
 from e2e.chaos.proxy import Answer, Proxy, text_answer
 from e2e.chaos.scenarios import SCENARIOS, Scenario
-from e2e.chaos.truth import Truth
 
 PREFIX = "chaos"
 PATIENCE = 90.0
@@ -42,7 +42,7 @@ SETTLE = 0.6
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PerturbationResult:
     """What became of a perturbation.
 
     Attributes:
@@ -63,19 +63,19 @@ class Verdict:
     calls: Mapping[Call, int] = field(default_factory=dict)
 
 
-class Lane:
+class Testbed:
     """Everything that a group of experiments needs."""
 
-    def __init__(self, api: Api, zygote: Zygote, namespace: str, directory: Path) -> None:
+    def __init__(self, api: Api, fork_server: ForkServer, namespace: str, directory: Path) -> None:
         self._api = api
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._namespace = namespace
         self._directory = directory
-        self._lives: dict[str, Life] = {}
+        self._scripts: dict[str, ExperimentScript] = {}
         self._count = 0
         self.injector = Injector()
         self.historian = Historian(api, namespace)
-        self.kubelet = Kubelet(api, namespace, self._lives.get)
+        self.kubelet = Kubelet(api, namespace, self._scripts.get)
         self._kubeconfig = directory / "kubeconfig"
         self._posts = Proxy(
             lambda: self.operators.leader.url,
@@ -108,7 +108,7 @@ class Lane:
         )
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Lane]:
+    async def running(self) -> AsyncIterator[Testbed]:
         """Everything is up while the context lasts."""
         async with contextlib.AsyncExitStack() as stack:
             await self._make_namespace()
@@ -120,18 +120,18 @@ class Lane:
                 stack.callback(asyncio.ensure_future(watching).cancel)
             write_kubeconfig(self._kubeconfig, self._calls.url)
             settings = environment(self._kubeconfig, self._namespace, self._posts.url)
-            self.operators = Operators(self._zygote, settings, self._directory, self._steal_lease)
+            self.operators = Operators(self._fork_server, settings, self._directory, self._steal_lease)
             stack.push_async_callback(self.operators.stop)
             await self.operators.start()
             yield self
 
-    async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> Verdict:
+    async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> PerturbationResult:
         """Runs the perturbation's experiment to its end, and looks at what became of it."""
         self._count += 1
         name = f"c{self._count:04}"
         scenario = SCENARIOS[perturbation.scenario]
         armed = self.injector.arm(perturbation, name, seed)
-        life = self._lives[name] = Life(scenario, Truth(), random.Random(seed))
+        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed))
         history = self.historian.of(name)
         begun = time.monotonic()
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
@@ -142,10 +142,10 @@ class Lane:
         await asyncio.sleep(SETTLE)
         if scenario.agent_bytes:
             uid = history.experiment["metadata"]["uid"]
-            life.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)
-        problems = broken(Run(scenario, history, life.truth, undisturbed))
+            script.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)
+        problems = broken(Run(scenario, history, script.truth, undisturbed))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
-        verdict = Verdict(
+        result = PerturbationResult(
             perturbation,
             seed,
             struck=armed.struck is not None,
@@ -157,20 +157,20 @@ class Lane:
         )
         self.injector.disarm(name)
         if problems:
-            self._write_down(name, verdict)
+            self._write_down(name, result)
         await self._api.request("DELETE", f"{path}/{name}")
-        return verdict
+        return result
 
-    def _write_down(self, name: str, verdict: Verdict) -> None:
+    def _write_down(self, name: str, result: PerturbationResult) -> None:
         """Keeps what there is to be looked at of a run that broke something."""
         history = self.historian.of(name)
         content = {
-            "problems": verdict.problems,
+            "problems": result.problems,
             "experiment": history.experiment,
             "trials": history.trials,
             "agents": self.kubelet.logs(name),
         }
-        file = self._directory / f"{verdict.perturbation.id.replace('/', '_')}.json"
+        file = self._directory / f"{result.perturbation.id.replace('/', '_')}.json"
         file.write_text(json.dumps(content, indent=1))
 
     def _store(self, scenario: Scenario) -> Object | None:
@@ -181,7 +181,7 @@ class Lane:
         return {"bucket": self._bucket.name, "prefix": PREFIX, "endpoint": self._objects.url}
 
     def _override(self, request: Request) -> Answer | None:
-        """The fake nodes have no logs; the played pods have."""
+        """The fake nodes have no logs; the simulated pods have."""
         if request.call is not Call.POD_LOG:
             return None
         found = re.search(r"/pods/([^/]+)/log", request.path)

@@ -1,4 +1,4 @@
-"""The operator, with a task on its event loop that takes notes."""
+"""The operator, with a task on its event loop that records what happens there."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from podtune.app import main as operator
 Work = Coroutine[Any, Any, None]
 
 
-def run(take_notes: Callable[[Path], Work]) -> None:
+def run(record: Callable[[Path], Work]) -> None:
     """Runs the operator's own `main`.
 
     Args:
-        take_notes: Notes in the file that the command line names, until it is cancelled.
+        record: Records into the file that the command line names, until it is cancelled.
     """
     run_program, file = uvloop.run, Path(sys.argv[1])
 
-    async def with_notes(program: Work) -> None:
-        noting = asyncio.create_task(take_notes(file))
+    async def with_recording(program: Work) -> None:
+        recording = asyncio.create_task(record(file))
         try:
             await program
         finally:
-            noting.cancel()
+            recording.cancel()
 
-    uvloop.run = lambda program: run_program(with_notes(program))
+    uvloop.run = lambda program: run_program(with_recording(program))
     operator.main()

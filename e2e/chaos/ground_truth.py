@@ -18,9 +18,9 @@ class AttemptTruth:
         values: By iteration, the value that it reported.
         reported: Steps of the checkpoints that it has reported.
         committed: What it has stored.
-        heard: Those of them that the operator has recorded, or finds in the attempt's last words.
+        heard: Those of them that the operator has recorded, or finds in the attempt's final commit.
         candidates: Steps of the checkpoints that the operator had it restore from.
-        ended: How it ended: exit code, or the mishap.
+        ended: How it ended: exit code, or the fault.
     """
 
     trial: str
@@ -37,7 +37,7 @@ class AttemptTruth:
 
 
 @dataclass
-class Truth:
+class GroundTruth:
     """All that happened in the pods of one experiment.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""One operator process beside an API server, a kubelet and agents that are played in this process.
+"""One operator process beside an API server, a kubelet and agents that are faked in this process.
 
 So what is measured is the operator: nothing else takes a processor of its own, and nobody waits for etcd.
 """
@@ -19,17 +19,17 @@ import aiohttp
 from e2e.bench.api_objects import Object
 from e2e.bench.api_server import NAMESPACE, ApiServer, token_of
 from e2e.bench.measured_operator import WITH_HEARTBEAT, MeasuredOperator
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.pod_status import COMPLETED, ended, now, running
 from e2e.chaos.simulated_agent import SimulatedAgent, Uploads
-from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
 from podtune.api.validation import parse_experiment
 from podtune.protocol.messages import Reply, Report
 
-Program = Callable[["PlayedPod"], Awaitable[None]]
+Program = Callable[["FakePod"], Awaitable[None]]
 
 
-class Answers(Truth):
+class Answers(GroundTruth):
     """What the operator has answered to the agent of one attempt."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Answers(Truth):
             await self._changed.wait()
 
 
-class PlayedPod:
+class FakePod:
     """A trial's pod.
 
     Attributes:
@@ -59,7 +59,7 @@ class PlayedPod:
         values: What the program has reported, first to last.
     """
 
-    def __init__(self, cluster: PlayedCluster, body: Object) -> None:
+    def __init__(self, cluster: FakeCluster, body: Object) -> None:
         self._cluster = cluster
         metadata = body["metadata"]
         self.name: str = metadata["name"]
@@ -121,13 +121,13 @@ class PlayedPod:
         self._cluster.pods.change(NAMESPACE, self.name, {"status": status})
 
 
-class PlayedCluster:
+class FakeCluster:
     """API server, kubelet and agents.
 
     Attributes:
         api: The API server.
         operator: The operator's process.
-        played: All pods that there have been, by name.
+        pods_made: All pods that there have been, by name.
         created: When each pod was made, by the clock of `time.monotonic`.
         ended: When each was seen to have ended.
         problems: What went wrong in a pod.
@@ -144,7 +144,7 @@ class PlayedCluster:
         self.operator = operator
         self.session = session
         self._program = program
-        self.played: dict[str, PlayedPod] = {}
+        self.pods_made: dict[str, FakePod] = {}
         self.created: dict[str, float] = {}
         self.ended: dict[str, float] = {}
         self.problems: list[str] = []
@@ -213,19 +213,19 @@ class PlayedCluster:
         name = body["metadata"]["name"]
         if kind == "ADDED":
             self.created[name] = time.monotonic()
-            pod = self.played[name] = PlayedPod(self, body)
+            pod = self.pods_made[name] = FakePod(self, body)
             task = asyncio.ensure_future(self._run(pod))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
         if "deletionTimestamp" in body["metadata"]:
-            self.played[name].delete()
+            self.pods_made[name].delete()
         if kind == "DELETED":
             self._cleaned_up.set()
         if kind == "DELETED" or (body.get("status") or {}).get("phase") == COMPLETED.phase:
             self.ended.setdefault(name, time.monotonic())
 
-    async def _run(self, pod: PlayedPod) -> None:
+    async def _run(self, pod: FakePod) -> None:
         try:
             program = self._program(pod.index)
             if program is not None:
@@ -235,11 +235,11 @@ class PlayedCluster:
 
 
 @contextlib.asynccontextmanager
-async def played_cluster(
+async def run_fake_cluster(
     program: Callable[[int], Program | None],
     operator_program: str = WITH_HEARTBEAT,
-    prepare: Callable[[PlayedCluster], None] = lambda _: None,
-) -> AsyncIterator[PlayedCluster]:
+    prepare: Callable[[FakeCluster], None] = lambda _: None,
+) -> AsyncIterator[FakeCluster]:
     """Everything is up while the context lasts, and the operator leads.
 
     Args:
@@ -253,7 +253,7 @@ async def played_cluster(
         server = await stack.enter_async_context(api.running())
         operator = MeasuredOperator(server, directory, operator_program)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
-        cluster = PlayedCluster(api, operator, session, program)
+        cluster = FakeCluster(api, operator, session, program)
         stack.push_async_callback(operator.kill)
         stack.push_async_callback(cluster.close)
         prepare(cluster)

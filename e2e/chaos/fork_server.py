@@ -1,4 +1,4 @@
-"""Starts operators quickly: all that the operator imports is here already, and each operator is a fork of this process.
+"""A fork server for operators: it has imported all that they import, and each operator is a fork of it.
 
 A process of its own in every other way: its memory ends with it, and SIGKILL leaves nothing behind. On two processors
 that many share, importing alone would take longer than everything that is tested. Orders come on standard input, one
@@ -19,7 +19,7 @@ import time
 
 from kubernetes.aio.config import kube_config
 
-from e2e.chaos.leash import die_with_parent
+from e2e.chaos.parent_death import die_with_parent
 from podtune.app import main as operator
 
 

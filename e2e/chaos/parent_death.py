@@ -1,4 +1,4 @@
-"""Holds a process to the one that has started it. Imports little: each agent does it."""
+"""Ends a process with its parent. Imports little: each agent does it."""
 
 from __future__ import annotations
 
