@@ -25,9 +25,9 @@ from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
 from podtune.storage.manifest import ManifestFile
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.prune import abort_uploads
 from podtune.storage.shards import Commit, commit_alone
 from podtune.storage.syncer import CheckpointInfo, stored_digest, upload_checkpoint, upload_file
-from podtune.storage.tidy import abort_uploads
 from podtune.trial import layout
 
 FIRST_WAIT = 0.5

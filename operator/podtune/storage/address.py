@@ -127,7 +127,7 @@ class TrialAddress:
         return f"{self.prefix}{attempt_folder(attempt)}/{LEDGER}"
 
     @property
-    def late_ledger(self) -> str:
+    def orphan_ledger(self) -> str:
         """The key of the decisions on the trial that no attempt has stored."""
         return f"{self.prefix}{LEDGER}"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from podtune.storage.empty import empty
 from podtune.storage.errors import RequestRejected
 from podtune.storage.memory_store import MemoryStore
+from podtune.storage.purge import purge
 
 
 def test_nothing_of_the_experiment_is_left_and_all_of_others():
@@ -13,16 +13,16 @@ def test_nothing_of_the_experiment_is_left_and_all_of_others():
     others = ["demo/uid-2/e-0/a/1/manifest.json", "demo/exports/e/best/manifest.json"]
     store.objects = dict.fromkeys([*mine, "demo/uid/e-0/a/results.jsonl", *others], b"x")
     store.start_upload("demo/uid/e-0/a/9/data/weights")
-    assert empty(store, "demo/uid/") == len(mine) + 1
+    assert purge(store, "demo/uid/") == len(mine) + 1
     assert sorted(store.objects) == sorted(others)
     assert list(store.list_uploads("")) == []
-    assert empty(store, "demo/uid/") == 0
+    assert purge(store, "demo/uid/") == 0
 
 
 def test_manifests_go_first():
     store = MemoryStore()
     store.objects = dict.fromkeys(["p/t/a/1/data/manifest.json", "p/t/a/1/manifest.json"], b"x")
-    empty(store, "p/")
+    purge(store, "p/")
     assert store.operations[0] == "delete p/t/a/1/manifest.json"
 
 
@@ -33,4 +33,4 @@ def test_who_goes_on_storing_is_named():
             self.objects["p/more"] = b""
 
     with pytest.raises(RequestRejected, match="objects keep coming below p/"):
-        empty(Growing(), "p/")
+        purge(Growing(), "p/")

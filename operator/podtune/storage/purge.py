@@ -1,4 +1,4 @@
-"""Deleting all that is in the bucket of an experiment."""
+"""Purges an experiment: deletes all that the bucket has of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import islice
 from podtune.storage.address import DATA, MANIFEST
 from podtune.storage.errors import RequestRejected
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.tidy import abort_uploads
+from podtune.storage.prune import abort_uploads
 
 ROUNDS = 4
 """The last one finds nothing, unless somebody still stores something."""
 BATCH = 1000
 
 
-def empty(store: ObjectStore, prefix: str) -> int:
+def purge(store: ObjectStore, prefix: str) -> int:
     """Deletes every object below a prefix, manifests first; it may be repeated.
 
     Args:

@@ -1,4 +1,4 @@
-"""Decisions on a trial that were taken when no agent was there any more to store them.
+"""The orphan ledger: decisions on a trial that were taken when no agent was there any more to store them.
 
 They lie beside the attempts' own ledgers, as one file a trial. What it holds already stays: the Trial's status, which
 the later ones come from, remembers only the latest.
@@ -15,7 +15,7 @@ from podtune.storage.object_store import ObjectStore
 MAX_BYTES = 16 << 20
 
 
-def store_late(store: ObjectStore, key: str, entries: Sequence[str]) -> int:
+def store_orphan_decisions(store: ObjectStore, key: str, entries: Sequence[str]) -> int:
     """Adds entries to a trial's file. It may be repeated: an entry that is there is not added again.
 
     Args:

@@ -2,8 +2,8 @@
 
 import json
 
-from podtune.storage.late_ledger import store_late
 from podtune.storage.memory_store import MemoryStore
+from podtune.storage.orphan_ledger import store_orphan_decisions
 
 KEY = "demo/uid/e-0/ledger.jsonl"
 
@@ -18,26 +18,26 @@ def lines(store):
 
 def test_they_are_stored_once_and_in_their_order():
     store = MemoryStore()
-    assert store_late(store, KEY, [entry(3), entry(4)]) == 2
-    assert store_late(store, KEY, [entry(3), entry(4)]) == 0
+    assert store_orphan_decisions(store, KEY, [entry(3), entry(4)]) == 2
+    assert store_orphan_decisions(store, KEY, [entry(3), entry(4)]) == 0
     assert lines(store) == [3, 4]
 
 
 def test_what_the_status_has_forgotten_stays():
     store = MemoryStore()
-    store_late(store, KEY, [entry(1), entry(2)])
-    assert store_late(store, KEY, [entry(2), entry(3)]) == 1
+    store_orphan_decisions(store, KEY, [entry(1), entry(2)])
+    assert store_orphan_decisions(store, KEY, [entry(2), entry(3)]) == 1
     assert lines(store) == [1, 2, 3]
 
 
 def test_where_there_are_none_nothing_is_written():
     store = MemoryStore()
-    assert store_late(store, KEY, []) == 0
+    assert store_orphan_decisions(store, KEY, []) == 0
     assert store.objects == {}
 
 
 def test_a_damaged_file_is_added_to():
     store = MemoryStore()
     store.objects[KEY] = b"half a li"
-    assert store_late(store, KEY, [entry(1)]) == 1
+    assert store_orphan_decisions(store, KEY, [entry(1)]) == 1
     assert store.objects[KEY].startswith(b"half a li\n{")

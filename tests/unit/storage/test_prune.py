@@ -3,7 +3,7 @@
 from podtune.storage.errors import RequestRejected
 from podtune.storage.manifest import Manifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.tidy import tidy
+from podtune.storage.prune import prune_checkpoints
 
 PREFIX = "demo/uid/"
 
@@ -23,7 +23,7 @@ def filled() -> MemoryStore:
 def test_only_what_is_kept_stays_and_what_is_no_checkpoint():
     store = filled()
     kept = {"e-1": frozenset({f"{PREFIX}e-1/a/3"}), "e-10": frozenset({f"{PREFIX}e-10/b/1"})}
-    found = tidy(store, PREFIX, kept)
+    found = prune_checkpoints(store, PREFIX, kept)
     assert (found.checkpoints, found.objects) == (2, 7)
     assert sorted(store.objects) == [
         "demo/other-uid/e-1/a/1/manifest.json",
@@ -43,14 +43,14 @@ def test_what_a_kept_one_refers_to_stays():
     files = (ManifestFile("w", 1, "0" * 64, object="a/1/data/weights"),)
     store.objects[f"{PREFIX}e-1/a/3/manifest.json"] = Manifest("a", 3, 3, "", "", files).to_bytes()
     store.objects[f"{PREFIX}e-1/a/2/packs/0"] = b"x"
-    tidy(store, PREFIX, {"e-1": frozenset({f"{PREFIX}e-1/a/3"})})
+    prune_checkpoints(store, PREFIX, {"e-1": frozenset({f"{PREFIX}e-1/a/3"})})
     left = {key.removeprefix(f"{PREFIX}e-1/") for key in store.objects if key.startswith(f"{PREFIX}e-1/")}
     assert {key for key in left if not key.startswith("a/3/")} == {"a/1/data/weights", "a/results.jsonl"}
 
 
 def test_manifests_go_first():
     store = filled()
-    tidy(store, PREFIX, {"e-1": frozenset()})
+    prune_checkpoints(store, PREFIX, {"e-1": frozenset()})
     deletions = [operation.removeprefix("delete ") for operation in store.operations]
     data = [i for i, key in enumerate(deletions) if "/data/" in key]
     manifests = [i for i, key in enumerate(deletions) if key.endswith("/manifest.json") and "/data/" not in key]
@@ -61,7 +61,7 @@ def test_manifests_go_first():
 def test_a_trial_that_nobody_knows_of_is_left_alone():
     store = filled()
     before = dict(store.objects)
-    tidy(store, PREFIX, {})
+    prune_checkpoints(store, PREFIX, {})
     assert store.objects == before
 
 
@@ -69,7 +69,7 @@ def test_unfinished_uploads_are_aborted_those_of_others_are_not():
     store = filled()
     store.start_upload(f"{PREFIX}e-1/a/9/data/weights")
     others = store.start_upload("demo/other-uid/e-1/a/9/data/weights")
-    assert tidy(store, PREFIX, {}).uploads == 1
+    assert prune_checkpoints(store, PREFIX, {}).uploads == 1
     assert list(store.list_uploads("")) == [others]
 
 
@@ -78,11 +78,11 @@ def test_a_store_without_a_list_of_uploads_will_do():
         def list_uploads(self, prefix):
             raise RequestRejected("not implemented")
 
-    assert tidy(Plain(), PREFIX, {}).uploads is None
+    assert prune_checkpoints(Plain(), PREFIX, {}).uploads is None
 
 
 def test_it_may_be_repeated():
     store = filled()
     kept = {"e-1": frozenset({f"{PREFIX}e-1/a/3"})}
-    tidy(store, PREFIX, kept)
-    assert tidy(store, PREFIX, kept).objects == 0
+    prune_checkpoints(store, PREFIX, kept)
+    assert prune_checkpoints(store, PREFIX, kept).objects == 0

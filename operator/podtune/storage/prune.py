@@ -1,4 +1,4 @@
-"""Leaving in the bucket what policy keeps of an experiment that has ended, and nothing else.
+"""Prunes an experiment that has ended: the bucket keeps the checkpoints that policy keeps, and no others.
 
 An agent deletes an older checkpoint only after the newer one is recorded. So the last agent of a trial leaves one more
 than is to be kept, and one that was killed leaves data without a manifest, or parts of an upload. When the experiment
@@ -21,8 +21,8 @@ _STEP = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Tidied:
-    """What was cleared away.
+class PruneResult:
+    """What was deleted.
 
     Attributes:
         checkpoints: Checkpoints that were whole.
@@ -35,8 +35,8 @@ class Tidied:
     uploads: int | None
 
 
-def tidy(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) -> Tidied:
-    """Deletes what is not kept of an experiment's trials. It may be repeated.
+def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) -> PruneResult:
+    """Deletes the checkpoints of an experiment's trials that are not kept. It may be repeated.
 
     Trials that are not known are left alone, and so is everything that is no part of a checkpoint.
 
@@ -59,7 +59,7 @@ def tidy(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) ->
         store.delete(doomed)
         checkpoints += len(manifests)
         objects += len(doomed)
-    return Tidied(checkpoints, objects, abort_uploads(store, prefix))
+    return PruneResult(checkpoints, objects, abort_uploads(store, prefix))
 
 
 def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> int | None:
