@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import open_tree
@@ -38,7 +38,7 @@ def main() -> None:
         restorer = Restorer(
             store,
             bucket,
-            backoff=Backoff(0.1, 1.0, Random(0)),
+            backoff=ExponentialBackoff(0.1, 1.0, Random(0)),
             patience=60.0,
             clock=time.monotonic,
             sleep=time.sleep,

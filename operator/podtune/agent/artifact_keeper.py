@@ -10,7 +10,7 @@ from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.settings import Settings
 from podtune.agent.sync_settings import ArtifactSettings
 from podtune.storage.artifacts import ArtifactSync
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.errors import StoreError
 from podtune.storage.local_tree import UnusableTree
@@ -42,7 +42,13 @@ class ArtifactKeeper:
     """
 
     def __init__(
-        self, settings: ArtifactSettings, sync: ArtifactSync, log: EventLog, *, backoff: Backoff, timeout: float
+        self,
+        settings: ArtifactSettings,
+        sync: ArtifactSync,
+        log: EventLog,
+        *,
+        backoff: ExponentialBackoff,
+        timeout: float,
     ) -> None:
         """Waits for the first period.
 
@@ -93,7 +99,9 @@ class ArtifactKeeper:
         return done.is_complete
 
 
-def make_keeper(settings: Settings, store: ObjectStore, log: EventLog, backoff: Backoff) -> ArtifactKeeper | None:
+def make_keeper(
+    settings: Settings, store: ObjectStore, log: EventLog, backoff: ExponentialBackoff
+) -> ArtifactKeeper | None:
     """The keeper of an attempt's artifacts; None where none are to be kept."""
     wanted = settings.sync.artifacts
     if wanted is None or settings.store is None:

@@ -15,7 +15,7 @@ from podtune.agent.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.agent.result_line import ResultLine
 from podtune.agent.result_reader import ResultReader
 from podtune.agent.stdout_results import LogParser, LogPosition
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
@@ -59,7 +59,7 @@ class LogStream(threading.Thread):
         self._result_reader = result_reader
         self._client = client
         self._log = log
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._failures = LogThrottle()
         self._position = LogPosition()
         self._program_ended = False

@@ -9,7 +9,7 @@ from random import Random
 from typing import TextIO
 
 from podtune.agent.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
-from podtune.agent.control_file import ControlFile
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.drain import Drain
 from podtune.agent.event_log import EventLog
 from podtune.agent.follower import FollowerAttempt
@@ -70,7 +70,7 @@ class Sidecar:
             self.attempt,
             changed,
             client=client or OperatorClient(settings),
-            control=ControlFile(settings.directory),
+            control=ControlFileWriter(settings.directory),
             log=log,
             rng=Random(rng.random()),
             first_wait=FIRST_WAIT if settings.reuse else 0.0,

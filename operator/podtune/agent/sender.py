@@ -7,11 +7,11 @@ import time
 from random import Random
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.control_file import ControlFile
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.protocol.messages import Reply
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 8.0
@@ -31,7 +31,7 @@ class Sender(threading.Thread):
         changed: threading.Condition,
         *,
         client: OperatorClient,
-        control: ControlFile,
+        control: ControlFileWriter,
         log: EventLog,
         rng: Random,
         first_wait: float = 0.0,
@@ -53,7 +53,7 @@ class Sender(threading.Thread):
         self._client = client
         self._control = control
         self._log = log
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._first_wait = first_wait
         self._failures = LogThrottle()
 

@@ -11,7 +11,7 @@ from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddres
 from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.export import Exporter
-from podtune.storage.manifest import ManifestError
+from podtune.storage.manifest import InvalidManifest
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.orphan_ledger import store_orphan_decisions
 from podtune.storage.prune import prune_checkpoints
@@ -82,7 +82,7 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
         try:
             target = CheckpointAddress(bucket, f"{root}/{wanted.folder}")
             done = exporter.export(_source(wanted, stores), wanted.digest, target, json.loads(wanted.card))
-        except (CorruptCheckpoint, ManifestError) as error:
+        except (CorruptCheckpoint, InvalidManifest) as error:
             problems.append(str(error))
             continue
         count, size = count + 1, size + done.size

@@ -16,7 +16,7 @@ from podtune.agent.settings import Settings
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.address import CheckpointAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import StoreError
@@ -92,13 +92,13 @@ class Uploader(threading.Thread):
         self._commit = commit
         self._log = log
         self._rng = rng
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._failures = LogThrottle()
         self._content_index = ContentIndex(address.prefix)
         self._cache = LocalCache(settings.scratch) if settings.scratch else None
         self._garbage = GarbageCollector(store, address, settings.attempt, self._content_index)
         self._cancel_token = CancelToken(time.monotonic)
-        self._artifacts = make_keeper(settings, store, log, Backoff(FIRST_WAIT, LONGEST_WAIT, rng))
+        self._artifacts = make_keeper(settings, store, log, ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng))
         self._stored_here: set[CheckpointAddress] = set()
         self._tried: PendingCheckpoint | None = None
         """The checkpoint that was tried last; what follows is about that one."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from podtune.api.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
 from podtune.runner.results import show
-from podtune.tuning.pareto import ParetoFront, Point
+from podtune.tuning.pareto import ParetoFront, ParetoPoint
 from podtune.tuning.searchers.base import Tell
 
 
@@ -49,9 +49,9 @@ class Front:
     def _add(self, tell: Tell) -> bool:
         if not tell.final or tell.value is None:
             return False
-        return self._front.add(Point(tell.number, (tell.value, *tell.others)))
+        return self._front.add(ParetoPoint(tell.number, (tell.value, *tell.others)))
 
-    def _entry(self, point: Point) -> ParetoTrial:
+    def _entry(self, point: ParetoPoint) -> ParetoTrial:
         values = zip(self._metrics, point.values, strict=True)
         name = f"{self._experiment}-{point.trial * self._repeats}"
         return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})

@@ -10,7 +10,7 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner.records import Pod
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import Clock
-from podtune.simulation.cluster import ClusterModel, Gpus
+from podtune.simulation.cluster import ClusterModel, GpuPool
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.trace import Trace
 
@@ -44,7 +44,7 @@ class SimEnvironment:
 
     clock: Clock
     model: ClusterModel
-    gpus: Gpus
+    gpus: GpuPool
     bucket: Bucket
     operator: SimOperator
     curves: Curves

@@ -20,7 +20,7 @@ from podtune.api.objective import Objective
 from podtune.runner import resources
 from podtune.runner.ledger import Entry
 from podtune.simulation.cluster import ClusterModel, with_limits
-from podtune.simulation.curves.base import Curve, Curves
+from podtune.simulation.curves.base import Curves, LearningCurve
 from podtune.simulation.horizon import ITERATIONS, iteration_limit, scheduler_kind, time_per_iteration
 from podtune.simulation.rung_plan import PlannedBracket, plan_brackets, plan_milestones
 from podtune.simulation.simulation import Simulation
@@ -164,13 +164,13 @@ class LotteryCurves(Curves):
         return
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> Curve:
+    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """Draws the worth of a trial, and the error of its first result."""
         random = generator(self._seed, "worth", trial)
         return _LotteryCurve(self, random.random(), random.gauss(0.0, ERROR))
 
 
-class _LotteryCurve(Curve):
+class _LotteryCurve(LearningCurve):
     def __init__(self, curves: LotteryCurves, worth: float, error: float) -> None:
         self._curves = curves
         self._worth = worth

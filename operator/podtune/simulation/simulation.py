@@ -47,7 +47,7 @@ from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
-from podtune.simulation.cluster import ClusterModel, Gpus, with_limits
+from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.objects import Objects
@@ -94,7 +94,7 @@ class Simulation:
         store = spec.checkpoints.store
         drain = seconds(spec.checkpoints.drain) if store else 0.0
         self._clock = Clock()
-        gpus = Gpus(self._clock, model.gpus)
+        gpus = GpuPool(self._clock, model.gpus)
         self._trace = Trace(spec.objective, self._clock, gpus)
         self._environment = SimEnvironment(
             clock=self._clock,

@@ -12,7 +12,7 @@ from podtune.api.trial import LedgerEntry, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.results import number
 from podtune.simulation.clock import Clock
-from podtune.simulation.cluster import Gpus
+from podtune.simulation.cluster import GpuPool
 from podtune.tuning.schedulers.base import Metrics
 from podtune.tuning.searchers.base import Configuration
 
@@ -57,7 +57,7 @@ class Started:
 class Trace:
     """Records results, starts and decisions; its size grows with the number of trials, not with that of results."""
 
-    def __init__(self, objective: Objective, clock: Clock, gpus: Gpus) -> None:
+    def __init__(self, objective: Objective, clock: Clock, gpus: GpuPool) -> None:
         """Makes the trace of an experiment that begins now."""
         self._objective = objective
         self._clock = clock

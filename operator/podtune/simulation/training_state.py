@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from podtune.simulation.curves.base import Curve
+from podtune.simulation.curves.base import LearningCurve
 from podtune.tuning.searchers.base import Configuration
 
 
@@ -40,7 +40,7 @@ def resume_training(checkpoint: TrainingState, configuration: Configuration) -> 
     return replace(checkpoint, configuration=configuration, mixed=checkpoint.mixed or changed)
 
 
-def advance(training: TrainingState, curve: Curve, metric: str) -> tuple[TrainingState, Mapping[str, float]]:
+def advance(training: TrainingState, curve: LearningCurve, metric: str) -> tuple[TrainingState, Mapping[str, float]]:
     """One more iteration.
 
     A training whose configuration has changed starts from where it was: of the way from there to the end of the new

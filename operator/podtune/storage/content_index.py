@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import NotFound, RequestRejected
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, ManifestFile, UnknownVersion, parse_manifest
+from podtune.storage.manifest import (
+    MAX_BYTES,
+    CheckpointManifest,
+    InvalidManifest,
+    ManifestFile,
+    UnknownVersion,
+    parse_manifest,
+)
 from podtune.storage.object_store import ObjectStore
 
 
@@ -23,16 +30,16 @@ class ContentIndex:
             trial_prefix: What all keys of the trial start with.
         """
         self._prefix = trial_prefix
-        self._manifests: dict[CheckpointAddress, Manifest] = {}
+        self._manifests: dict[CheckpointAddress, CheckpointManifest] = {}
         self._by_content: dict[tuple[int, str], ManifestFile] | None = None
         self._by_size: dict[int, list[ManifestFile]] = {}
 
-    def add(self, address: CheckpointAddress, manifest: Manifest) -> None:
+    def add(self, address: CheckpointAddress, manifest: CheckpointManifest) -> None:
         """Learns of a checkpoint that was stored."""
         self._manifests[address] = manifest
         self._by_content = None
 
-    def get(self, address: CheckpointAddress) -> Manifest | None:
+    def get(self, address: CheckpointAddress) -> CheckpointManifest | None:
         """The manifest of a checkpoint; None where it is not known."""
         return self._manifests.get(address)
 
@@ -62,7 +69,7 @@ class ContentIndex:
             return
         except UnknownVersion as error:
             raise RequestRejected(f"{address.uri} can't be read: {error}; delete it, or use a newer agent") from error
-        except ManifestError:
+        except InvalidManifest:
             return
 
     def find(self, size: int, sha256: str) -> ManifestFile | None:

@@ -19,7 +19,7 @@ from podtune.storage.address import CheckpointAddress
 from podtune.storage.content import Bytes
 from podtune.storage.directory import Directory
 from podtune.storage.errors import NotFound
-from podtune.storage.manifest import Manifest, ManifestFile
+from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
 
@@ -45,7 +45,7 @@ class Download:
         self,
         store: ObjectStore,
         address: CheckpointAddress,
-        manifest: Manifest,
+        manifest: CheckpointManifest,
         directory: Directory,
         *,
         local: LocalSource | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 from podtune.storage.address import DATA, CheckpointAddress
 from podtune.storage.download import CorruptCheckpoint, read_file
 from podtune.storage.errors import AccessDenied, NotFound, RequestRejected, StoreError
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestFile, digest_of, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
 
@@ -73,7 +73,7 @@ class Exporter:
 
         Raises:
             CorruptCheckpoint: It is not what was committed.
-            ManifestError: Its manifest can't be read.
+            InvalidManifest: Its manifest can't be read.
             StoreError: The store can't do it now, or at all.
         """
         manifest = self._manifest(checkpoint, digest)
@@ -91,7 +91,7 @@ class Exporter:
         self._target.delete([key for key in self._target.list(f"{place.root}/{DATA}/") if key not in kept])
         return done
 
-    def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> Manifest:
+    def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
         try:
             data = self._source.get_bytes(checkpoint.manifest, MAX_BYTES)
         except NotFound as error:
@@ -162,7 +162,7 @@ def _by_itself(file: ManifestFile) -> ManifestFile:
 
 
 def _card(
-    facts: Mapping[str, Any], checkpoint: CheckpointAddress, digest: str, manifest: bytes, exported: Manifest
+    facts: Mapping[str, Any], checkpoint: CheckpointAddress, digest: str, manifest: bytes, exported: CheckpointManifest
 ) -> bytes:
     """The model card: the same checkpoint always gives the same bytes."""
     body = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from podtune.storage.address import MANIFEST, CheckpointAddress, TrialAddress
 from podtune.storage.candidate import Candidate
 from podtune.storage.errors import NotFound
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, digest_of, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, InvalidManifest, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 MAX_LOOKED_AT = 100
@@ -35,12 +35,12 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     """
     if not configuration:
         return ()
-    found: list[tuple[Manifest, Candidate]] = []
+    found: list[tuple[CheckpointManifest, Candidate]] = []
     for address in _addresses(store, trial):
         try:
             data = store.get_bytes(address.manifest, MAX_BYTES)
             manifest = parse_manifest(data)
-        except (NotFound, ManifestError):
+        except (NotFound, InvalidManifest):
             continue  # it goes at this moment, or is none
         if manifest.configuration == configuration:
             found.append((manifest, Candidate(address.uri, digest_of(data), manifest.step)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import LocalTree
-from podtune.storage.manifest import Manifest, ManifestFile, digest_of_chunks
+from podtune.storage.manifest import CheckpointManifest, ManifestFile, digest_of_chunks
 from podtune.storage.parallel import run_all
 
 FOLDER = "by-content"
@@ -41,7 +41,7 @@ class LocalCache:
             return False  # it is not there, or can't be read: the bucket has it
         return is_right
 
-    def keep(self, tree: LocalTree, manifest: Manifest) -> int:
+    def keep(self, tree: LocalTree, manifest: CheckpointManifest) -> int:
         """Takes a checkpoint's files in, and lets go of all that belongs to other checkpoints; returns bytes copied.
 
         Args:

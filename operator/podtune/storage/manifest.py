@@ -29,11 +29,11 @@ MAX_KEY = 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class ManifestError(ValueError):
+class InvalidManifest(ValueError):
     """A text is no manifest, or not the one it should be; the message names the field."""
 
 
-class UnknownVersion(ManifestError):
+class UnknownVersion(InvalidManifest):
     """A manifest was written by a newer program."""
 
 
@@ -91,7 +91,7 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CheckpointManifest:
     """A whole checkpoint.
 
     Attributes:
@@ -147,29 +147,29 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def parse_manifest(data: bytes) -> Manifest:
+def parse_manifest(data: bytes) -> CheckpointManifest:
     """Reads a manifest. Its paths are safe: each lies below the directory that it is put together with.
 
     Raises:
-        ManifestError: It is not one.
+        InvalidManifest: It is not one.
     """
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ManifestError(f"the manifest is not JSON: {error}") from error
+        raise InvalidManifest(f"the manifest is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise ManifestError("the manifest is not a JSON object")
+        raise InvalidManifest("the manifest is not a JSON object")
     version = body.get("version")
     if isinstance(version, int) and version > VERSIONS[-1]:
         raise UnknownVersion(f"the manifest's version is {version}; this program knows 1 to {VERSIONS[-1]}")
     if isinstance(version, bool) or version not in VERSIONS:
-        raise ManifestError(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
+        raise InvalidManifest(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
     items = body.get("files")
     if not isinstance(items, list) or len(items) > MAX_FILES:
-        raise ManifestError(f"files is not a list of at most {MAX_FILES}")
+        raise InvalidManifest(f"files is not a list of at most {MAX_FILES}")
     files = tuple(_parse_file(item) for item in items)
     check_paths([file.path for file in files])
-    return Manifest(
+    return CheckpointManifest(
         attempt=_text(body, "attempt"),
         step=_count(body, "step"),
         iteration=_count(body, "iteration"),
@@ -185,21 +185,21 @@ def check_paths(paths: list[str]) -> None:
     """Checks that paths can be the files of one directory.
 
     Raises:
-        ManifestError: One leads out of the directory, is there twice, or is also the directory of another.
+        InvalidManifest: One leads out of the directory, is there twice, or is also the directory of another.
     """
     seen: set[str] = set()
     for path in paths:
         problem = _path_problem(path)
         if problem:
-            raise ManifestError(f"path {path[:MAX_PATH]!r} {problem}")
+            raise InvalidManifest(f"path {path[:MAX_PATH]!r} {problem}")
         if path in seen:
-            raise ManifestError(f"path {path!r} is there twice")
+            raise InvalidManifest(f"path {path!r} is there twice")
         seen.add(path)
     for path in seen:
         parts = path.split("/")
         for depth in range(1, len(parts)):
             if "/".join(parts[:depth]) in seen:
-                raise ManifestError(f"path {path!r} lies below a file of the checkpoint")
+                raise InvalidManifest(f"path {path!r} lies below a file of the checkpoint")
 
 
 def _path_problem(path: str) -> str | None:
@@ -222,53 +222,53 @@ def _segments_problem(path: str) -> str | None:
 
 def _parse_file(item: Any) -> ManifestFile:
     if not isinstance(item, dict):
-        raise ManifestError("an entry of files is not a JSON object")
+        raise InvalidManifest("an entry of files is not a JSON object")
     path, size, sha256 = _text(item, "path"), _count(item, "size"), _sha256(item.get("sha256"))
     chunk_size, chunks = _parse_chunks(item, size, sha256) if "parts" in item else (0, ())
     split = item.get("split", False)
     if not isinstance(split, bool) or (split and not chunks):
-        raise ManifestError("split is not a truth value, or a file without parts is split")
+        raise InvalidManifest("split is not a truth value, or a file without parts is split")
     if "object" not in item:
         return ManifestFile(path, size, sha256, chunk_size, chunks, split=split)
     key = _text(item, "object")
     problem = "has too many bytes" if len(key) > MAX_KEY else _segments_problem(key)
     if problem:
-        raise ManifestError(f"object {key[:MAX_PATH]!r} {problem}")
+        raise InvalidManifest(f"object {key[:MAX_PATH]!r} {problem}")
     return ManifestFile(path, size, sha256, chunk_size, chunks, key, _count(item, "offset"), split)
 
 
 def _parse_chunks(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int, tuple[str, ...]]:
     chunk_size, chunks = _count(item, "partSize"), item["parts"]
     if not isinstance(chunks, list) or len(chunks) > MAX_CHUNKS:
-        raise ManifestError(f"parts is not a list of at most {MAX_CHUNKS}")
+        raise InvalidManifest(f"parts is not a list of at most {MAX_CHUNKS}")
     digests = tuple(_sha256(chunk) for chunk in chunks)
     if not chunk_size or -(-size // chunk_size) != len(digests) or digest_of_chunks(digests) != sha256:
-        raise ManifestError("partSize, parts, size and sha256 of a file do not go together")
+        raise InvalidManifest("partSize, parts, size and sha256 of a file do not go together")
     return chunk_size, digests
 
 
 def _sha256(value: Any) -> str:
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise ManifestError(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
+        raise InvalidManifest(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
     return value
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or len(value) > 4096:
-        raise ManifestError(f"{name} is missing or not a text")
+        raise InvalidManifest(f"{name} is missing or not a text")
     return value
 
 
 def _count(body: Mapping[str, Any], name: str) -> int:
     value = body.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 60:
-        raise ManifestError(f"{name} is not a whole number from 0")
+        raise InvalidManifest(f"{name} is not a whole number from 0")
     return value
 
 
 def _seconds(body: Mapping[str, Any], name: str) -> float:
     value = body.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 60:
-        raise ManifestError(f"{name} is not a number of seconds from 0")
+        raise InvalidManifest(f"{name} is not a number of seconds from 0")
     return float(value)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import NotFound, StoreError
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, ManifestFile, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, InvalidManifest, ManifestFile, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 PATIENCE = 30.0
@@ -36,7 +36,9 @@ class ShardsConflict(StoreError):
 class Commit(Protocol):
     """Makes a checkpoint count whose files are stored."""
 
-    def __call__(self, store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
+    def __call__(
+        self, store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest
+    ) -> CheckpointManifest:
         """Stores a manifest.
 
         Returns:
@@ -47,7 +49,7 @@ class Commit(Protocol):
         """
 
 
-def commit_alone(store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
+def commit_alone(store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest) -> CheckpointManifest:
     """Commits a checkpoint that has no other shards."""
     store.put_bytes(address.manifest, manifest.to_bytes())
     return manifest
@@ -59,7 +61,9 @@ class StoreShard:
     def __init__(self, rank: int) -> None:
         self._rank = rank
 
-    def __call__(self, store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
+    def __call__(
+        self, store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest
+    ) -> CheckpointManifest:
         """See `Commit`."""
         store.put_bytes(address.shard(self._rank), manifest.to_bytes())
         return manifest
@@ -89,7 +93,9 @@ class GatherShards:
         self._clock = clock
         self._sleep = sleep
 
-    def __call__(self, store: ObjectStore, address: CheckpointAddress, manifest: Manifest) -> Manifest:
+    def __call__(
+        self, store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest
+    ) -> CheckpointManifest:
         """See `Commit`.
 
         Raises:
@@ -98,7 +104,7 @@ class GatherShards:
             StoreError: The store can't be asked.
         """
         end, look = self._clock() + self._patience, FIRST_LOOK
-        shards: dict[int, Manifest] = {}
+        shards: dict[int, CheckpointManifest] = {}
         while missing := [rank for rank in self._ranks if rank not in shards]:
             for rank in missing:
                 shard = _shard(store, address, rank, manifest)
@@ -112,16 +118,18 @@ class GatherShards:
         return commit_alone(store, address, _merged(manifest, shards))
 
 
-def _shard(store: ObjectStore, address: CheckpointAddress, rank: int, own: Manifest) -> Manifest | None:
+def _shard(
+    store: ObjectStore, address: CheckpointAddress, rank: int, own: CheckpointManifest
+) -> CheckpointManifest | None:
     """The shard of a rank; None where it is not there, or can't be one of this checkpoint."""
     try:
         shard = parse_manifest(store.get_bytes(address.shard(rank), MAX_BYTES))
-    except (NotFound, ManifestError):
+    except (NotFound, InvalidManifest):
         return None
     return shard if (shard.attempt, shard.step) == (own.attempt, own.step) else None
 
 
-def _merged(own: Manifest, shards: dict[int, Manifest]) -> Manifest:
+def _merged(own: CheckpointManifest, shards: dict[int, CheckpointManifest]) -> CheckpointManifest:
     files: dict[str, tuple[int, ManifestFile]] = {file.path: (0, file) for file in own.files}
     for rank, shard in sorted(shards.items()):
         for file in shard.files:
@@ -134,6 +142,6 @@ def _merged(own: Manifest, shards: dict[int, Manifest]) -> Manifest:
     return replace(own, files=tuple(file for _, (_, file) in sorted(files.items())))
 
 
-def _missing(ranks: list[int], manifest: Manifest) -> str:
+def _missing(ranks: list[int], manifest: CheckpointManifest) -> str:
     named = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
     return f"no shard of the checkpoint of step {manifest.step} has come from rank {named} yet; {REMEDY}"

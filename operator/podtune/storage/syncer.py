@@ -13,7 +13,7 @@ from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import NotFound
 from podtune.storage.file_upload import UploadContext, upload_files
 from podtune.storage.local_tree import LocalFile, LocalTree
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestFile, digest_of
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.selection import matcher
 from podtune.storage.shards import Commit, commit_alone
@@ -100,7 +100,7 @@ def upload_checkpoint(
         {} if done is None else done,
         options.writer,
     )
-    manifest = Manifest(
+    manifest = CheckpointManifest(
         attempt=info.attempt,
         step=info.step,
         iteration=info.iteration,

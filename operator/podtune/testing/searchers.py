@@ -28,7 +28,7 @@ INHERITED = [HealthCheck.differing_executors]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskEvent:
     """A proposal of a recorded run."""
 
     number: int
@@ -59,7 +59,7 @@ class SearcherConformance:
         others = (0.5,) * (self.criteria - 1)
         return Tell(number, proposed.configuration, value, 1, others, attributes=proposed.attributes)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Tell]:
         """A recorded run."""
         return recorded_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
@@ -106,7 +106,7 @@ class SearcherConformance:
     def test_another_attempt_proposes_something_else(self) -> None:
         """What a constraint refuses is not proposed for ever."""
         for event in self.run() if self.draws else ():
-            if isinstance(event, Asked) and event.number % 10 == 9:
+            if isinstance(event, AskEvent) and event.number % 10 == 9:
                 searcher = self._told_until(event)
                 attempts = [searcher.ask(event.number, event.unfinished, attempt) for attempt in range(5)]
                 assert attempts[0] == event.proposed
@@ -165,7 +165,7 @@ class SearcherConformance:
             searcher.ask(number + 1, [Unfinished(number, rest, proposed.attributes)])
             searcher.tell(self.told(number, replace(proposed, configuration=rest), number % 7))
 
-    def _told_until(self, asked: Asked) -> Searcher:
+    def _told_until(self, asked: AskEvent) -> Searcher:
         """A searcher that knows what the recorded run knew when it asked."""
         searcher = self.make(every_kind(), seed=0)
         for event in self.run():
@@ -185,17 +185,17 @@ def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] =
 
 def recorded_run(
     searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4, others: int = 0
-) -> list[Asked | Tell]:
+) -> list[AskEvent | Tell]:
     """Tunes something made up: several trials at a time, some of which fail.
 
     A searcher that learns from rungs is told of values at milestones 1, 3 and 9 too, of some trials of none.
     """
     draw = random.Random(seed)
-    run: list[Asked | Tell] = []
+    run: list[AskEvent | Tell] = []
     unfinished: list[Unfinished] = []
     for number in range(trials):
         proposed = searcher.ask(number, tuple(unfinished))
-        run.append(Asked(number, tuple(unfinished), proposed))
+        run.append(AskEvent(number, tuple(unfinished), proposed))
         if proposed is not None:
             unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
         while len(unfinished) >= concurrent or (unfinished and draw.random() < 0.3):

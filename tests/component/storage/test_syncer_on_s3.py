@@ -9,7 +9,7 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
@@ -29,7 +29,12 @@ def trial(s3_server, bucket):
 
 def restorer(store, bucket):
     return Restorer(
-        store, bucket, backoff=Backoff(0.1, 0.1, Random(0)), patience=0, clock=lambda: 0.0, sleep=lambda _: None
+        store,
+        bucket,
+        backoff=ExponentialBackoff(0.1, 0.1, Random(0)),
+        patience=0,
+        clock=lambda: 0.0,
+        sleep=lambda _: None,
     )
 
 

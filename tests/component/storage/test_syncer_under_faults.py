@@ -7,7 +7,7 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
@@ -70,7 +70,7 @@ def upload(trial, source, *, packs=False, step=1, done=None):
 
 def restore(trial, candidates, directory, patience=60.0):
     restorer = Restorer(
-        S3Store(trial.store), trial.store.bucket, backoff=Backoff(0.05, 0.2, Random(0)), patience=patience,
+        S3Store(trial.store), trial.store.bucket, backoff=ExponentialBackoff(0.05, 0.2, Random(0)), patience=patience,
         clock=lambda: 0.0, sleep=lambda _: None,
     )  # fmt: skip
     return restorer.restore(candidates, Directory(directory.parent), directory.name)

@@ -11,7 +11,7 @@ from stub_operator import dumps, wait_until
 from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore import restore
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage import file_upload
 from podtune.storage.errors import Unreachable
@@ -70,7 +70,7 @@ def test_all_options_are_read():
     "text", ["{", "[]", '{"timeout": "x"}', '{"exclude": 1}', '{"artifacts": 1}', '{"retries": -1}']
 )
 def test_wrong_settings_are_named(environ, text):
-    with pytest.raises(SettingsError, match="PODTUNE_SYNC is"):
+    with pytest.raises(AgentSettingsError, match="PODTUNE_SYNC is"):
         Settings.from_environ(environ | {"PODTUNE_SYNC": text})
 
 

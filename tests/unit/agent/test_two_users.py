@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.control_file import ControlFile
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.result_reader import prepare_directory
 from podtune.agent.results_file import ResultsFile
@@ -64,7 +64,7 @@ def program(shared):
 
 def start(shared):
     prepare_directory(Directory(shared))
-    ControlFile(Directory(shared)).write({"shouldStop": True})
+    ControlFileWriter(Directory(shared)).write({"shouldStop": True})
 
 
 def finish(shared):
@@ -84,7 +84,7 @@ def test_the_agent_starts_first(shared):
 
 
 def test_the_program_is_quicker(shared):
-    as_user(AGENT, lambda: ControlFile(Directory(shared)).write({"shouldStop": True}))
+    as_user(AGENT, lambda: ControlFileWriter(Directory(shared)).write({"shouldStop": True}))
     as_user(PROGRAM, program, shared)
     as_user(AGENT, start, shared)
     as_user(AGENT, finish, shared)

@@ -12,7 +12,7 @@ import pytest
 
 from podtune.api.objective import Objective
 from podtune.api.search_space import Parameter, parse_value
-from podtune.simulation.curves.base import Curve, CurveError
+from podtune.simulation.curves.base import CurveError, LearningCurve
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.generate import write_curves
 from podtune.simulation.curves.position import position
@@ -247,7 +247,7 @@ class TestTable:
         )
 
 
-class Ramp(Curve):
+class Ramp(LearningCurve):
     """Falls from 10 to its end in ten iterations."""
 
     def __init__(self, end: float) -> None:
@@ -265,7 +265,7 @@ class Ramp(Curve):
 
 
 class TestTraining:
-    def train(self, training: TrainingState, curve: Curve, iterations: int) -> TrainingState:
+    def train(self, training: TrainingState, curve: LearningCurve, iterations: int) -> TrainingState:
         for _ in range(iterations):
             training, _ = advance(training, curve, "loss")
         return training

@@ -7,7 +7,7 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import CheckpointAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint
@@ -53,7 +53,7 @@ def contents(directory):
 def restored(store, exported, tmp_path):
     clock = iter(range(1000))
     restorer = Restorer(
-        store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=10.0,
+        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
         clock=lambda: float(next(clock)), sleep=lambda _: None,
     )  # fmt: skip
     outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")

@@ -6,7 +6,7 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.content_index import ContentIndex
 from podtune.storage.directory import Directory
@@ -59,7 +59,7 @@ class World:
     def restore(self, candidate):
         self.store.fetched = 0
         restorer = Restorer(
-            self.store, "models", backoff=Backoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
+            self.store, "models", backoff=ExponentialBackoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
             sleep=lambda _: None, local=self.cache,
         )  # fmt: skip
         outcome = restorer.restore([candidate], Directory(self.directory), "restored")

@@ -1,7 +1,7 @@
 """What is left in the bucket of an experiment that has ended."""
 
 from podtune.storage.errors import RequestRejected
-from podtune.storage.manifest import Manifest, ManifestFile
+from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.prune import prune_checkpoints
 
@@ -41,7 +41,7 @@ def test_only_what_is_kept_stays_and_what_is_no_checkpoint():
 def test_what_a_kept_one_refers_to_stays():
     store = filled()
     files = (ManifestFile("w", 1, "0" * 64, object="a/1/data/weights"),)
-    store.objects[f"{PREFIX}e-1/a/3/manifest.json"] = Manifest("a", 3, 3, "", "", files).to_bytes()
+    store.objects[f"{PREFIX}e-1/a/3/manifest.json"] = CheckpointManifest("a", 3, 3, "", "", files).to_bytes()
     store.objects[f"{PREFIX}e-1/a/2/packs/0"] = b"x"
     prune_checkpoints(store, PREFIX, {"e-1": frozenset({f"{PREFIX}e-1/a/3"})})
     left = {key.removeprefix(f"{PREFIX}e-1/") for key in store.objects if key.startswith(f"{PREFIX}e-1/")}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
@@ -63,7 +63,7 @@ class Gang:
         restorer = Restorer(
             self.store,
             "bucket",
-            backoff=Backoff(0.1, 1.0, Random(1)),
+            backoff=ExponentialBackoff(0.1, 1.0, Random(1)),
             patience=1.0,
             clock=lambda: self.clock.now,
             sleep=self.clock.sleep,

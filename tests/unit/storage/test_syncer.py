@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.storage import file_upload, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.candidate import Candidate
 from podtune.storage.content import PIECE
@@ -20,7 +20,7 @@ from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.garbage import GarbageCollector, delete_checkpoint
 from podtune.storage.local_tree import UnusableTree, open_tree
-from podtune.storage.manifest import Manifest, parse_manifest
+from podtune.storage.manifest import CheckpointManifest, parse_manifest
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Restorer
 from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
@@ -67,7 +67,7 @@ def upload(store, source, attempt="pod-1", step=9, **options):
 def restorer(store, sleeps=None, patience=10.0, **options):
     clock = iter(range(1000))
     return Restorer(
-        store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=patience,
+        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=patience,
         clock=lambda: float(next(clock)), sleep=(sleeps if sleeps is not None else []).append, **options,
     )  # fmt: skip
 
@@ -470,7 +470,7 @@ class TestDeletion:
         other = TrialAddress(StoreAddress("models", prefix), "uid", "digits-70")
         for place in (trial, other):
             for step in ("1", "2"):
-                empty = Manifest("pod-1", int(step), int(step), "", "", ())
+                empty = CheckpointManifest("pod-1", int(step), int(step), "", "", ())
                 store.put_bytes(place.checkpoint("pod-1", step).manifest, empty.to_bytes())
                 store.put_bytes(place.checkpoint("pod-1", step).data("x"), b"")
         store.put_bytes("2024/manifest.json", b"")
@@ -505,7 +505,7 @@ class TestAddress:
 
 
 def test_backoff_doubles_within_its_bounds():
-    backoff = Backoff(1.0, 8.0, Random(1))
+    backoff = ExponentialBackoff(1.0, 8.0, Random(1))
     for step in (1, 2, 4, 8, 8):
         assert step / 2 <= backoff.next() <= step
     backoff.reset()

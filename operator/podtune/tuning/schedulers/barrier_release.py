@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.configuration import ConfigurationRules
 from podtune.api.search_space import ChoiceDomain, IntDomain, Parameter, Scalar, format_value
 from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
-from podtune.tuning.schedulers.population import Clone
+from podtune.tuning.schedulers.population import DonorState
 from podtune.tuning.searchers.base import Configuration
 
 SECTION = "opened"
@@ -35,7 +35,7 @@ class BarrierRelease:
     target: float
     ranked: int
     quantile: int
-    clones: Mapping[int, tuple[Clone, Configuration]]
+    clones: Mapping[int, tuple[DonorState, Configuration]]
 
 
 class BarrierReleaseWriter:
@@ -93,7 +93,7 @@ class BarrierReleaseWriter:
             clones=dict(clones),
         )
 
-    def _words(self, trial: int, clone: Clone, configuration: Configuration) -> list[str]:
+    def _words(self, trial: int, clone: DonorState, configuration: Configuration) -> list[str]:
         values = [self._word(parameter, configuration) for parameter in self._sampled]
         known = [
             str(trial),
@@ -104,7 +104,9 @@ class BarrierReleaseWriter:
         ]
         return [*known, *values]
 
-    def _clone(self, words: Sequence[str], time: float, *, has_steps: bool) -> tuple[int, tuple[Clone, Configuration]]:
+    def _clone(
+        self, words: Sequence[str], time: float, *, has_steps: bool
+    ) -> tuple[int, tuple[DonorState, Configuration]]:
         trial, donor, trained, score, *written = words
         step = int(written.pop(0)) if has_steps else int(float(trained))
         values = {
@@ -112,7 +114,7 @@ class BarrierReleaseWriter:
             for parameter, word in zip(self._sampled, written, strict=True)
             if word != _ABSENT
         }
-        clone = Clone(int(donor), float(trained), time, float(score), step)
+        clone = DonorState(int(donor), float(trained), time, float(score), step)
         return int(trial), (clone, self._rules.configuration(values))
 
     def _word(self, parameter: Parameter, configuration: Configuration) -> str:

@@ -49,7 +49,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.explore import Explorer, Observation
-from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
+from podtune.tuning.schedulers.population import DonorState, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
 Because = dict[str, float | int | str]
@@ -190,7 +190,7 @@ class Pbt(Scheduler):
         """Whether others may yet clone a member by its last score."""
         return member.is_live and member.is_donor
 
-    def _pending_clones(self) -> Iterator[Clone]:
+    def _pending_clones(self) -> Iterator[DonorState]:
         """What was decided, and has not been carried out."""
         return (other.clone for other in self._members.values() if other.clone is not None and other.is_live)
 
@@ -241,10 +241,10 @@ class Pbt(Scheduler):
     def _progress(self, trial: int) -> tuple[float, int]:
         return self._members[trial].trained, trial
 
-    def _clone_of(self, donor: int) -> Clone:
+    def _clone_of(self, donor: int) -> DonorState:
         donating = self._members[donor]
         assert donating.score is not None  # who was ranked has one
-        return Clone(donor, donating.trained, donating.perturbed, donating.score, donating.step)
+        return DonorState(donor, donating.trained, donating.perturbed, donating.score, donating.step)
 
     def _value(self, member: Member) -> float:
         """A member's score as its trial has reported it."""
@@ -262,7 +262,7 @@ class Pbt(Scheduler):
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
 
-    def _exploit_message(self, clone: Clone, reason: str, configuration: Configuration) -> str:
+    def _exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
         donors = self._members[clone.donor].configuration if clone.donor in self._members else {}
         return sentence(
             f"clones trial {clone.donor} ({self._metric} {readable(self._sign * clone.score)}) {reason}",

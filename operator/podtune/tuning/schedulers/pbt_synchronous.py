@@ -30,7 +30,7 @@ from podtune.tuning.schedulers.base import Action, Exploit, Metrics, Record, Rec
 from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.schedulers.explore import Explorer
 from podtune.tuning.schedulers.pbt import Because, Pbt, perturbation_generator
-from podtune.tuning.schedulers.population import CLONE, MEMBER, Clone, Member, rank
+from podtune.tuning.schedulers.population import CLONE, MEMBER, DonorState, Member, rank
 from podtune.tuning.searchers.base import Configuration
 
 BARRIER = "barrier"
@@ -263,7 +263,7 @@ class SynchronousPbt(Pbt):
         last = self._last()
         time = last.trained if last is not None else max(member.trained for member in self._members.values())
         ranking = rank(self._members.items(), self._settings.quantile)
-        clones: dict[int, tuple[Clone, Configuration]] = {}
+        clones: dict[int, tuple[DonorState, Configuration]] = {}
         for trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, number)
             donor = random.choice(ranking.best)
@@ -279,13 +279,13 @@ class SynchronousPbt(Pbt):
         self._released_count, self._target = number, release.target
         self._apply(release)
 
-    def _clone_at(self, donor: int, time: float) -> Clone:
+    def _clone_at(self, donor: int, time: float) -> DonorState:
         """A clone of a donor; of one that is itself still to become a clone, the one that it is to clone."""
         donating = self._members[donor]
         clone = donating.clone or self._clone_of(donor)
-        return Clone(clone.donor, donating.trained, time, clone.score, donating.step)
+        return DonorState(clone.donor, donating.trained, time, clone.score, donating.step)
 
-    def _next_target(self, clones: Mapping[int, tuple[Clone, Configuration]]) -> float:
+    def _next_target(self, clones: Mapping[int, tuple[DonorState, Configuration]]) -> float:
         trained = {
             trial: clones[trial][0].trained if trial in clones else member.trained
             for trial, member in self._members.items()
@@ -331,7 +331,7 @@ class SynchronousPbt(Pbt):
     def _noted_number(self, trial: int) -> int:
         return int(self._records[trial].get(MEMBER, {}).get("number", "0"))
 
-    def _reason(self, trial: int, member: Member, clone: Clone) -> tuple[str, Because]:
+    def _reason(self, trial: int, member: Member, clone: DonorState) -> tuple[str, Because]:
         release = next(o for _, o in sorted(self._releases.items(), reverse=True) if trial in o.clones)
         value = self._value(member)
         because: Because = {

@@ -17,7 +17,7 @@ CLONE = "clone"
 
 
 @dataclass(frozen=True, slots=True)
-class Clone:
+class DonorState:
     """What a member is to go on from.
 
     Attributes:
@@ -45,7 +45,7 @@ class Clone:
         }
 
     @classmethod
-    def parse(cls, written: Mapping[str, str]) -> Clone:
+    def parse(cls, written: Mapping[str, str]) -> DonorState:
         """Reads what `written` has written.
 
         Raises:
@@ -85,7 +85,7 @@ class Member:
     is_fresh: bool = False
     ended: bool = False
     removed: bool = False
-    clone: Clone | None = None
+    clone: DonorState | None = None
     order: int = 0
     round: int = 0
 
@@ -99,7 +99,7 @@ class Member:
         """Whether it takes part in the ranking: NaN can't be ranked, and who has ended is left out."""
         return self.is_live and self.score is not None and not math.isnan(self.score)
 
-    def become(self, clone: Clone) -> None:
+    def become(self, clone: DonorState) -> None:
         """Takes over how far the donor had come. The score stays its own until it is looked at again."""
         self.trained = clone.trained
         self.step = clone.step
@@ -145,7 +145,7 @@ class Member:
             is_donor=written.get("donor") == "true",
             is_fresh=written.get("fresh") == "true",
             ended=written.get("ended") == "true",
-            clone=Clone.parse(record[CLONE]) if CLONE in record else None,
+            clone=DonorState.parse(record[CLONE]) if CLONE in record else None,
         )
 
 

@@ -12,9 +12,9 @@ from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.domains import Points, finite_points
 from podtune.tuning.searchers.tree import PointTree, TooManyCombinations
 
-__all__ = ["ActiveSpace", "Key", "Refusals", "Refused"]
+__all__ = ["ActiveSpace", "PointKey", "Refused", "RejectionCounter"]
 
-Key = tuple[str | None, ...]
+PointKey = tuple[str | None, ...]
 """What tells a configuration from others: its sampled values, None where a parameter does not exist."""
 
 
@@ -77,7 +77,7 @@ class ActiveSpace:
         """The sampled values of a configuration, without what follows from them."""
         return {p.name: configuration[p.name] for p in self.sampled if p.name in configuration}
 
-    def key(self, configuration: Configuration) -> Key:
+    def key(self, configuration: Configuration) -> PointKey:
         """What tells a configuration from others."""
         return tuple(
             format_value(configuration[parameter.name]) if parameter.name in configuration else None
@@ -85,7 +85,7 @@ class ActiveSpace:
         )
 
 
-class Refusals:
+class RejectionCounter:
     """Counts what was against the values that were drawn."""
 
     def __init__(self) -> None:

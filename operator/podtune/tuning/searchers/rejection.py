@@ -10,7 +10,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
+from podtune.tuning.searchers.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
 from podtune.tuning.searchers.lazy_view import LazyView
@@ -55,7 +55,7 @@ class RejectionSearcher(Searcher):
         self._random = RandomSearcher(space.sampled, seed)
         self._seed = seed
         self._tree = space.countable_points()
-        self._tried: set[Key] = set()
+        self._tried: set[PointKey] = set()
         self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= MAX_TRIES else MAX_TRIES
 
     @override
@@ -80,7 +80,7 @@ class RejectionSearcher(Searcher):
         if self._is_exhausted(under_way):
             return None
         view = LazyView(unfinished, self._as_drawn)
-        refusals = Refusals()
+        refusals = RejectionCounter()
         drawn: Proposed | None = None
         for tries in range(self._tries):
             draw = attempt * MAX_TRIES + tries
@@ -96,7 +96,9 @@ class RejectionSearcher(Searcher):
         found = self._left_over(number, under_way, refusals)
         return None if found is None or drawn is None else self._proposed(drawn, found, self._tries + 1)
 
-    def _usable(self, values: Configuration, under_way: Set[Key], refusals: Refusals) -> Configuration | None:
+    def _usable(
+        self, values: Configuration, under_way: Set[PointKey], refusals: RejectionCounter
+    ) -> Configuration | None:
         """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
         try:
             configuration = self._space.configuration(values)
@@ -116,13 +118,13 @@ class RejectionSearcher(Searcher):
             attributes[INACTIVE] = inactive
         return Proposed(configuration, attributes)
 
-    def _is_exhausted(self, under_way: Set[Key]) -> bool:
+    def _is_exhausted(self, under_way: Set[PointKey]) -> bool:
         """Whether all points of a finite space were tried, as far as that can be said without a look at them."""
         if self._tree is None or self._space.refuses:
             return False
         return len(self._tried) + len(under_way - self._tried) >= self._tree.count
 
-    def _left_over(self, number: int, under_way: Set[Key], refusals: Refusals) -> Configuration | None:
+    def _left_over(self, number: int, under_way: Set[PointKey], refusals: RejectionCounter) -> Configuration | None:
         """The first point of a finite space, from a random one on, that was not tried yet."""
         if self._tree is None:
             raise refusals.error(self._tries)

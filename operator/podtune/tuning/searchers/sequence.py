@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from podtune.tuning.searchers.active_space import ActiveSpace, Key, Refusals, Refused
+from podtune.tuning.searchers.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
 from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.tree import PointTree
 
@@ -55,7 +55,7 @@ class SequenceSearcher(Searcher):
         """
         self._space = space
         self._points = points
-        self._skipped: set[Key] = set()
+        self._skipped: set[PointKey] = set()
         self._begin()
 
     def _begin(self) -> None:
@@ -116,7 +116,7 @@ class SequenceSearcher(Searcher):
 
     def _next_usable(self, start: int) -> int | None:
         """The first usable position from one on; None where there is none up to the end."""
-        refusals = Refusals()
+        refusals = RejectionCounter()
         length = self._points.length
         patience = PATIENCE if length is None else FINITE_PATIENCE
         index = start
