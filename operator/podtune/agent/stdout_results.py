@@ -89,7 +89,7 @@ class NamedValueParser:
         if name in self._metrics:
             yield from self.finish()
         is_last = name == self._last
-        if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # a place is kept for the last one
+        if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # room is kept for the last one
             self._metrics[name] = value
         else:
             self._complain(name, f"was left out: a result has {MAX_VALUES} values at most")
@@ -107,7 +107,7 @@ def make_log_parser(pattern: re.Pattern[str], last: str = "") -> LogParser:
 
 
 def _found(match: re.Match[str]) -> Iterator[tuple[str, Value]]:
-    """The metrics of one place where the pattern was found, in the order of its groups."""
+    """The metrics of one match of the pattern, in the order of its groups."""
     groups = match.groupdict()
     for group in sorted(groups, key=match.re.groupindex.__getitem__):
         text = groups[group]

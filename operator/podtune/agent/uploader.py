@@ -206,7 +206,7 @@ class Uploader(threading.Thread):
         return self._attempt.last_decision > self._ledger_tried
 
     def _check(self) -> None:
-        """Finds out early whether there will be a place for checkpoints; the first report comes first."""
+        """Checks early whether checkpoints can be stored; the first report comes first."""
         with self._changed:
             self._changed.wait_for(lambda: self._attempt.is_known or self._is_over or self._is_pressed, CHECK_WAIT)
             if self._is_over or self._is_pressed:
@@ -266,7 +266,7 @@ class Uploader(threading.Thread):
         self._wait(error.permanent)
 
     def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
-        """Its place in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
+        """Its address in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
         address = self._address.checkpoint(self._attempt_id, str(pending.step))
         with_seq = self._address.checkpoint(self._attempt_id, f"{pending.step}.{pending.seq}")
         return with_seq if address in self._stored_here else address

@@ -151,7 +151,7 @@ class Export(ApiModel):
             str,
             Form(
                 f"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](/{_PART})+",
-                "is no place in a bucket; write it like s3://bucket/path, without a slash at the end, or . or ..",
+                "is no address in a bucket; write it like s3://bucket/path, without a slash at the end, or . or ..",
             ),
         ]
         | None

@@ -29,7 +29,7 @@ class Bucket:
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """Deletes, as agents do, what was committed before a trial's newest kept checkpoint and is not kept."""
         uris = self._of.get(trial, [])
-        newest = max((place for place, uri in enumerate(uris) if uri in kept), default=0)
+        newest = max((index for index, uri in enumerate(uris) if uri in kept), default=0)
         dropped = [uri for uri in uris[:newest] if uri not in kept]
         for uri in dropped:
             del self._held[uri]

@@ -296,10 +296,10 @@ class Simulation:
                 self._machine.pod_seen(record)
             return
         gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
-        places = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
+        gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
         total = self._environment.model.gpus
-        if total is not None and places > total:
-            raise SimulationError(f"a trial needs {places:g} GPUs, the cluster has {total:g}; give it more")
+        if total is not None and gpus_needed > total:
+            raise SimulationError(f"a trial needs {gpus_needed:g} GPUs, the cluster has {total:g}; give it more")
         record = Pod(
             name=action.name,
             uid=f"{action.name}-uid",
@@ -312,7 +312,7 @@ class Simulation:
         )
         configuration = self._configuration(action.spec)
         self._trace.record_start(action.name, configuration)
-        pod = SimulatedPod(self._environment, action, record, configuration, places)
+        pod = SimulatedPod(self._environment, action, record, configuration, gpus_needed)
         self._objects.pods[action.name] = pod
         for made in pod.records:
             self._machine.pod_seen(made)

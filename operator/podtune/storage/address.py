@@ -30,7 +30,7 @@ class StoreAddress:
         region: Region of the bucket.
         addressing: Where the bucket's name stands: `Path`, `VirtualHost`, or `Auto`, which takes the path unless the
             server is AWS.
-        ca_file: File with authorities that are believed in the place of the system's; none when empty.
+        ca_file: File with authorities that are believed instead of the system's; none when empty.
         kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
         wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
             `whenRequired`. Either way every request is signed with the SHA-256 of its body.
@@ -89,7 +89,7 @@ class StoreAddress:
 
 @dataclass(frozen=True, slots=True)
 class TrialAddress:
-    """The place of one trial in a bucket.
+    """The address of one trial in a bucket.
 
     Attributes:
         store: The bucket.
@@ -107,7 +107,7 @@ class TrialAddress:
         return "/".join(chunk for chunk in (self.store.prefix, self.experiment_uid, self.trial) if chunk) + "/"
 
     def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
-        """The place of one checkpoint."""
+        """The address of one checkpoint."""
         return CheckpointAddress(self.store.bucket, f"{self.prefix}{attempt_folder(attempt)}/{step}")
 
     def attempt(self, attempt: str) -> str:
@@ -134,7 +134,7 @@ class TrialAddress:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAddress:
-    """The place of one checkpoint: data below `data/`, and beside it the manifest.
+    """The address of one checkpoint: data below `data/`, and beside it the manifest.
 
     Attributes:
         bucket: Name of the bucket.

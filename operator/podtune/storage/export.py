@@ -1,8 +1,8 @@
-"""Copying a checkpoint to a place of its own, from where it may be served when nothing else of its experiment is left.
+"""Exports a checkpoint to an address of its own: it may be served from there when its experiment is gone.
 
 An export is a checkpoint like any other, with a model card beside the manifest: `restoreFrom` and the agent read it. It
 holds all of its data itself, where a trial's checkpoints may share theirs. The store copies what it can by itself; in
-any case everything is read back from the new place, and held to the hashes that were committed.
+any case everything is read back from there, and held to the hashes that were committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST_COPY = 1 << 30
 
 
 class NotOurs(StoreError):
-    """The place holds what somebody else has exported."""
+    """The destination holds what somebody else has exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class Exporter:
         self._can_copy = same_bucket
 
     def export(
-        self, checkpoint: CheckpointAddress, digest: str, place: CheckpointAddress, card: Mapping[str, Any]
+        self, checkpoint: CheckpointAddress, digest: str, destination: CheckpointAddress, card: Mapping[str, Any]
     ) -> Exported:
         """Copies one checkpoint. It may be repeated: what is there already is left as it is.
 
         Args:
             checkpoint: Where it is.
             digest: Of the manifest that was committed.
-            place: Where it goes; what this experiment, or an earlier one of its name, has exported there is replaced.
+            destination: Where it goes; an earlier export of this experiment, or of one of its name, is replaced there.
             card: What is to be known of it besides; its `experiment` says whose it is.
 
         Raises:
@@ -80,15 +80,17 @@ class Exporter:
         exported = replace(manifest, files=tuple(_by_itself(file) for file in manifest.files))
         data = exported.to_bytes()
         whole_card = _card(card, checkpoint, digest, data, exported)
-        done = Exported(place.uri, digest_of(data), exported.size)
-        if self._is_there(place, data, whole_card, card):
+        done = Exported(destination.uri, digest_of(data), exported.size)
+        if self._is_there(destination, data, whole_card, card):
             return done
-        self._target.delete([place.manifest])  # so that nobody takes the old one's manifest for the new one's data
-        run_all(self._tasks(checkpoint, place, manifest.files))
-        self._target.put_bytes(f"{place.root}/{CARD}", whole_card)
-        self._target.put_bytes(place.manifest, data)
-        kept = {place.data(file.path) for file in exported.files}
-        self._target.delete([key for key in self._target.list(f"{place.root}/{DATA}/") if key not in kept])
+        self._target.delete(
+            [destination.manifest]
+        )  # so that nobody takes the old one's manifest for the new one's data
+        run_all(self._tasks(checkpoint, destination, manifest.files))
+        self._target.put_bytes(f"{destination.root}/{CARD}", whole_card)
+        self._target.put_bytes(destination.manifest, data)
+        kept = {destination.data(file.path) for file in exported.files}
+        self._target.delete([key for key in self._target.list(f"{destination.root}/{DATA}/") if key not in kept])
         return done
 
     def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
@@ -100,22 +102,22 @@ class Exporter:
             raise CorruptCheckpoint(f"the manifest of {checkpoint.uri} is not the one that was committed")
         return parse_manifest(data)
 
-    def _is_there(self, place: CheckpointAddress, manifest: bytes, card: bytes, facts: Mapping[str, Any]) -> bool:
+    def _is_there(self, destination: CheckpointAddress, manifest: bytes, card: bytes, facts: Mapping[str, Any]) -> bool:
         """Whether just this was exported before.
 
         Raises:
             NotOurs: Somebody else has exported something here.
         """
-        before = self._read(f"{place.root}/{CARD}", MAX_CARD)
+        before = self._read(f"{destination.root}/{CARD}", MAX_CARD)
         if before is None:
             return False
         owner, ours = _owner(before), facts.get("experiment", {})
         if (owner.get("namespace"), owner.get("name")) != (ours.get("namespace"), ours.get("name")):
             raise NotOurs(
-                f"{place.uri} holds an export of experiment {owner.get('name')!r} of namespace "
-                f"{owner.get('namespace')!r}; name another place in checkpoints.export.to, or delete it"
+                f"{destination.uri} holds an export of experiment {owner.get('name')!r} of namespace "
+                f"{owner.get('namespace')!r}; name another address in checkpoints.export.to, or delete it"
             )
-        return before == card and self._read(place.manifest, MAX_BYTES) == manifest
+        return before == card and self._read(destination.manifest, MAX_BYTES) == manifest
 
     def _read(self, key: str, limit: int) -> bytes | None:
         try:
@@ -124,10 +126,10 @@ class Exporter:
             return None
 
     def _tasks(
-        self, checkpoint: CheckpointAddress, place: CheckpointAddress, files: Iterable[ManifestFile]
+        self, checkpoint: CheckpointAddress, destination: CheckpointAddress, files: Iterable[ManifestFile]
     ) -> Iterator[Any]:
         for file in files:
-            yield lambda file=file: self._copy(checkpoint, place.data(file.path), file)
+            yield lambda file=file: self._copy(checkpoint, destination.data(file.path), file)
 
     def _copy(self, checkpoint: CheckpointAddress, key: str, file: ManifestFile) -> None:
         if not (self._is_object_of_its_own(file) and self._copied(checkpoint.object_of(file), key)):

@@ -1,7 +1,7 @@
-"""Finding the checkpoints that a trial has in the bucket, where no record of them is left.
+"""Finds the checkpoints that a trial has in the bucket, where no record of them is left.
 
-The place that is looked in has the experiment's UID in it, so nothing is found that an earlier experiment of the same
-name has left. Within it the manifests say what each checkpoint was trained with.
+The prefix holds the experiment's UID, so nothing is found that an earlier experiment of the same name has left.
+Below it the manifests say what each checkpoint was trained with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
 
     Args:
         store: The bucket.
-        trial: The trial's place in it.
+        trial: The trial's address in it.
         configuration: Digest of what the trial trains with; nothing is found where it is empty.
 
     Returns:
@@ -49,7 +49,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
 
 
 def _addresses(store: ObjectStore, trial: TrialAddress) -> list[CheckpointAddress]:
-    """The places of the checkpoints of the highest steps."""
+    """The addresses of the checkpoints of the highest steps."""
     addresses = []
     for key in store.list(trial.prefix):
         attempt, _, rest = key.removeprefix(trial.prefix).partition("/")

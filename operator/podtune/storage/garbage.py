@@ -115,7 +115,7 @@ class GarbageCollector:
         return deleted
 
     def _ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
-        """The addresses among `uris` that lie in this trial's place: a clone's donor lies in another."""
+        """The addresses among `uris` that lie below this trial's prefix: a clone's donor lies below another."""
         addresses: set[CheckpointAddress] = set()
         for uri in uris:
             try:

@@ -228,9 +228,9 @@ class SchedulerDriver:
         self.may_record.add(trial)
 
     def _leave(self, trial: int) -> None:
-        for place in (self.world.queue, self.world.running, self.world.pausing):
-            if trial in place:
-                place.remove(trial)
+        for trials in (self.world.queue, self.world.running, self.world.pausing):
+            if trial in trials:
+                trials.remove(trial)
 
 
 def written(record: Record) -> Mapping[str, Mapping[str, str]]:

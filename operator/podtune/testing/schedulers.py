@@ -121,7 +121,7 @@ class SchedulerConformance:
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_whoever_asks_twice_hears_the_same(self, seed: int) -> None:
-        """A place may be offered again before the trial that was picked for it has started."""
+        """A slot may be offered again before the trial that was picked for it has started."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             driver.step()

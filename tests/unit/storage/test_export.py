@@ -116,7 +116,7 @@ def test_what_another_experiment_has_exported_is_left_alone(store, files):
     address, digest = upload(store, files)
     exporter = Exporter(store, store, same_bucket=True)
     exporter.export(address, digest, PLACE, {**CARD, "experiment": {"namespace": "other", "name": "e"}})
-    with pytest.raises(NotOurs, match=r"of namespace 'other'; name another place in checkpoints\.export\.to"):
+    with pytest.raises(NotOurs, match=r"of namespace 'other'; name another address in checkpoints\.export\.to"):
         exporter.export(address, digest, PLACE, CARD)
 
 

@@ -41,7 +41,7 @@ class ObjectiveFunction:
     def at(self, shares: Sequence[float]) -> float:
         """Its value where each dimension lies at a share, 0 to 1, of the way from one end of the box to the other."""
         used = shares[: self.dimensions(len(shares))]
-        ends = [self.box[min(place, len(self.box) - 1)] for place in range(len(used))]
+        ends = [self.box[min(index, len(self.box) - 1)] for index in range(len(used))]
         return self.formula([low + (high - low) * share for share, (low, high) in zip(used, ends, strict=True)])
 
 

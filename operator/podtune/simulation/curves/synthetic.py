@@ -82,7 +82,7 @@ class SyntheticCurves(Curves):
         """The curve of a trial; two trials of the same configuration differ in their noise alone."""
         shares = [position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
         criteria = self._objective.criteria
-        ends = [self._function.at(_moved(shares, place / len(criteria))) for place in range(len(criteria))]
+        ends = [self._function.at(_moved(shares, index / len(criteria))) for index in range(len(criteria))]
         return _SyntheticCurve(self, ends, _speed(shares), trial)
 
     def values(self, ends: Sequence[float], speed: float, trial: int, iteration: int) -> dict[str, float]:
@@ -142,7 +142,7 @@ def _moved(shares: Sequence[float], by: float) -> Sequence[float]:
 
 def _speed(shares: Sequence[float]) -> float:
     """The power at which a configuration learns, 0.5 to 2: smooth in the space, and no friend of its optimum."""
-    phase = sum(share * (place + 1) for place, share in enumerate(shares))
+    phase = sum(share * (index + 1) for index, share in enumerate(shares))
     return 1.25 + 0.75 * math.cos(2 * math.pi * phase)
 
 

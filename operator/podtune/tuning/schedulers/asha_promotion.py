@@ -70,9 +70,9 @@ class _RungPosition:
 
 
 class AshaPromotion(Scheduler):
-    """Pauses every trial at every rung, and resumes the best of a rung as there are places.
+    """Pauses every trial at every rung, and resumes the best of a rung as slots become free.
 
-    Its record is the trial's values at the rungs and its place among those that came there,
+    Its record is the trial's values at the rungs and its number among those that came there,
     {"rungs": {"1": "0.71", "3": "0.902"}, "arrivals": {"1": "17", "3": "4"}}, the highest rung that it was promoted
     from, {"promoted": {"from": "1"}}, and, where there is more than one bracket, {"bracket": {"index": "0"}}.
     """
@@ -167,10 +167,10 @@ class AshaPromotion(Scheduler):
         for trial in unpaused:
             if self._positions[trial].rung >= 0:
                 return self._start_again(trial)
-        for place in reversed(range(len(self._rungs))):
-            promotion = self._rungs[place].promotable(waiting)
+        for index in reversed(range(len(self._rungs))):
+            promotion = self._rungs[index].promotable(waiting)
             if promotion is not None:
-                return self._promote(place, promotion)
+                return self._promote(index, promotion)
         return Start(unpaused[0]) if unpaused else None
 
     @override
@@ -280,8 +280,8 @@ class AshaPromotion(Scheduler):
             because={"rung": milestone, "target": target},
         )
 
-    def _promote(self, place: int, promotion: Promotion) -> Start:
-        rung, target = self._rungs[place], self._milestone(place + 1)
+    def _promote(self, index: int, promotion: Promotion) -> Start:
+        rung, target = self._rungs[index], self._milestone(index + 1)
         rung.promote(promotion.trial)
         self._positions[promotion.trial].paused = False
         self._unpaused[promotion.trial] = None
@@ -305,8 +305,8 @@ class AshaPromotion(Scheduler):
             recorded=True,
         )
 
-    def _milestone(self, place: int) -> int:
-        return self._rungs[place].milestone if place < len(self._rungs) else self._settings.max_time
+    def _milestone(self, index: int) -> int:
+        return self._rungs[index].milestone if index < len(self._rungs) else self._settings.max_time
 
 
 def bracket_weights(levels: Sequence[int], brackets: int) -> tuple[float, ...]:

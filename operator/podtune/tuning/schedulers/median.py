@@ -198,7 +198,7 @@ class Median(Scheduler):
         return state.judged or state.gave_way > -math.inf
 
     def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> Verdict:
-        """Lets another trial have the place, once the trial has had it for long enough."""
+        """Gives the slot to another trial, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
             return Verdict(Action.CONTINUE, recorded=True)
@@ -243,7 +243,7 @@ class Median(Scheduler):
 
 def middle(ordered: Sequence[float], start: int, stop: int) -> float:
     """The median of a stretch, at least one long, of numbers in ascending order, as NumPy computes it."""
-    place = (start + stop) // 2
+    half = (start + stop) // 2
     if (stop - start) % 2:
-        return ordered[place]
-    return (ordered[place - 1] + ordered[place]) / 2
+        return ordered[half]
+    return (ordered[half - 1] + ordered[half]) / 2

@@ -13,8 +13,8 @@ differs from the paper:
   it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
   when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
 - NaN isn't ranked. A trial that has ended is not ranked any more.
-- While others wait for a place, a trial that was looked at is paused, and the one goes on that is least far: a
-  population may be larger than the number of places.
+- While others wait for a slot, a trial that was looked at is paused, and the one goes on that is least far: a
+  population may be larger than the number of slots.
 
 Here each trial, each time, draws from a generator of its own, so that a restart changes nothing. And no trial is
 resumed before all of the population have been made: those come first.
@@ -255,9 +255,9 @@ class Pbt(Scheduler):
         value = self._value(self._members[trial])
         if math.isnan(value):
             return f"{self._metric} is NaN, which isn't ranked"
-        place, count = ranking.rank(trial), len(ranking.members)
-        because |= {"value": value, "rank": place, "population": count, "quantile": ranking.quantile}
-        standing = f"{self._metric} {readable(value)} is rank {place} of {count}"
+        own_rank, count = ranking.rank(trial), len(ranking.members)
+        because |= {"value": value, "rank": own_rank, "population": count, "quantile": ranking.quantile}
+        standing = f"{self._metric} {readable(value)} is rank {own_rank} of {count}"
         if trial in ranking.worst:
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
@@ -288,10 +288,10 @@ def perturbation_generator(seed: int, trial: int, number: int) -> Random:
 def sentence(what: str, changes: Sequence[str]) -> str:
     """What happens and what changes with it, as far as there is room."""
     text = what
-    for place, change in enumerate(changes):
-        rest = f", and {len(changes) - place} more"
-        piece = f"{'; perturbed: ' if place == 0 else ', '}{change}"
-        if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
+    for index, change in enumerate(changes):
+        rest = f", and {len(changes) - index} more"
+        piece = f"{'; perturbed: ' if index == 0 else ', '}{change}"
+        if len(text) + len(piece) + (len(rest) if index < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
             return (text + rest)[:MAX_LEDGER_MESSAGE]
         text += piece
     return text

@@ -181,7 +181,7 @@ class Ranking:
         return self.members[len(self.members) - self.quantile :]
 
     def rank(self, trial: int) -> int:
-        """The place of a member, 1 for the best."""
+        """The rank of a member, 1 for the best."""
         return len(self.members) - self.members.index(trial)
 
 

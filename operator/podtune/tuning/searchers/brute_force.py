@@ -64,10 +64,10 @@ class InRandomOrder(PointSequence):
     @override
     def point(self, index: int) -> Configuration:
         """The values at a position."""
-        place = self._permuted(index)
-        while place >= self._tree.count:
-            place = self._permuted(place)
-        return self._tree.point(place)
+        position = self._permuted(index)
+        while position >= self._tree.count:
+            position = self._permuted(position)
+        return self._tree.point(position)
 
     def _permuted(self, number: int) -> int:
         mask = (1 << self._half) - 1

@@ -179,7 +179,7 @@ class GaussianProcess:
 def fit_map(points: Matrix, values: Vector, choices: NDArray[np.bool_]) -> GaussianProcess:
     """Fits weights, variance and noise by their maximum a posteriori (MAP) estimate.
 
-    The prior is that of Optuna's `GPSampler`. L-BFGS-B looks for the maximum of the posterior, from two places.
+    The prior is that of Optuna's `GPSampler`. L-BFGS-B looks for the maximum of the posterior, from two starts.
 
     Args:
         points: Where the values are.

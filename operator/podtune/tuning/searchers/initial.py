@@ -39,9 +39,9 @@ class InitialFirst(Searcher):
         self._known = len(known)
         for configuration in self._first:
             inner.skip(configuration)
-        for place, entry in enumerate(known):
+        for index, entry in enumerate(known):
             value, *others = (entry.results[criterion.metric] for criterion in objective.criteria)
-            number = place - self._known - len(self._first)
+            number = index - self._known - len(self._first)
             inner.tell(Tell(number, space.complete(entry.parameters), value, step=0, others=tuple(others)))
 
     @override

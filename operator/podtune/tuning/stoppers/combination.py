@@ -25,12 +25,12 @@ class AllOf(StopCriterion[ProgressT]):
         """Asks every part; the numbers of the n-th, from 0, are given as `n.…`."""
         clauses: list[str] = []
         because: dict[str, float | int | str] = {}
-        for place, part in enumerate(self._parts):
+        for index, part in enumerate(self._parts):
             finding = part.check(progress)
             if finding is None:
                 return None
             clauses.append(finding.clause)
-            because |= {f"{place}.{name}": number for name, number in finding.because.items()}
+            because |= {f"{index}.{name}": number for name, number in finding.because.items()}
         return Finding(" and ".join(clauses), because)
 
     @override

@@ -143,8 +143,8 @@ def _groups(
         path: Where the rules stand.
         rules: Each with what it has under `all` and under `any`; the parts of the latter are groups of their own.
     """
-    for place, (rule, all_of, any_of) in enumerate(rules):
-        here = f"{path}[{place}]"
+    for index, (rule, all_of, any_of) in enumerate(rules):
+        here = f"{path}[{index}]"
         if all_of is not None:
             yield f"{here}.all", [(f"{here}.all[{part}].{given.field}", given) for part, given in enumerate(all_of)]
             continue

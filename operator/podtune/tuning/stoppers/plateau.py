@@ -88,9 +88,9 @@ class Leaders:
             return
         self.told += 1
         top = self.settings.top
-        place = bisect.bisect_right(self._best, self._sign * value)
-        if place < top:
-            self._best.insert(place, self._sign * value)
+        index = bisect.bisect_right(self._best, self._sign * value)
+        if index < top:
+            self._best.insert(index, self._sign * value)
             del self._best[top:]
             self.deviation = standard_deviation(self._best) if len(self._best) == top else math.inf
         self.lasted = self.lasted + 1 if self.deviation <= self.settings.tolerance else 0
