@@ -104,7 +104,7 @@ class Agent:
                 return
 
     def find_operator(self) -> None:
-        """Tells an operator that was started anew what it lacks; one that asks what is next keeps to its times."""
+        """Posts to an operator that was started anew; where the attempt is over, `_poll` learns from the replies."""
         if self._final is None:
             self.post()
         else:
