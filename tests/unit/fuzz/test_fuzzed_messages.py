@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from podtune.agent.restore import parse_candidates
 from podtune.agent.result_line import BadLine, parse_line
-from podtune.agent.settings import SettingsError
+from podtune.agent.settings import AgentSettingsError
 from podtune.cluster.errors import ApiError
 from podtune.protocol import storage_job
 from podtune.protocol.fields import ProtocolError
@@ -136,7 +136,7 @@ def test_a_checkpoints_manifest_is_read_or_refused(body: bytes) -> None:
 def test_what_to_restore_is_read_or_refused(text: str) -> None:
     try:
         parse_candidates(text)
-    except SettingsError as error:
+    except AgentSettingsError as error:
         assert_one_sentence(error)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from podtune.agent.training_time import TrainingTime, total_of
+from podtune.agent.training_time import TrainingTimer, total_of
 from podtune.api.checkpoints import Checkpoints
 from podtune.api.model import seconds
 from podtune.api.pod_template import RESTORE_CONTAINER
@@ -114,7 +114,7 @@ class SimulatedPod:
         candidates = [*by_itself, *restore]
         found = next((uri for uri in candidates if uri in self._sim.bucket and self._is_whole(uri)), None)
         self.restored = self._restored_of(found, is_found=found in by_itself) if found else Restored(0)
-        self._time = TrainingTime()
+        self._time = TrainingTimer()
         self._time.begin(self._sim.now)
         self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
         self._can_start = found is not None or not restore_or_fail

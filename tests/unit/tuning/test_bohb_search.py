@@ -13,7 +13,7 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings
 from podtune.api.search_settings import BohbSearchSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import Asked, SearcherConformance
+from podtune.testing.searchers import AskEvent, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.bohb import BohbSearcher
@@ -51,9 +51,9 @@ class TestBohbSearcher(SearcherConformance):
     def told(self, number: int, proposed: Proposed, value: float | None) -> Tell:
         return Tell(number, proposed.configuration, value, 3 ** (number % 3), final=False)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Tell]:
         searcher, draw = self.make(every_kind(), seed=seed), random.Random(seed)
-        run: list[Asked | Tell] = []
+        run: list[AskEvent | Tell] = []
         unfinished: list[Unfinished] = []
 
         def tell(trial: Unfinished, step: int, *, final: bool) -> None:
@@ -63,7 +63,7 @@ class TestBohbSearcher(SearcherConformance):
 
         for number in range(30):
             proposed = searcher.ask(number, tuple(unfinished))
-            run.append(Asked(number, tuple(unfinished), proposed))
+            run.append(AskEvent(number, tuple(unfinished), proposed))
             assert proposed is not None
             unfinished.append(Unfinished(number, proposed.configuration))
             while len(unfinished) >= 4:

@@ -11,7 +11,7 @@ import pytest
 from podtune.api.objective import Objective
 from podtune.api.search_settings import GpSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import Asked, SearcherConformance, proposal, recorded_run
+from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
 from podtune.tuning.searchers.gaussian_process import GaussianProcess, fit_map
@@ -42,7 +42,7 @@ class TestGpSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return gp(parameters, seed=seed, mode=mode, startup_trials=3, max_points=10)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Tell]:
         """A short one: each proposal takes a while."""
         return recorded_run(self.make(every_kind(), seed=seed), seed, trials=14)
 
