@@ -11,10 +11,10 @@ from podtune.api.checkpoints import Checkpoints
 from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.configuration import ConfigurationRules
+from podtune.api.domain_values import check_finite
 from podtune.api.expression import ExpressionText
 from podtune.api.failures import Failures
 from podtune.api.gpus import gpus_among, requested_gpus
-from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName

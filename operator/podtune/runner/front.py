@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from podtune.api.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
 from podtune.runner.results import show
-from podtune.tuning.pareto import ParetoFront, Point
+from podtune.tuning.pareto import ParetoFront, ParetoPoint
 from podtune.tuning.searchers.base import Observation
 
 
@@ -49,9 +49,9 @@ class Front:
     def _add(self, observation: Observation) -> bool:
         if not observation.final or observation.value is None:
             return False
-        return self._front.add(Point(observation.number, (observation.value, *observation.others)))
+        return self._front.add(ParetoPoint(observation.number, (observation.value, *observation.others)))
 
-    def _entry(self, point: Point) -> ParetoTrial:
+    def _entry(self, point: ParetoPoint) -> ParetoTrial:
         values = zip(self._metrics, point.values, strict=True)
         name = f"{self._experiment}-{point.trial * self._repeats}"
         return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})

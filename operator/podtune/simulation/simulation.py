@@ -47,12 +47,12 @@ from podtune.runner.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
-from podtune.simulation.cluster import ClusterModel, Gpus, with_limits
-from podtune.simulation.course import Course, Outcome
+from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
 from podtune.simulation.curves.base import Curves
+from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.objects import Objects
 from podtune.simulation.pod import SimulatedPod
-from podtune.simulation.site import Site
+from podtune.simulation.trace import SimulationResult, Trace
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 
@@ -94,16 +94,16 @@ class Simulation:
         store = spec.checkpoints.store
         drain = seconds(spec.checkpoints.drain) if store else 0.0
         self._clock = Clock()
-        gpus = Gpus(self._clock, model.gpus)
-        self._course = Course(spec.objective, self._clock, gpus)
-        self._site = Site(
+        gpus = GpuPool(self._clock, model.gpus)
+        self._trace = Trace(spec.objective, self._clock, gpus)
+        self._environment = SimEnvironment(
             clock=self._clock,
             model=model,
             gpus=gpus,
             bucket=Bucket(),
             operator=self,
             curves=curves,
-            course=self._course,
+            trace=self._trace,
             metric=spec.objective.metric,
             time_attribute=make_scheduler(spec).time_attribute,
             prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
@@ -122,7 +122,7 @@ class Simulation:
     @property
     def bucket(self) -> Bucket:
         """The checkpoints."""
-        return self._site.bucket
+        return self._environment.bucket
 
     @property
     def is_over(self) -> bool:
@@ -130,7 +130,7 @@ class Simulation:
         state = self._objects.experiment.status.state
         return state is not None and state.is_finished
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationResult:
         """Runs the experiment to its end.
 
         Raises:
@@ -163,12 +163,12 @@ class Simulation:
     def fork(self) -> Simulation:
         """Another simulation that is where this one is, but for its operator, which was killed and started again."""
         other = copy.copy(self)
-        shared = [self._spec, self._site.curves, self._site.model, self._objects.experiment]
-        shared += [*self._objects.trials.values(), *self._course.decisions, *self._course.starts]
+        shared = [self._spec, self._environment.curves, self._environment.model, self._objects.experiment]
+        shared += [*self._objects.trials.values(), *self._trace.decisions, *self._trace.starts]
         # What never changes need not be copied, and whoever watches the copied cluster is the copy.
         memo: dict[int, object] = {id(self): other, **{id(thing): thing for thing in shared}}
-        other._site, other._objects = copy.deepcopy((self._site, self._objects), memo)
-        other._clock, other._course = other._site.clock, other._site.course
+        other._environment, other._objects = copy.deepcopy((self._environment, self._objects), memo)
+        other._clock, other._trace = other._environment.clock, other._environment.trace
         other.restart()
         return other
 
@@ -182,19 +182,19 @@ class Simulation:
         self._decide()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationResult:
         """How it has gone so far."""
         trials = self._objects.trials.values()
-        return Outcome(
+        return SimulationResult(
             status=self._objects.experiment.status,
             trials=tuple(sorted(trials, key=lambda trial: trial.spec.index)),
-            improvements=tuple(self._course.improvements),
-            decisions=tuple(self._course.decisions),
-            starts=tuple(self._course.starts),
-            results=self._course.results,
-            seconds=self._course.seconds,
-            gpu_hours=self._site.gpus.hours,
-            optimum=self._site.curves.optimum,
+            improvements=tuple(self._trace.improvements),
+            decisions=tuple(self._trace.decisions),
+            starts=tuple(self._trace.starts),
+            results=self._trace.results,
+            seconds=self._trace.seconds,
+            gpu_hours=self._environment.gpus.hours,
+            optimum=self._environment.curves.optimum,
         )
 
     # What happens in the cluster
@@ -263,7 +263,7 @@ class Simulation:
         match action:
             case WriteTrialStatus():
                 before = objects.trials[action.name].status
-                self._course.recorded(action.name, before, action.status)
+                self._trace.record_decisions(action.name, before, action.status)
                 self._machine.observe_trial(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
                 self._machine.observe_experiment(objects.write_experiment(action.status))
@@ -296,10 +296,10 @@ class Simulation:
                 self._machine.observe_pod(record)
             return
         gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
-        places = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
-        total = self._site.model.gpus
-        if total is not None and places > total:
-            raise SimulationError(f"a trial needs {places:g} GPUs, the cluster has {total:g}; give it more")
+        gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
+        total = self._environment.model.gpus
+        if total is not None and gpus_needed > total:
+            raise SimulationError(f"a trial needs {gpus_needed:g} GPUs, the cluster has {total:g}; give it more")
         record = Pod(
             name=action.name,
             uid=f"{action.name}-uid",
@@ -311,8 +311,8 @@ class Simulation:
             template_hash=action.template_hash,
         )
         configuration = self._configuration(action.spec)
-        self._course.started(action.name, configuration)
-        pod = SimulatedPod(self._site, action, record, configuration, places)
+        self._trace.record_start(action.name, configuration)
+        pod = SimulatedPod(self._environment, action, record, configuration, gpus_needed)
         self._objects.pods[action.name] = pod
         for made in pod.records:
             self._machine.observe_pod(made)

@@ -16,7 +16,7 @@ from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.restore import NothingRestored, restore
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
@@ -495,7 +495,7 @@ class TestRestore:
         assert "bucket 'other'" in info.message
 
     def test_a_malformed_list_is_an_error(self, run):
-        with pytest.raises(SettingsError, match="PODTUNE_RESTORE_FROM"):
+        with pytest.raises(AgentSettingsError, match="PODTUNE_RESTORE_FROM"):
             run(PODTUNE_RESTORE_FROM='[{"uri": 1}]')
 
 

@@ -17,10 +17,10 @@ from rich.console import Console
 from e2e.bench import __main__ as command
 from e2e.bench import fairness, growth, profile, reaction, restart, results
 from e2e.bench.api_objects import Objects, Refused, selecting
+from e2e.bench.fake_cluster import run_fake_cluster
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
 from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
-from e2e.bench.played_cluster import played_cluster
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
@@ -126,7 +126,7 @@ async def test_small_experiments_are_timed_beside_a_giant() -> None:
 
 @pytest.mark.slow
 async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_may() -> None:
-    async with played_cluster(lambda _: None) as cluster:
+    async with run_fake_cluster(lambda _: None) as cluster:
         cluster.create_experiment("early", 3, 3)
         assert await until(lambda: len(cluster.created) == 3, 30)
         cluster.api.retry_after = 1

@@ -121,7 +121,7 @@ def test_a_sidecar_of_the_users_own_that_is_told_to_end_is_no_failure() -> None:
     assert [end.name for end in pod.ends] == ["main"]
 
 
-def test_an_agent_that_was_restarted_has_left_its_last_words_behind() -> None:
+def test_an_agent_that_was_restarted_has_left_its_termination_message_behind() -> None:
     pod = read("agent-restarted")
     assert pod.phase is PodPhase.RUNNING
     assert pod.agent_message == "first-words"

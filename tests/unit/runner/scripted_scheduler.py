@@ -34,7 +34,7 @@ class Script:
         start_clone: Of the paused ones that go on: as a clone.
         keep: Of the paused ones: never goes on.
         stop_paused: Of those: is stopped.
-        cohort: The paused go on only once no trial will be added.
+        synchronous: The paused go on only once no trial will be added.
         distance: Iterations from one rung to the next.
     """
 
@@ -44,7 +44,7 @@ class Script:
     start_clone: float = 0.0
     keep: float = 0.0
     stop_paused: float = 0.0
-    cohort: bool = False
+    synchronous: bool = False
     distance: int = 2
 
 
@@ -152,7 +152,7 @@ class Scripted(Scheduler):
             state = self.states[trial]
             if not state.paused:
                 return StartDecision(trial)
-            if (self.search_over or not self.script.cohort) and self.draw("keep", trial) >= self.script.keep:
+            if (self.search_over or not self.script.synchronous) and self.draw("keep", trial) >= self.script.keep:
                 clones = self.draw("start", trial) < self.script.start_clone
                 self.states[trial] = replace(state, paused=False, starts=state.starts + 1)
                 inputs = {"rungs": state.rungs}
@@ -168,7 +168,7 @@ class Scripted(Scheduler):
             for trial, state in sorted(self.states.items())
             if state.paused
             and trial not in self.removed
-            and (self.search_over or not self.script.cohort)
+            and (self.search_over or not self.script.synchronous)
             and self.draw("keep", trial) < self.script.keep * self.script.stop_paused
         ]
 

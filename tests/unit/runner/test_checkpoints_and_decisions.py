@@ -14,7 +14,7 @@ from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Repo
 from podtune.runner import checkpoints
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, WriteTrialStatus
 from podtune.runner.experiment_machine import Unaccepted
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -424,7 +424,7 @@ def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:
 
 def test_without_a_store_a_retry_starts_afresh() -> None:
     fields = {**ONE, "checkpoints": {}}
-    simulation = Simulation(spec(**fields), Program(checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)}))
+    simulation = Simulation(spec(**fields), Program(checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3),)}))
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     assert simulation.status().message.endswith("will be retried afresh, for want of a checkpoint")
     simulation.run()

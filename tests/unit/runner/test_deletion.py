@@ -101,7 +101,7 @@ def test_an_ended_experiment_is_emptied_too() -> None:
 
 def test_where_the_bucket_can_not_be_emptied_it_goes_all_the_same_and_says_what_is_left() -> None:
     running = simulation().run(10.0)
-    running.storage.fates = dict.fromkeys(range(1, 9), "the credentials are wrong")
+    running.storage.failures = dict.fromkeys(range(1, 9), "the credentials are wrong")
     delete(running)
     running.run(300.0)
     assert is_gone(running)
@@ -127,7 +127,7 @@ def test_in_a_namespace_that_is_deleted_it_goes_at_once() -> None:
 
 def test_a_user_who_changes_his_mind_on_the_way_keeps_the_checkpoints() -> None:
     running = simulation().run(10.0)
-    running.storage.fates = {1: None}
+    running.storage.failures = {1: None}
     delete(running)
     running.run(until=lambda: bool(running.storage.pods))
     assert running.api.experiment.spec is not None

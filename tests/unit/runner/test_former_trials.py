@@ -15,7 +15,7 @@ from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Writ
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.reported import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -218,13 +218,13 @@ def test_an_operator_that_is_killed_while_an_agent_looks_goes_on_from_what_it_ha
 
 
 def test_an_attempt_that_could_not_tell_what_it_found_has_the_next_one_look() -> None:
-    mishaps = {0: (Mishap(Fate.STORE_AWAY),)}
+    faults = {0: (ScheduledFault(Fault.STORE_AWAY),)}
     simulation = Simulation(spec(**TWO), Program(steps=20, checkpoint_every=4))
     simulation.api.allowed_alive = None
     simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
     simulation.restart()
     simulation.delete_trial("e-0")
-    simulation.program = replace(simulation.program, mishaps=mishaps)
+    simulation.program = replace(simulation.program, faults=faults)
     simulation.run()
     assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, True]
     assert simulation.pods["e-0-2"].restored.step == 8
@@ -237,7 +237,7 @@ def test_a_retry_goes_on_from_what_was_found_and_looks_no_more() -> None:
     simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
     simulation.restart()
     simulation.delete_trial("e-0")
-    simulation.program = replace(simulation.program, mishaps={0: (Mishap(Fate.EVICTED, 10),)})
+    simulation.program = replace(simulation.program, faults={0: (ScheduledFault(Fault.EVICTED, 10),)})
     simulation.run()
     assert simulation.pods["e-0-2"].restored.step == 8
     assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, False]
@@ -421,8 +421,8 @@ def test_what_waits_for_its_checkpoint_gets_that_of_the_former_one() -> None:
 
 
 def test_what_has_begun_with_its_checkpoint_can_begin_with_it_once_more() -> None:
-    mishaps = {1: (Mishap(Fate.EVICTED, 9), None)}
-    simulation = from_first(Program(steps=20, checkpoint_every=4, mishaps=mishaps))
+    faults = {1: (ScheduledFault(Fault.EVICTED, 9), None)}
+    simulation = from_first(Program(steps=20, checkpoint_every=4, faults=faults))
     simulation.run(until=lambda: "e-1-1" in simulation.pods)
     simulation.delete_trial("e-0")
     simulation.run()

@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.runner.actions import Propose
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec
 
 OBJECTIVE = {"metric": "accuracy", "mode": "max", "others": [{"metric": "latency", "mode": "min"}]}
@@ -64,7 +64,7 @@ def test_failed_trials_and_those_that_lack_a_value_are_not_on_the_front() -> Non
     lacking = Program(
         metric=program().metric,
         further=lambda trial, step: {} if trial == 1 else {"latency": math.nan} if trial == 7 else latency(trial, step),
-        mishaps={3: (Mishap(Fate.CRASH, 2),) * 4},
+        faults={3: (ScheduledFault(Fault.CRASH, 2),) * 4},
     )
     simulation = Simulation(several(), lacking).run()
     assert [trial for trial, _ in front(simulation)] == ["e-6", "e-4"]

@@ -15,7 +15,7 @@ from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteT
 from podtune.runner.ledger import DecisionKind
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -79,7 +79,7 @@ def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
 
 
 def test_retries_are_kept() -> None:
-    program = Program(steps=4, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    program = Program(steps=4, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation = Simulation(spec(**ONE), program).run()
     (entry,) = simulation.status().ledger
     assert (entry.action, entry.attempt, entry.step, entry.inputs) == ("RETRY", 1, 3, {"user": "1"})
@@ -136,7 +136,7 @@ def test_why_a_trial_starts_is_entered_once_whenever_the_operator_is_killed(mome
 
 def test_every_attempt_says_why_it_starts() -> None:
     simulation = picked()
-    simulation.program = Program(steps=6, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    simulation.program = Program(steps=6, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation.run()
     assert [e.action for e in simulation.status().ledger] == ["START", "RETRY", "START"]
 
@@ -200,7 +200,11 @@ def test_what_no_agent_has_heard_of_is_left() -> None:
 
 
 def test_what_was_decided_between_attempts_travels_with_the_next_one() -> None:
-    program = Program(steps=9, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.VANISHED, 6))})
+    program = Program(
+        steps=9,
+        checkpoint_every=1,
+        faults={0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.VANISHED, 6))},
+    )
     simulation, _ = simulated(program)
     simulation.run()
     entries = simulation.status().ledger
@@ -276,7 +280,9 @@ def actions(simulation: Simulation, index: int = 0) -> list[tuple[str, str]]:
 
 
 def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
-    program = Program(steps=9, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
+    program = Program(
+        steps=9, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.CRASH, 5))}
+    )
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 1}), program).run()
     assert [action for action, _ in actions(simulation)] == ["RETRY", "FAIL"]
     assert simulation.status().ledger[-1].inputs == {"user": "2"}
@@ -285,7 +291,7 @@ def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
 
 
 def test_a_failure_that_is_not_retried_is_kept_once() -> None:
-    program = Program(steps=9, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    program = Program(steps=9, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation = Simulation(spec(**ONE, failures={"nonRetriableExitCodes": [1]}), program).run()
     assert [action for action, _ in actions(simulation)] == ["FAIL"]
 

@@ -17,7 +17,7 @@ from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 PAUSE = SchedulerDecision(
@@ -149,17 +149,17 @@ def test_an_operator_that_dies_after_the_start_was_written_starts_the_trial() ->
     assert simulation.created_pods()[-1].restore[0].step == 2
 
 
-@pytest.mark.parametrize("fate", [Fate.CRASH, Fate.EVICTED, Fate.VANISHED])
-def test_a_pause_stands_although_the_attempt_ends_by_itself_before_its_checkpoint(fate: Fate) -> None:
+@pytest.mark.parametrize("kind", [Fault.CRASH, Fault.EVICTED, Fault.VANISHED])
+def test_a_pause_stands_although_the_attempt_ends_by_itself_before_its_checkpoint(kind: Fault) -> None:
     """Nothing that was taken in is lost, and no failure is spent: a program that is broken fails again."""
-    program = Program(steps=6, checkpoint_every=2, upload=30.0, mishaps={0: (Mishap(fate, 3),)})
+    program = Program(steps=6, checkpoint_every=2, upload=30.0, faults={0: (ScheduledFault(kind, 3),)})
     scheduler = Dictated({(0, 2): PAUSE})
     scheduler.pick = paused_first
     simulation = simulated(scheduler, program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().state is TrialState.PAUSED)
     status = simulation.status()
     assert (status.reason, status.failures, status.disruptions) == (TrialReason.PAUSED_BY_SCHEDULER, 0, 0)
-    if fate is Fate.CRASH:
+    if kind is Fault.CRASH:
         assert status.message == f"{PAUSE.message}; container trial had ended with exit code 1 by then"
     simulation.run()
     assert [step for _, step in scheduler.results] == [1, 2, 3, 4, 5, 6]
@@ -322,7 +322,7 @@ def test_a_dismissal_waits_until_what_it_rests_on_is_durable() -> None:
 
 def test_trials_that_never_run_again_are_told_of_again_after_a_restart() -> None:
     """Not those that came to a good end: what the scheduler knows of these is in its records."""
-    program = Program(steps=4, checkpoint_every=2, mishaps={2: (Mishap(Fate.CRASH, 1),)})
+    program = Program(steps=4, checkpoint_every=2, faults={2: (ScheduledFault(Fault.CRASH, 1),)})
     simulation, scheduler = one_paused(program, trials=4, failures={"maxFailures": 0})
     scheduler.gives_up = [StopPaused(0, "not among the best 1 of 3", {"rank": 2})]
     simulation.run(until=lambda: simulation.status_exists(3) and simulation.status(3).state is TrialState.RUNNING)

@@ -22,7 +22,7 @@ from podtune.runner.actions import (
     Propose,
     TryPod,
 )
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, Simulation, Weather, spec
 
 WORDS = 'pods "e-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
@@ -182,7 +182,7 @@ def test_what_ended_by_the_deadline_does_not_keep_others_from_going_on() -> None
 
 
 def test_a_trial_that_has_trained_before_waits_on() -> None:
-    program = Program(steps=8, checkpoint_every=1, mishaps={0: (Mishap(Fate.EVICTED, 4),)})
+    program = Program(steps=8, checkpoint_every=1, faults={0: (ScheduledFault(Fault.EVICTED, 4),)})
     fields = {"checkpoints": {"store": {"bucket": "bucket", "prefix": "demo"}}, "failures": {"startDeadline": "20s"}}
     simulation = Simulation(spec(search={"algorithm": "random", "maxTrials": 1}, **fields), program)
     simulation.refuse = lambda action: (

@@ -10,7 +10,7 @@ from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, PodPhase
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -83,7 +83,7 @@ def test_a_new_operator_asks_for_what_was_not_durable() -> None:
 
 
 def test_reports_of_an_attempt_that_is_over_are_fenced() -> None:
-    simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.CRASH, 2),)}))
+    simulation = Simulation(spec(**ONE), Program(faults={0: (ScheduledFault(Fault.CRASH, 2),)}))
     simulation.run(until=lambda: "e-0-2" in simulation.pods)
     simulation.run(0.1)
     assert post(simulation, result(9)) is Unaccepted.FENCED

@@ -10,7 +10,7 @@ from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.trial import Checkpoint
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FindCheckpoint, WriteTrialStatus
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 THERE = Checkpoint(step=4, uri="s3://b/p/other-uid/other-3/a/4", digest="sha256:0004", metric="0.5")
@@ -181,7 +181,7 @@ def test_in_the_place_of_one_that_is_gone_another_is_looked_for(restarted: bool)
 
 
 def test_one_that_can_not_be_had_at_present_is_no_lost_one() -> None:
-    program = Program(steps=12, checkpoint_every=2, mishaps={1: (Mishap(Fate.STORE_AWAY),)})
+    program = Program(steps=12, checkpoint_every=2, faults={1: (ScheduledFault(Fault.STORE_AWAY),)})
     simulation = start({"trial": "other-3", "experiment": "other"}, program)
     put_there(simulation)
     simulation.run()
@@ -220,7 +220,7 @@ def test_one_of_them_may_start_afresh_and_the_others_follow() -> None:
 
 
 def test_a_retry_starts_from_the_trials_own_checkpoint() -> None:
-    program = Program(steps=12, checkpoint_every=2, mishaps={1: (Mishap(Fate.EVICTED, 9),)})
+    program = Program(steps=12, checkpoint_every=2, faults={1: (ScheduledFault(Fault.EVICTED, 9),)})
     simulation = start({"trial": "other-3", "experiment": "other"}, program)
     put_there(simulation)
     simulation.run()

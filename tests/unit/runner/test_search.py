@@ -20,7 +20,7 @@ from podtune.runner.actions import (
 )
 from podtune.tuning.randomness import trial_seed
 from podtune.tuning.searchers.base import Observation
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, Simulation, spec
 
 INTEGERS = [{"name": "units", "int": {"min": 1, "max": 4}}]
@@ -312,7 +312,7 @@ def test_a_lucky_repeat_is_not_the_best() -> None:
 
 
 def test_a_repeat_that_fails_is_left_out_of_the_mean() -> None:
-    program = Program(metric=lambda trial, step: trial / 10, mishaps={4: (Mishap(Fate.CRASH, 2),)})
+    program = Program(metric=lambda trial, step: trial / 10, faults={4: (ScheduledFault(Fault.CRASH, 2),)})
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
     values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert values[1] == pytest.approx((0.3 + 0.5) / 2)
@@ -320,8 +320,8 @@ def test_a_repeat_that_fails_is_left_out_of_the_mean() -> None:
 
 
 def test_a_configuration_whose_repeats_all_fail_has_failed() -> None:
-    mishaps = {index: (Mishap(Fate.CRASH, 2),) for index in (3, 4, 5)}
-    program = Program(metric=lambda trial, step: trial / 10, mishaps=mishaps)
+    faults = {index: (ScheduledFault(Fault.CRASH, 2),) for index in (3, 4, 5)}
+    program = Program(metric=lambda trial, step: trial / 10, faults=faults)
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
     values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert (values[0], values[1]) == (pytest.approx(0.1), None)

@@ -15,7 +15,7 @@ from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
-from tests.unit.runner.test_runner_properties import ASHA, PATIENT, misfortunes, weathers
+from tests.unit.runner.test_runner_properties import ASHA, PATIENT, faults, weathers
 from tests.unit.runner.weather import seeds
 
 TRIALS = 9
@@ -43,11 +43,11 @@ def start(search: dict[str, Any], weather: Weather, program: Program, seed: int,
 
 
 @bounded
-@given(st.sampled_from(["tpe", "repeated"]), weathers, misfortunes, seeds, st.sampled_from([{}, ASHA]))
+@given(st.sampled_from(["tpe", "repeated"]), weathers, faults, seeds, st.sampled_from([{}, ASHA]))
 def test_every_proposal_can_be_made_again_from_what_the_trials_record(
-    search: str, weather: Weather, misfortunes: Any, seed: int, scheduler: dict[str, Any]
+    search: str, weather: Weather, faults: Any, seed: int, scheduler: dict[str, Any]
 ) -> None:
-    program = Program(steps=5, mishaps=misfortunes)
+    program = Program(steps=5, faults=faults)
     simulation = start(SEARCHES[search], weather, program, seed, scheduler=scheduler).run()
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
     assert len(simulation.api.trials) == TRIALS

@@ -80,7 +80,7 @@ def test_whatever_the_weather_one_pod_after_the_other_does_it(seed: int) -> None
 
 def test_a_job_that_fails_is_tried_again_later_by_a_pod_of_another_name() -> None:
     failing = simulation()
-    failing.storage.fates = {1: "the store does not answer"}
+    failing.storage.failures = {1: "the store does not answer"}
     settle(failing)
     assert [action.number for action in failing.storage.made] == [1, 2]
     assert (job(failing).state, job(failing).tries, job(failing).pod) == (StorageJobState.DONE, 2, 2)
@@ -88,7 +88,7 @@ def test_a_job_that_fails_is_tried_again_later_by_a_pod_of_another_name() -> Non
 
 def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
     failing = simulation()
-    failing.storage.fates = dict.fromkeys(range(1, 9), "there is no bucket")
+    failing.storage.failures = dict.fromkeys(range(1, 9), "there is no bucket")
     settle(failing)
     assert len(failing.storage.made) == QUICK.storage_tries
     assert job(failing).state is StorageJobState.FAILED
@@ -102,7 +102,7 @@ def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
 
 def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
     stuck = simulation()
-    stuck.storage.fates = {1: None}
+    stuck.storage.failures = {1: None}
     settle(stuck)
     assert [action.number for action in stuck.storage.made] == [1, 2]
     assert job(stuck).state is StorageJobState.DONE
@@ -157,7 +157,7 @@ def test_a_machine_made_anew_while_a_pod_works_goes_on_with_it() -> None:
 def test_a_job_is_called_off_where_the_experiment_goes_on() -> None:
     """What the pod was told of the trials does not hold any more: nothing runs until it is gone."""
     ended = simulation()
-    ended.storage.fates = {1: None}
+    ended.storage.failures = {1: None}
     ended.run(until=lambda: bool(ended.storage.pods))
     status = ended.api.experiment.status
     conditions = [replace_status(c) for c in status.conditions]
@@ -195,7 +195,7 @@ def test_a_machine_made_anew_agrees(seed: int) -> None:
     weather = replace(STORMY, restarts=(), fails=0.0, loses_reply=0.0)  # nothing waits for its next try
     checkpoints = {"store": STORE, "keep": {"count": 1}, "export": {}, "deletionPolicy": "Delete"}
     running = simulation(weather, seed, checkpoints=checkpoints)
-    running.storage.fates = {1: "not yet"}
+    running.storage.failures = {1: "not yet"}
     running.run(6.0 + seed)
     if seed % 3 == 0:
         running.api.edit_experiment(deleting=True)

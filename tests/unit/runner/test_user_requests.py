@@ -7,7 +7,7 @@ from dataclasses import replace
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, CreateTrial, DeletePod, WriteTrialStatus
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -102,7 +102,7 @@ def test_a_pause_without_a_store_is_refused_with_the_remedy() -> None:
 def test_a_trial_that_waits_is_paused_and_resumed_where_it_stands() -> None:
     simulation = Simulation(
         spec(**THREE, failures={"backoff": {"initial": "1m", "max": "1m"}}),
-        Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}),
+        Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)}),
     )
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
@@ -116,7 +116,7 @@ def test_a_trial_that_waits_is_paused_and_resumed_where_it_stands() -> None:
 
 
 def test_a_pod_that_does_not_train_yet_is_paused_at_once() -> None:
-    simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.STUCK),)}))
+    simulation = Simulation(spec(**ONE), Program(faults={0: (ScheduledFault(Fault.STUCK),)}))
     simulation.run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(5.0)

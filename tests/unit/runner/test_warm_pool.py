@@ -11,7 +11,7 @@ from podtune.protocol.assignment import attempt_in
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.actions import DeletePod, WriteTrialStatus
 from podtune.runner.records import Pod
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 REUSE: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
@@ -109,7 +109,7 @@ def test_a_program_that_does_not_leave_a_stopped_trial_loses_its_pod() -> None:
 
 
 def test_a_crash_costs_the_trial_under_way_and_no_other() -> None:
-    simulation = warm(Program(steps=2, seconds=0.1, mishaps={2: (Mishap(Fate.CRASH, 1),)})).run()
+    simulation = warm(Program(steps=2, seconds=0.1, faults={2: (ScheduledFault(Fault.CRASH, 1),)})).run()
     assert [simulation.status(index).failures for index in range(6)] == [0, 0, 1, 0, 0, 0]
     assert [simulation.status(index).disruptions for index in range(6)] == [0] * 6
     last = simulation.writes_of("e-2")[-1].status
@@ -118,7 +118,7 @@ def test_a_crash_costs_the_trial_under_way_and_no_other() -> None:
 
 
 def test_the_pod_of_the_last_failure_stays_until_the_end() -> None:
-    crash = Program(steps=2, seconds=0.1, mishaps={2: (Mishap(Fate.CRASH, 1),) * 9})
+    crash = Program(steps=2, seconds=0.1, faults={2: (ScheduledFault(Fault.CRASH, 1),) * 9})
     simulation = warm(crash)
     simulation.run(until=lambda: simulation.status_exists(2) and simulation.status(2).failures == 2)
     simulation.run(0.5)
@@ -141,7 +141,7 @@ def test_a_pod_whose_trial_is_deleted_goes() -> None:
 @pytest.mark.parametrize("retention", ["All", "Failed"])
 @pytest.mark.parametrize("restarts", [True, False])
 def test_a_retained_pod_does_not_bar_a_trial_that_is_made_again(retention: str, restarts: bool) -> None:
-    crashes = Program(steps=2, seconds=1, mishaps={0: (Mishap(Fate.CRASH, 0), Mishap(Fate.CRASH, 0))})
+    crashes = Program(steps=2, seconds=1, faults={0: (ScheduledFault(Fault.CRASH, 0), ScheduledFault(Fault.CRASH, 0))})
     simulation = warm(crashes, trials=2, podRetention=retention)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 2)
     failed = {pod.name for pod in simulation.api.pods.values() if pod.phase.is_finished}
@@ -247,7 +247,7 @@ def test_a_trial_whose_pod_ends_before_it_has_begun_loses_an_attempt_and_spends_
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).pod is not None)
     assert served(simulation) == [["e-0"]]
     simulation.unreachable = True
-    assert simulation.pods["e-0-1"].overtake(Fate.CRASH)
+    assert simulation.pods["e-0-1"].strike(Fault.CRASH)
     simulation.unreachable = False
     simulation.run()
     assert (simulation.status(1).failures, simulation.status(1).disruptions) == (0, 1)

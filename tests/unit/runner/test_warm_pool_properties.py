@@ -12,7 +12,7 @@ from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.failures import FailureClass
 from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Mishap, Program
+from tests.unit.runner.simulated_pod import Program, ScheduledFault
 from tests.unit.runner.simulation import FAIR, Simulation, Weather
 from tests.unit.runner.test_runner_properties import (
     ASHA,
@@ -20,7 +20,7 @@ from tests.unit.runner.test_runner_properties import (
     STEPS,
     assert_trials_end_as_in,
     bounded,
-    misfortunes,
+    faults,
     moves,
     run,
     seeds,
@@ -37,46 +37,50 @@ def warm(weather: Weather, program: Program, seed: int, **fields: Any) -> Simula
 
 
 @bounded
-@given(weathers, misfortunes, seeds)
+@given(weathers, faults, seeds)
 def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
-    simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed).run()
+    simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     assert_trials_end_as_in(run(FAIR, Program(steps=STEPS), 0), simulation)
 
 
 @bounded
-@given(misfortunes, seeds)
-def test_the_crash_of_a_warm_pod_is_that_of_one_trial(misfortunes: dict[int, tuple[Mishap, ...]], seed: int) -> None:
-    simulation = warm(FAIR, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed).run()
+@given(faults, seeds)
+def test_the_crash_of_a_warm_pod_is_that_of_one_trial(faults: dict[int, tuple[ScheduledFault, ...]], seed: int) -> None:
+    simulation = warm(FAIR, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     for index in range(5):
-        expected = [COUNTED[mishap.fate] for mishap in misfortunes.get(index, ())]
+        expected = [COUNTED[fault.kind] for fault in faults.get(index, ())]
         seen = simulation.api.attempts[f"e-{index}"]
         assert seen.count(FailureClass.USER) == expected.count(FailureClass.USER)
         assert seen[-1] == FailureClass.COMPLETE
 
 
 @bounded
-@given(weathers, misfortunes, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
+@given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_of_warm_pods_made_anew_agrees(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, scheduler: dict[str, Any]
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault, ...]],
+    seed: int,
+    moment: float,
+    scheduler: dict[str, Any],
 ) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = warm(weather, program, seed, scheduler=scheduler)
     simulation.run(moment)
     assert_made_anew_agrees(simulation, (EmitEvent, Propose, CreateStoragePod))
 
 
 @bounded
-@given(weathers, misfortunes, seeds, moves, st.sampled_from([{}, ASHA]))
+@given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_trials_of_warm_pods_end_whatever_users_do(
     weather: Weather,
-    misfortunes: dict[int, tuple[Mishap, ...]],
+    faults: dict[int, tuple[ScheduledFault, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
     scheduler: dict[str, Any],
 ) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = warm(weather, program, seed, scheduler=scheduler)
     user_moves.assert_all_end(simulation, moves, trials=5)
 

@@ -23,7 +23,7 @@ from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.status_write_throttle import StatusWriteThrottle
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -153,7 +153,7 @@ TIDY = RunnerSettings(finished_pods=0)
 
 
 def crashed_once(retention: str) -> Simulation:
-    program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
+    program = Program(steps=8, faults={0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.CRASH, 5))})
     fields = {"podRetention": retention, "failures": {"backoff": BACKOFF}}
     simulation = Simulation(spec(**{**fields, "maxConcurrentTrials": 1}), program, settings=TIDY)
     return simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 6)
@@ -205,7 +205,7 @@ def test_the_failed_pod_of_a_trial_that_came_to_a_good_end_goes() -> None:
 
 def failed(trials: int = 1, settings: RunnerSettings | None = None, **fields: object) -> Simulation:
     """The first so many trials of an experiment fail."""
-    program = Program(steps=8, mishaps={index: (Mishap(Fate.CRASH, 3),) for index in range(trials)})
+    program = Program(steps=8, faults={index: (ScheduledFault(Fault.CRASH, 3),) for index in range(trials)})
     chosen = {"failures": {"maxFailures": 0}, "maxConcurrentTrials": 1, **fields}
     return Simulation(spec(**chosen), program, settings=settings or RunnerSettings())
 
@@ -289,7 +289,9 @@ def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
 
 
 def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
-    simulation = Simulation(spec(**ONE, failures={"backoff": BACKOFF}), Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}))
+    simulation = Simulation(
+        spec(**ONE, failures={"backoff": BACKOFF}), Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)})
+    )
     simulation.refuse = lambda action: (
         ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, EmitEvent) else None
     )

@@ -18,10 +18,10 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.course import Outcome
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
+from podtune.simulation.trace import SimulationResult
 from tests.unit.tuning.manifests import experiment
 
 CUTS = 100
@@ -137,12 +137,12 @@ def make_simulation(spec: ExperimentSpec, model: ClusterModel = ROUGH) -> Simula
     return Simulation(spec, curves, model, seed=5, settings=PROMPT)
 
 
-def progress(outcome: Outcome) -> tuple[int, int]:
+def progress(outcome: SimulationResult) -> tuple[int, int]:
     """How many proposals and decisions there have been."""
     return len(outcome.trials), len(outcome.decisions) + len(outcome.starts)
 
 
-def cut_here(simulation: Simulation, until: Outcome) -> Outcome:
+def cut_here(simulation: Simulation, until: SimulationResult) -> SimulationResult:
     """How it goes on if the operator is killed now, up to the next proposal and the next decision.
 
     Args:
@@ -156,12 +156,12 @@ def cut_here(simulation: Simulation, until: Outcome) -> Outcome:
     return fork.outcome
 
 
-def cut_for_good(simulation: Simulation) -> Outcome:
+def cut_for_good(simulation: Simulation) -> SimulationResult:
     """How it goes on to its end if the operator is killed now."""
     return simulation.fork().run()
 
 
-def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
+def assert_begins_like(cut: SimulationResult, uncut: SimulationResult) -> None:
     """What was proposed, started and decided is what the uncut run proposed, started and decided first."""
     proposals = [proposed(trial) for trial in cut.trials]
     assert proposals == [proposed(trial) for trial in uncut.trials[: len(proposals)]]
@@ -169,13 +169,13 @@ def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
     assert cut.starts == uncut.starts[: len(cut.starts)]
 
 
-def assert_goes_like(cut: Outcome, uncut: Outcome) -> None:
+def assert_goes_like(cut: SimulationResult, uncut: SimulationResult) -> None:
     """The whole run has decided and ended as the uncut one."""
     assert_begins_like(cut, uncut)
     assert cut.fingerprint == uncut.fingerprint
 
 
-def assert_is(cut: Outcome, uncut: Outcome) -> None:
+def assert_is(cut: SimulationResult, uncut: SimulationResult) -> None:
     """The whole run is the uncut one."""
     assert_goes_like(cut, uncut)
     assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
@@ -244,8 +244,8 @@ def test_stops_and_pauses_that_wait_for_checkpoints_and_lose_some_stand_cuts_too
 def check_cuts(
     spec: ExperimentSpec,
     model: ClusterModel = ROUGH,
-    assert_whole: Callable[[Outcome, Outcome], None] = assert_is,
-) -> Outcome:
+    assert_whole: Callable[[SimulationResult, SimulationResult], None] = assert_is,
+) -> SimulationResult:
     """Checks cuts everywhere in a run, and returns how the uncut one has ended."""
     recorded = make_simulation(spec, model)
     uncut = recorded.run()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaPromotionSettings
-from podtune.testing.life import Life
+from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
 from podtune.tuning.schedulers.base import (
@@ -382,14 +382,14 @@ class TestRestore:
 @settings(max_examples=30, deadline=None)
 def test_in_the_end_only_paused_trials_are_left(seed: int, brackets: int) -> None:
     """Whatever happens, all that could run has run: those that are left are paused, and none is good enough."""
-    life = Life(promotion(seed=seed, brackets=brackets), seed)
+    driver = SchedulerDriver(promotion(seed=seed, brackets=brackets), seed)
     for _ in range(3000):
-        life.step()
-    assert life.world.is_over
-    assert not life.world.running
-    assert life.scheduler.choose(life.world.queue) is None if life.world.queue else True
-    for trial in life.world.queue:
-        record = life.scheduler.record(trial)
+        driver.step()
+    assert driver.world.is_over
+    assert not driver.world.running
+    assert driver.scheduler.choose(driver.world.queue) is None if driver.world.queue else True
+    for trial in driver.world.queue:
+        record = driver.scheduler.record(trial)
         assert int(list(record["rungs"])[-1]) > int(record.get("promoted", {}).get("from", 0))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentReason
-from podtune.tuning.stoppers import Ending, ExperimentStopper, make_experiment_stopper
+from podtune.tuning.stoppers import ExperimentStopDecision, ExperimentStopper, make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 from podtune.tuning.stoppers.plateau import standard_deviation
 from tests.unit.tuning.manifests import experiment
@@ -25,7 +25,7 @@ def stopper(*rules: dict[str, Any], mode: str = "max", **fields: Any) -> Experim
     return make_experiment_stopper(experiment(objective=objective, stop=stop, trialTemplate=GPU, **fields))
 
 
-def ending(made: ExperimentStopper, **known: Any) -> Ending:
+def ending(made: ExperimentStopper, **known: Any) -> ExperimentStopDecision:
     found = made.check(replace(START, **known))
     assert found is not None
     return found
@@ -51,7 +51,7 @@ class TestTime:
         assert made.deadline(START) == 5400.0
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        assert ending(stopper(stop={"totalTime": "90s"}), elapsed=91.5) == Ending(
+        assert ending(stopper(stop={"totalTime": "90s"}), elapsed=91.5) == ExperimentStopDecision(
             ExperimentReason.TIME_LIMIT,
             "stopped: 91.5 s since the first trial was made are at least 90 s, as stop.totalTime asks",
             {"elapsed": 91.5, "limit": 90.0},

@@ -14,10 +14,10 @@ from podtune.api.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
-from podtune.tuning.searchers.coordinates import Coordinates
-from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest
+from podtune.tuning.searchers.gaussian_process import GaussianProcess, fit_map
 from podtune.tuning.searchers.gp import GpSearcher, _chosen
-from podtune.tuning.searchers.improvement import ExpectedImprovement, _log_h, climb
+from podtune.tuning.searchers.improvement import ExpectedImprovement, _log_h, maximize
+from podtune.tuning.searchers.model_space import ModelSpace
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, experiment, parameters
@@ -142,53 +142,53 @@ def test_the_improvement_that_is_expected_is_right_far_from_the_best_value_too()
     assert np.all(np.diff(_log_h(np.linspace(-40, 5, 10_000))) > 0)
 
 
-def process() -> tuple[GaussianProcess, Coordinates]:
-    coordinates = Coordinates(OptunaSpace(MIXED).distributions)
+def process() -> tuple[GaussianProcess, ModelSpace]:
+    model_space = ModelSpace(OptunaSpace(MIXED).distributions)
     random = np.random.default_rng(3)
-    points = coordinates.draw(random, 25)
+    points = model_space.draw(random, 25)
     values = np.sin(5 * points[:, 0]) + points[:, 1] ** 2 - (points[:, 3] == 1)
-    return likeliest(points, (values - values.mean()) / values.std(), coordinates.choices), coordinates
+    return fit_map(points, (values - values.mean()) / values.std(), model_space.choices), model_space
 
 
 def test_gradients_are_those_of_the_values() -> None:
-    fitted, coordinates = process()
+    fitted, model_space = process()
     improvement = ExpectedImprovement(fitted)
-    for point in coordinates.draw(np.random.default_rng(4), 20):
-        value, slope = improvement.near(point)
-        assert value == pytest.approx(float(improvement.at(point[None])[0]))
+    for point in model_space.draw(np.random.default_rng(4), 20):
+        value, slope = improvement.evaluate_with_gradient(point)
+        assert value == pytest.approx(float(improvement.evaluate(point[None])[0]))
         for axis in range(3):
             step = np.zeros(4)
             step[axis] = 1e-6
-            rise = improvement.at(np.array([point + step, point - step])) @ [1, -1] / 2e-6
+            rise = improvement.evaluate(np.array([point + step, point - step])) @ [1, -1] / 2e-6
             assert slope[axis] == pytest.approx(rise, rel=1e-3, abs=1e-4)
 
 
 def test_the_process_goes_through_what_was_seen_and_knows_less_elsewhere() -> None:
-    fitted, coordinates = process()
-    means, deviations = fitted.at(fitted.points)
+    fitted, model_space = process()
+    means, deviations = fitted.predict(fitted.points)
     assert means == pytest.approx(fitted.values, abs=0.05)
-    elsewhere = coordinates.draw(np.random.default_rng(5), 200)
-    assert np.median(fitted.at(elsewhere)[1]) > 3 * np.median(deviations)
+    elsewhere = model_space.draw(np.random.default_rng(5), 200)
+    assert np.median(fitted.predict(elsewhere)[1]) > 3 * np.median(deviations)
 
 
 def test_climbing_ends_higher_and_on_places_that_there_are() -> None:
-    fitted, coordinates = process()
+    fitted, model_space = process()
     improvement = ExpectedImprovement(fitted)
-    for start in coordinates.draw(np.random.default_rng(6), 5):
-        reached, point = climb(improvement, start, coordinates.axes)
-        assert reached >= float(improvement.at(start[None])[0])
-        assert reached == pytest.approx(float(improvement.at(point[None])[0]))
-        assert coordinates.point(coordinates.params(point)) == pytest.approx(point)
+    for start in model_space.draw(np.random.default_rng(6), 5):
+        reached, point = maximize(improvement, start, model_space.axes)
+        assert reached >= float(improvement.evaluate(start[None])[0])
+        assert reached == pytest.approx(float(improvement.evaluate(point[None])[0]))
+        assert model_space.point(model_space.params(point)) == pytest.approx(point)
 
 
 def test_every_kind_of_parameter_comes_back_from_its_point() -> None:
     space = OptunaSpace(every_kind())
-    coordinates = Coordinates(space.distributions)
+    model_space = ModelSpace(space.distributions)
     for number in range(50):
         drawn = RandomSearcher(every_kind(), seed=number).ask(0, [])
         assert drawn is not None
         params = space.encode(drawn.configuration)
-        assert coordinates.params(coordinates.point(params)) == pytest.approx(params)
+        assert model_space.params(model_space.point(params)) == pytest.approx(params)
 
 
 @pytest.mark.parametrize("installed", [True, False])

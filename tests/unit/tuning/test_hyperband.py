@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings, HyperbandSettings
-from podtune.testing.life import Life
+from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.base import (
     CONTINUE,
@@ -477,10 +477,10 @@ class TestRestore:
 @settings(max_examples=40, deadline=None)
 def test_every_trial_comes_to_its_end(seed: int, scheduler: Any, factor: int) -> None:
     """Nobody is left waiting for others that will never come."""
-    life = Life(scheduler(reduction_factor=factor), seed)
+    driver = SchedulerDriver(scheduler(reduction_factor=factor), seed)
     for _ in range(3000):
-        life.step()
-    assert life.world.is_over
-    assert not life.world.queue
-    assert not life.world.running
-    assert not life.world.pausing
+        driver.step()
+    assert driver.world.is_over
+    assert not driver.world.queue
+    assert not driver.world.running
+    assert not driver.world.pausing

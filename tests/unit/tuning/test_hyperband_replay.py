@@ -74,9 +74,9 @@ class Replay:
 
     def brackets(self) -> list[list[Any]]:
         """How far the brackets are in which somebody is left in the end."""
-        cohorts = self.scheduler._brackets.values()
-        live = [(cohort, [trial for trial in cohort.seats if cohort.is_live(trial)]) for cohort in cohorts]
-        return [[cohort.rounds[cohort.round].milestone, trials] for cohort, trials in live if trials]
+        brackets = self.scheduler._brackets.values()
+        live = [(bracket, [trial for trial in bracket.entries if bracket.is_live(trial)]) for bracket in brackets]
+        return [[bracket.rounds[bracket.round].milestone, trials] for bracket, trials in live if trials]
 
 
 def rays_brackets(history: dict[str, Any]) -> list[list[Any]]:

@@ -136,7 +136,7 @@ class Asha(Scheduler):
     def rungs_passed(self, trial: int) -> int:
         """How many rungs of its bracket a trial has come past, those that it skipped included."""
         rungs = self._bracket(trial).rungs
-        return next((len(rungs) - place for place, rung in enumerate(rungs) if trial in rung), 0)
+        return next((len(rungs) - index for index, rung in enumerate(rungs) if trial in rung), 0)
 
     @override
     def record(self, trial: int) -> Record:

@@ -178,7 +178,7 @@ class Scheduler(ABC):
     the records, in any order, makes a scheduler that decides as the one that they came from. It does no I/O and knows
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
 
-    A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
+    A trial that gets a PAUSE gives its slot back after its checkpoint is committed; from then on it is among those
     that `choose` picks from, until it is started again or stopped for good. What `choose` and `trials_to_stop` answer
     follows from what the scheduler knows: whoever asks twice, or after a restart, hears the same.
 
@@ -274,7 +274,7 @@ class Scheduler(ABC):
     def on_trial_release(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
         """The user lets a trial go on that was held: it goes on from where it is, wherever the others are by now."""
 
-    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
+    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a bracket to fill care
         """No trial will be added any more. Called once, after a restart again."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from podtune.tuning.schedulers.hyperband import Hyperband, Place
+from podtune.tuning.schedulers.hyperband import BracketId, Hyperband
 
 
 class Bohb(Hyperband):
@@ -30,5 +30,5 @@ class Bohb(Hyperband):
         return self._settings.sizes - 1 - position
 
     @override
-    def _rank(self, place: Place) -> tuple[float, ...]:
-        return place
+    def _priority(self, bracket_id: BracketId) -> tuple[float, ...]:
+        return bracket_id

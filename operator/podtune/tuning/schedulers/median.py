@@ -41,7 +41,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.curves import Curve, RunningMeans
-from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.median.timeAttribute"
@@ -163,9 +163,9 @@ class Median(Scheduler):
         state = self._trials[trial]
         if state.best is None:
             return self._means.curve(trial).record()
-        known = {"best": shortest(state.best)}
+        known = {"best": shortest_repr(state.best)}
         if state.gave_way > -math.inf:
-            known["gaveWay"] = shortest(state.gave_way)
+            known["gaveWay"] = shortest_repr(state.gave_way)
         if state.judged:
             known["judged"] = "true"
         return {"median": known} | self._means.curve(trial).record()
@@ -198,7 +198,7 @@ class Median(Scheduler):
         return state.judged or state.gave_way > -math.inf
 
     def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> SchedulerDecision:
-        """Lets another trial have the place, once the trial has had it for long enough."""
+        """Gives the slot to another trial, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
             return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
@@ -247,7 +247,7 @@ class Median(Scheduler):
 
 def middle(ordered: Sequence[float], start: int, stop: int) -> float:
     """The median of a stretch, at least one long, of numbers in ascending order, as NumPy computes it."""
-    place = (start + stop) // 2
+    half = (start + stop) // 2
     if (stop - start) % 2:
-        return ordered[place]
-    return (ordered[place - 1] + ordered[place]) / 2
+        return ordered[half]
+    return (ordered[half - 1] + ordered[half]) / 2

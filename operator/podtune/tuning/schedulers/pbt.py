@@ -13,8 +13,8 @@ differs from the paper:
   it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
   when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
 - NaN isn't ranked. A trial that has ended is not ranked any more.
-- While others wait for a place, a trial that was looked at is paused, and the one goes on that is least far: a
-  population may be larger than the number of places.
+- While others wait for a slot, a trial that was looked at is paused, and the one goes on that is least far: a
+  population may be larger than the number of slots.
 
 Here each trial, each time, draws from a generator of its own, so that a restart changes nothing. And no trial is
 resumed before all of the population have been made: those come first.
@@ -49,7 +49,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.explore import Explorer, RankedPerformance
-from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
+from podtune.tuning.schedulers.population import DonorState, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
 InputValues = dict[str, float | int | str]
@@ -198,7 +198,7 @@ class Pbt(Scheduler):
         """Whether others may yet clone a member by its last score."""
         return member.is_live and member.is_donor
 
-    def _pending_clones(self) -> Iterator[Clone]:
+    def _pending_clones(self) -> Iterator[DonorState]:
         """What was decided, and has not been carried out."""
         return (other.clone for other in self._members.values() if other.clone is not None and other.is_live)
 
@@ -249,10 +249,10 @@ class Pbt(Scheduler):
     def _progress(self, trial: int) -> tuple[float, int]:
         return self._members[trial].trained, trial
 
-    def _clone_of(self, donor: int) -> Clone:
+    def _clone_of(self, donor: int) -> DonorState:
         donating = self._members[donor]
         assert donating.score is not None  # who was ranked has one
-        return Clone(donor, donating.trained, donating.perturbed, donating.score, donating.step)
+        return DonorState(donor, donating.trained, donating.perturbed, donating.score, donating.step)
 
     def _value(self, member: Member) -> float:
         """A member's score as its trial has reported it."""
@@ -263,14 +263,14 @@ class Pbt(Scheduler):
         value = self._value(self._members[trial])
         if math.isnan(value):
             return f"{self._metric} is NaN, which isn't ranked"
-        place, count = ranking.rank(trial), len(ranking.members)
-        inputs |= {"value": value, "rank": place, "population": count, "quantile": ranking.quantile}
-        standing = f"{self._metric} {readable(value)} is rank {place} of {count}"
+        own_rank, count = ranking.rank(trial), len(ranking.members)
+        inputs |= {"value": value, "rank": own_rank, "population": count, "quantile": ranking.quantile}
+        standing = f"{self._metric} {readable(value)} is rank {own_rank} of {count}"
         if trial in ranking.worst:
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
 
-    def _exploit_message(self, clone: Clone, reason: str, configuration: Configuration) -> str:
+    def _exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
         donors = self._members[clone.donor].configuration if clone.donor in self._members else {}
         return sentence(
             f"clones trial {clone.donor} ({self._metric} {readable(self._sign * clone.score)}) {reason}",
@@ -296,10 +296,10 @@ def perturbation_generator(seed: int, trial: int, number: int) -> Random:
 def sentence(what: str, changes: Sequence[str]) -> str:
     """What happens and what changes with it, as far as there is room."""
     text = what
-    for place, change in enumerate(changes):
-        rest = f", and {len(changes) - place} more"
-        piece = f"{'; perturbed: ' if place == 0 else ', '}{change}"
-        if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
+    for index, change in enumerate(changes):
+        rest = f", and {len(changes) - index} more"
+        piece = f"{'; perturbed: ' if index == 0 else ', '}{change}"
+        if len(text) + len(piece) + (len(rest) if index < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
             return (text + rest)[:MAX_LEDGER_MESSAGE]
         text += piece
     return text

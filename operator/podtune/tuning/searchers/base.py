@@ -79,7 +79,7 @@ class Searcher(ABC):
     Not safe for concurrent use: one thread at a time calls it.
 
     A searcher is made with the parameters that are sampled, and proposes a value for each. Conditions, constraints,
-    fixed and computed values and known configurations are the business of `DrawingSearcher`, which is laid around it.
+    fixed and computed values and known configurations are the business of `RejectionSearcher`, which is laid around it.
 
     Attributes:
         sees_inactive: Whether the configurations that it is told of hold a value for each of its parameters: for those

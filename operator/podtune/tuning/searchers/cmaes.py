@@ -16,8 +16,8 @@ from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.cube import Cube, Vector
 from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.unit_cube import UnitCube, Vector
 
 GENERATION = "generation"
 """The attribute of a proposal that says of which generation it is."""
@@ -58,13 +58,13 @@ class CmaEsSearcher(Searcher):
             seed: The experiment's seed.
         """
         self._space = OptunaSpace(parameters)
-        self._cube = Cube(self._space.distributions)
+        self._cube = UnitCube(self._space.distributions)
         self._settings = settings
         self._sign = -1.0 if objective.mode == "max" else 1.0
         self._seed = seed
         self._known: list[Solution] = []
         self._told: dict[int, list[Solution]] = {}
-        self._optimizer = self._fresh() if self._cube.edges else None
+        self._optimizer = self._fresh() if self._cube.ranges else None
 
     @override
     def tell(self, observation: Observation) -> None:
@@ -113,7 +113,7 @@ class CmaEsSearcher(Searcher):
             self._optimizer = self._fresh()
 
     def _fresh(self) -> CMA:
-        dimensions = len(self._cube.edges)
+        dimensions = len(self._cube.ranges)
         mean, step, covariance = np.full(dimensions, 0.5), _INITIAL_STEP, None
         if len(self._known) >= _ENOUGH_TO_START_FROM:
             mean, step, covariance = get_warm_start_mgd(self._known)

@@ -150,7 +150,7 @@ class _OverlaidStorage(InMemoryStorage):
         """Shows trials under way, after all finished ones; returns the one to be proposed, the last of them."""
         finished = len(super().get_all_trials(self.get_study_id_from_name(_STUDY), deepcopy=False))
         self._running = [
-            _running_trial(finished + place, params, distributions) for place, params in enumerate([*under_way, {}])
+            _running_trial(finished + offset, params, distributions) for offset, params in enumerate([*under_way, {}])
         ]
         return self._running[-1]
 

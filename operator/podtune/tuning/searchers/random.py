@@ -13,7 +13,7 @@ from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.domains import linear_points
 from podtune.tuning.searchers.quantiles import value_at
-from podtune.tuning.searchers.walking import PointSequence, ThenEveryOther, WalkingSearcher
+from podtune.tuning.searchers.sequence import PointSequence, SequenceSearcher, ThenEveryOther
 
 
 class RandomSearcher(Searcher):
@@ -74,7 +74,7 @@ def without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
     every = space.countable_points()
     if every is None:
         return None
-    return WalkingSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
+    return SequenceSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
 
 
 def draw(domain: Domain, random: Random) -> Scalar:

@@ -89,7 +89,7 @@ class Finding:
 ProgressT = TypeVar("ProgressT", TrialProgress, ExperimentProgress)
 
 
-class Criterion(ABC, Generic[ProgressT]):
+class StopCriterion(ABC, Generic[ProgressT]):
     """Something that holds or does not, of a trial or of an experiment. It does no I/O and knows no clock."""
 
     @abstractmethod

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from podtune.api.expression import Expression
 from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
-from podtune.tuning.stoppers.base import Criterion, TrialProgress
+from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
 from podtune.tuning.stoppers.expression import problem
 from podtune.tuning.stoppers.memory import TrialMemory
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRule:
+class TrialStopRule:
     """A reason to stop a trial.
 
     Attributes:
@@ -24,7 +24,7 @@ class TrialRule:
     """
 
     field: str
-    criterion: Criterion[TrialProgress]
+    criterion: StopCriterion[TrialProgress]
     is_timed: bool = False
     expressions: tuple[tuple[str, Expression], ...] = ()
 
@@ -37,7 +37,7 @@ class TrialStopper:
     that decides as the one that they came from.
     """
 
-    def __init__(self, rules: Sequence[TrialRule], memory: TrialMemory) -> None:
+    def __init__(self, rules: Sequence[TrialStopRule], memory: TrialMemory) -> None:
         """Makes a stopper.
 
         Args:
