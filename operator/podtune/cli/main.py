@@ -183,14 +183,14 @@ def why(
     _print(explain_in_sentences(view)) if output is None else _print_facts(explain_as_data(view), output)
 
 
-ResourceName = Annotated[
+TargetName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
 ]
 
 
 @app.command()
 def pause(
-    name: ResourceName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+    name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
 ) -> None:
     """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
     api, chosen = open_api(kubeconfig, context, namespace)
@@ -199,7 +199,7 @@ def pause(
 
 @app.command()
 def resume(
-    name: ResourceName,
+    name: TargetName,
     *,
     values: Annotated[
         list[str] | None,
@@ -226,9 +226,7 @@ def resume(
 
 
 @app.command()
-def stop(
-    name: ResourceName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
-) -> None:
+def stop(name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """End a Trial, or an Experiment and all its Trials, for good."""
     api, chosen = open_api(kubeconfig, context, namespace)
     typer.echo(lifecycle.stop(api, lifecycle.find_target(api, chosen, name)))

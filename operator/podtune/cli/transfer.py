@@ -28,10 +28,10 @@ from podtune.cli.resources import experiments_path, of_experiment, read_experime
 from podtune.kube import paths
 
 CONFLICT = 409
-Observation = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
-def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn: Observation) -> Archive:
+def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn: Warn) -> Archive:
     """Reads a whole experiment.
 
     Args:

@@ -37,7 +37,7 @@ from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, Stor
 from podtune.tuning.admission import find_problem
 
 Object = Mapping[str, Any]
-Record = TypeVar("Record")
+Decoded = TypeVar("Decoded")
 
 HOPELESS = frozenset(
     {
@@ -62,11 +62,11 @@ class MalformedObject(ValueError):
     """An object is not what this operator makes: somebody else made or changed it. The text names it."""
 
 
-def _reader(read: Callable[..., Record]) -> Callable[..., Record]:
+def _guard(read: Callable[..., Decoded]) -> Callable[..., Decoded]:
     """Whatever is wrong with an object, one exception says so."""
 
     @wraps(read)
-    def guarded(body: Object, *args: Any, **kwargs: Any) -> Record:
+    def guarded(body: Object, *args: Any, **kwargs: Any) -> Decoded:
         try:
             return read(body, *args, **kwargs)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -113,7 +113,7 @@ def owner_of_pod(body: Object) -> str:
     return owner_uid(body, EXPERIMENT_KIND if is_shared else TRIAL_KIND)
 
 
-@_reader
+@_guard
 def decode_experiment(
     body: Object, policy: TemplatePolicy = DEFAULT_POLICY, *, known: Experiment | None = None
 ) -> Experiment:
@@ -150,7 +150,7 @@ def decode_experiment(
     )
 
 
-@_reader
+@_guard
 def decode_trial(body: Object) -> Trial:
     """Reads a Trial.
 
@@ -169,7 +169,7 @@ def decode_trial(body: Object) -> Trial:
     )
 
 
-@_reader
+@_guard
 def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     """Reads a trial's pod.
 
@@ -226,7 +226,7 @@ def experiment_of_storage_pod(body: Object) -> str:
     return owner_uid(body, EXPERIMENT_KIND) if LABEL_STORAGE in (body["metadata"].get("labels") or {}) else ""
 
 
-@_reader
+@_guard
 def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
     """Reads a pod that does a job in the bucket.
 

@@ -24,7 +24,7 @@ MAX_THREADS = 2
 PATIENCE = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
-Answer = tuple[SearcherSession, tuple[Proposal, ...]]
+SearcherAnswer = tuple[SearcherSession, tuple[Proposal, ...]]
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _AskedSearcher:
     """A request that a searcher thinks about, and how often it was waited for."""
 
     request: Propose
-    task: asyncio.Task[Answer]
+    task: asyncio.Task[SearcherAnswer]
     waits: int = field(default=0)
 
     def is_about(self, request: Propose) -> bool:
@@ -103,11 +103,11 @@ class Proposer:
         return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
-def _answer(searcher: SearcherSession, request: Propose) -> Answer:
+def _answer(searcher: SearcherSession, request: Propose) -> SearcherAnswer:
     return searcher, searcher.answer(request)
 
 
-def _retrieve(task: asyncio.Task[Answer]) -> None:
+def _retrieve(task: asyncio.Task[SearcherAnswer]) -> None:
     """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
     if not task.cancelled():
         task.exception()

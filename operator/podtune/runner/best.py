@@ -31,7 +31,7 @@ class BestResult:
         return spread(self.values)
 
 
-class Best:
+class BestIndex:
     """Remembers the best of what is recorded; among equals the trial with the lowest index, whoever was first.
 
     A configuration that runs several times counts once all its repeats have come to their ends: before that its mean

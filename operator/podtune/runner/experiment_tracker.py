@@ -21,7 +21,7 @@ from podtune.api.storage_jobs import StorageStatus
 from podtune.runner import checkpoints, experiment_status, parameters, results, resumption
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
-from podtune.runner.best import Best
+from podtune.runner.best import BestIndex
 from podtune.runner.experiment_status import ExperimentOutcome, ProposalBlocker
 from podtune.runner.records import Experiment
 from podtune.runner.refusals import Refusals
@@ -62,7 +62,7 @@ class ExperimentTracker:
         """How many trials are in ERROR since they have no usable result."""
         self.has_result = False
         """Whether any trial has a finite value of the objective."""
-        self._best = Best(spec.objective, spec.search.repeats)
+        self._best = BestIndex(spec.objective, spec.search.repeats)
         self._next_look = -NEVER
         self._undurable: set[str] = set()
         self._start = parse_rfc3339(experiment.status.start_time)
