@@ -53,8 +53,8 @@ class Verdict:
         because: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
-        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a slot.
-            Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
+        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a free
+            slot. Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
         wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
         milestone: The value of the time attribute at which the result counts, where it counts at one. A searcher that
             learns from unfinished trials (BOHB) is told of these results.
@@ -178,7 +178,7 @@ class Scheduler(ABC):
     the records, in any order, makes a scheduler that decides as the one that they came from. It does no I/O and knows
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
 
-    A trial that gets a PAUSE gives its slot back after its checkpoint is committed; from then on it is among those
+    A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
     that `choose` picks from, until it is started again or dismissed. What `choose` and `dismissed` answer follows from
     what the scheduler knows: whoever asks twice, or after a restart, hears the same.
 
