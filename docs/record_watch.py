@@ -11,7 +11,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from podtune.cli import live
+from podtune.cli import watch_view
 from podtune.cli.api_client import HttpApi
 from podtune.cli.kubeconfig import connect
 from podtune.cli.progress import follow
@@ -29,7 +29,7 @@ def main(namespace: str, experiment: str, path: str) -> None:
         finished = sum(trial.state in ("TERMINATED", "ERROR") for trial in state.trials.values())
         if len(state.running) >= RUNNING and finished >= DONE * 24 and all(t.last_result for t in state.running):
             console.print(f"$ kubectl podtune watch {experiment}")
-            console.print(live.render(state, datetime.now(UTC), WIDTH))
+            console.print(watch_view.render(state, datetime.now(UTC), WIDTH))
             console.save_svg(path, title="")
             return
     sys.exit(f"{experiment} ended before it was half done")

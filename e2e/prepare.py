@@ -13,7 +13,7 @@ from functools import partial
 
 from e2e.cluster import builds, kind, native
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.side_by_side import Lane, Step, make_all
+from e2e.cluster.side_by_side import Pipeline, Step, make_all
 
 
 def prepare() -> None:
@@ -24,7 +24,7 @@ def prepare() -> None:
     """
     tools = kind.steps_before_up() if kind.is_used() else native.steps_before_up()
     if tools:
-        make_all([Lane(tools), Lane(image_steps(), counted_as="images")])
+        make_all([Pipeline(tools), Pipeline(image_steps(), counted_as="images")])
 
 
 def image_steps() -> list[Step]:

@@ -15,9 +15,9 @@ from statistics import median
 
 from e2e.bench.api_objects import Object
 from e2e.bench.api_server import NAMESPACE
+from e2e.bench.fake_cluster import FakeCluster, run_fake_cluster
 from e2e.bench.measured_operator import longest_stall, now
 from e2e.bench.measurement import Figure, Measurement
-from e2e.bench.played_cluster import PlayedCluster, played_cluster
 from e2e.chaos.polling import until
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, TRIAL_KIND
 
@@ -64,13 +64,13 @@ async def measure_small_beside(queued: int, repeats: int) -> Measurement:
 
 
 @contextlib.asynccontextmanager
-async def _slow_cluster(prepare: Callable[[PlayedCluster], None]) -> AsyncIterator[PlayedCluster]:
-    async with played_cluster(lambda _: None, prepare=prepare) as cluster:
+async def _slow_cluster(prepare: Callable[[FakeCluster], None]) -> AsyncIterator[FakeCluster]:
+    async with run_fake_cluster(lambda _: None, prepare=prepare) as cluster:
         cluster.api.write_seconds = WRITE_SECONDS
         yield cluster
 
 
-async def _first_pods(cluster: PlayedCluster, name: str) -> float:
+async def _first_pods(cluster: FakeCluster, name: str) -> float:
     """Seconds from the creation of a small experiment until all its trials have a pod."""
     begun = time.monotonic()
     cluster.create_experiment(name, SMALL_TRIALS, SMALL_TRIALS)
@@ -80,7 +80,7 @@ async def _first_pods(cluster: PlayedCluster, name: str) -> float:
     return max(cluster.created[pod] for pod in pods) - begun
 
 
-def _add_giant(queued: int, cluster: PlayedCluster) -> None:
+def _add_giant(queued: int, cluster: FakeCluster) -> None:
     """Adds an experiment whose trials were all made, and wait."""
     cluster.create_experiment("giant", queued, queued)
     giant = cluster.experiments.get(NAMESPACE, "giant")

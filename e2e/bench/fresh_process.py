@@ -16,7 +16,7 @@ T = TypeVar("T")
 def in_fresh_process(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Returns what a function of a module returns; its arguments and that are pickled.
 
-    Without garbage collection in small portions an API server of 10,000 trials, played there, stands still for seconds.
+    Without garbage collection in small portions an API server of 10,000 trials, faked there, stands still for seconds.
 
     Raises:
         BaseException: What the function has raised.

@@ -14,9 +14,9 @@ from statistics import mean
 
 import orjson
 
+from e2e.bench.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.fresh_process import in_fresh_process
 from e2e.bench.measurement import Figure, Measurement
-from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.scenarios import curve
 
 SMALL = 1_000
@@ -102,7 +102,7 @@ async def run(experiments: int, trials: int, at_once: int) -> Cost:
     """
     loop = asyncio.get_running_loop()
     count = experiments * trials
-    async with played_cluster(lambda _: report_once) as cluster:
+    async with run_fake_cluster(lambda _: report_once) as cluster:
         before, busy, begun = cluster.operator.resident_bytes, cluster.operator.processor_seconds, loop.time()
         for number in range(experiments):
             cluster.create_experiment(f"growth{number}", trials, at_once)
@@ -122,7 +122,7 @@ async def run(experiments: int, trials: int, at_once: int) -> Cost:
         )
 
 
-async def report_once(pod: PlayedPod) -> None:
+async def report_once(pod: FakePod) -> None:
     """The shortest program that has something to say."""
     await pod.answers.until_acknowledged(pod.report(curve(pod.index, 1)))
 

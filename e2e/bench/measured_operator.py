@@ -53,8 +53,8 @@ class MeasuredOperator:
 
         Args:
             server: URL of the API server.
-            directory: Where its log and its notes go.
-            program: Module that runs the operator and takes notes.
+            directory: Where its log and its recording go.
+            program: Module that runs the operator and records what happens.
         """
         self._program = program
         self._results_port, self._probe_port = free_port(), free_port()
@@ -70,7 +70,7 @@ class MeasuredOperator:
             "PODTUNE_POD_UID": "bench",
         }
         self.log = directory / "operator.log"
-        self._notes = directory / "notes"
+        self._recording = directory / "recording"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -81,7 +81,7 @@ class MeasuredOperator:
         """
         with self.log.open("ab") as log:
             self._process = await start_module(
-                self._program, str(self._notes), environment=self._environment, stdout=log, stderr=log
+                self._program, str(self._recording), environment=self._environment, stdout=log, stderr=log
             )
         if not await until(self._leads, START_SECONDS) or self._process.returncode is not None:
             raise DidNotLead(f"the operator does not lead: …{self.log.read_text()[-2000:]}")
@@ -104,15 +104,15 @@ class MeasuredOperator:
 
     def stalls(self, since: float = 0.0) -> Iterator[Stall]:
         """When the event loop stood still, from a point in time on."""
-        if self._notes.exists():
-            for line in self._notes.read_text().splitlines():
+        if self._recording.exists():
+            for line in self._recording.read_text().splitlines():
                 stall = Stall(**json.loads(line))
                 if stall.at >= since:
                     yield stall
 
     def profile(self) -> Mapping[str, float]:
         """Seconds of processor time by package, of an operator with profile."""
-        seconds: Mapping[str, float] = json.loads(self._notes.read_text())
+        seconds: Mapping[str, float] = json.loads(self._recording.read_text())
         return seconds
 
     async def until_at_rest(self, seconds: float) -> None:

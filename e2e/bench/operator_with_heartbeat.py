@@ -10,7 +10,7 @@ import json
 import time
 from pathlib import Path
 
-from e2e.bench import noting_operator
+from e2e.bench import recording_operator
 
 BEAT = 0.005
 NOTED = 0.02
@@ -29,4 +29,4 @@ async def _beat(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    noting_operator.run(_beat)
+    recording_operator.run(_beat)

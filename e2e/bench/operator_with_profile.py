@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 import podtune
-from e2e.bench import noting_operator
+from e2e.bench import recording_operator
 
 SAMPLE_SECONDS = 0.002
 WRITE_SECONDS = 0.2
@@ -101,7 +101,7 @@ def main() -> None:
     """Runs the operator's own `main`, and looks at its stack from its imports on."""
     profile = Profile()
     profile.start()
-    noting_operator.run(profile.write)
+    recording_operator.run(profile.write)
 
 
 if __name__ == "__main__":

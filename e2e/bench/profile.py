@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from e2e.bench.fake_cluster import run_fake_cluster
 from e2e.bench.growth import AT_ONCE, report_once
 from e2e.bench.measured_operator import WITH_PROFILE
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.operator_with_profile import WRITE_SECONDS
-from e2e.bench.played_cluster import played_cluster
 
 TRIALS, FULL_TRIALS = 1_000, 5_000
 SECONDS_A_TRIAL = 0.5
@@ -27,7 +27,7 @@ async def measure_trials(trials: int) -> Measurement:
     Raises:
         TimeoutError: It takes far too long.
     """
-    async with played_cluster(lambda _: report_once, WITH_PROFILE) as cluster:
+    async with run_fake_cluster(lambda _: report_once, WITH_PROFILE) as cluster:
         await asyncio.sleep(2 * WRITE_SECONDS)
         before = cluster.operator.profile()
         cluster.create_experiment("profile", trials, AT_ONCE)

@@ -6,8 +6,8 @@ import asyncio
 import random
 import time
 
+from e2e.bench.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.measurement import Figure, Measurement, percentile
-from e2e.bench.played_cluster import PlayedPod, played_cluster
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
@@ -38,7 +38,7 @@ async def measure_reaction(running: int, seconds: float, spread: float) -> Measu
         TimeoutError: They do not come to run.
     """
     pace = _Pace(spread)
-    async with played_cluster(lambda _: pace.run) as cluster:
+    async with run_fake_cluster(lambda _: pace.run) as cluster:
         scheduler = {"asha": {"maxTime": MOST_RESULTS, "gracePeriod": 4, "reductionFactor": 2}}
         cluster.create_experiment("reaction", ENOUGH, running, scheduler=scheduler)
         if not await until(lambda: pace.waiting == running, DEADLINE, interval=0.2):
@@ -76,7 +76,7 @@ class _Pace:
         self.waiting = 0
         self.waits: list[float] = []
 
-    async def run(self, pod: PlayedPod) -> None:
+    async def run(self, pod: FakePod) -> None:
         """Reports now and then, and ends."""
         rng = random.Random(pod.index)
         if not self.begin.is_set():

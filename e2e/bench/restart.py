@@ -11,10 +11,10 @@ import random
 import time
 from collections.abc import Iterable
 
+from e2e.bench.fake_cluster import FakeCluster, FakePod, Program, run_fake_cluster
 from e2e.bench.growth import report_once
 from e2e.bench.measured_operator import longest_stall, now
 from e2e.bench.measurement import Figure, Measurement
-from e2e.bench.played_cluster import PlayedCluster, PlayedPod, Program, played_cluster
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
 
@@ -44,12 +44,12 @@ async def measure_restart(trials: int, running: int, watched_seconds: float = SW
         TimeoutError: The trials, or the operator's successor, take far too long.
     """
     programs = _Programs(trials - running)
-    async with played_cluster(programs.of) as cluster:
+    async with run_fake_cluster(programs.of) as cluster:
         cluster.create_experiment("restart", trials + MORE, running)
         if not await until(lambda: programs.running == running, DEADLINE, interval=0.2):
             raise TimeoutError(f"{programs.running} of {running} trials run: {cluster.problems[:3]}")
         await asyncio.sleep(PERIOD)
-        pods = len(cluster.played)
+        pods = len(cluster.pods_made)
         killed, since = time.monotonic(), now()
         await cluster.operator.kill()
         await asyncio.sleep(READ_SECONDS)
@@ -57,7 +57,7 @@ async def measure_restart(trials: int, running: int, watched_seconds: float = SW
         programs.end_one.set()  # its place is free while nobody is there to see it
         await cluster.operator.start()
         led = time.monotonic()
-        if not await until(lambda: programs.last_answer > dead and len(cluster.played) > pods, DEADLINE):
+        if not await until(lambda: programs.last_answer > dead and len(cluster.pods_made) > pods, DEADLINE):
             raise TimeoutError("the operator's successor decides nothing")
         decided = min(at for at in programs.answers if at > dead)
         made = min(at for at in cluster.created.values() if at > dead)
@@ -78,7 +78,7 @@ async def measure_restart(trials: int, running: int, watched_seconds: float = SW
             Figure("longest stall of the event loop", stall, "ms"),
             Figure("operator's memory after the restart", resident / 1e6, "MB"),
             Figure("results lost over the restart", sum(_lost(cluster))),
-            Figure("pods made twice", len(cluster.played) - len(cluster.trials)),
+            Figure("pods made twice", len(cluster.pods_made) - len(cluster.trials)),
         ]
         setting = (
             f"The operator of {trials:,} trials is killed while {running:,} of them run and report every {PERIOD:g} s; "
@@ -105,7 +105,7 @@ class _Programs:
         """The program of a trial."""
         return report_once if index < self._short else self._run
 
-    async def _run(self, pod: PlayedPod) -> None:
+    async def _run(self, pod: FakePod) -> None:
         self.running += 1
         end = self.end_one if pod.index == self._short else self.end_all
         wait = PERIOD * random.Random(pod.index).random()
@@ -124,8 +124,8 @@ async def _comes(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-def _lost(cluster: PlayedCluster) -> Iterable[int]:
+def _lost(cluster: FakeCluster) -> Iterable[int]:
     """Of each trial, how many of its results are not in its status."""
     trials = {trial["metadata"]["name"]: trial["status"] for trial in cluster.trials}
-    for pod in cluster.played.values():
+    for pod in cluster.pods_made.values():
         yield abs(len(pod.values) - trials[pod.trial].get("iteration", 0))

@@ -14,9 +14,9 @@ from dataclasses import replace
 from statistics import mean
 
 from e2e.bench.api_objects import Object
+from e2e.bench.fake_cluster import FakeCluster, FakePod, run_fake_cluster
 from e2e.bench.measured_operator import longest_stall, now, own_processor_seconds
 from e2e.bench.measurement import Figure, Measurement, percentile
-from e2e.bench.played_cluster import PlayedCluster, PlayedPod, played_cluster
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import curve
@@ -64,7 +64,7 @@ def beside_ray(ours: Measurement) -> Measurement:
 async def measure_crowd(agents: int, iterations: int) -> Measurement:
     """Has so many agents post, each so many results."""
     crowd = _Crowd(iterations)
-    async with played_cluster(lambda _: crowd.run) as cluster:
+    async with run_fake_cluster(lambda _: crowd.run) as cluster:
         scheduler = {"asha": {"maxTime": iterations, "gracePeriod": iterations // GRACE, "reductionFactor": 2}}
         cluster.create_experiment("results", agents, agents, scheduler=scheduler)
         if not await until(lambda: crowd.waiting == agents, DEADLINE):
@@ -76,7 +76,7 @@ async def measure_crowd(agents: int, iterations: int) -> Measurement:
         seconds = crowd.last_answer - begun
         busy, own = cluster.operator.processor_seconds - busy, own_processor_seconds() - own
         stall = longest_stall(cluster.operator, since)
-        pods = list(cluster.played.values())
+        pods = list(cluster.pods_made.values())
         judged = sum(trial["status"]["iteration"] for trial in cluster.trials)
         taken = sum(pod.answers.acked_seq for pod in pods)
         figures = [
@@ -110,7 +110,7 @@ class _Crowd:
         self.last_answer = 0.0
         self.waits: list[float] = []
 
-    async def run(self, pod: PlayedPod) -> None:
+    async def run(self, pod: FakePod) -> None:
         self.waiting += 1
         await self.begin.wait()
         for first in range(1, self._iterations + 1, BATCH):
@@ -123,24 +123,24 @@ class _Crowd:
                 return
 
 
-def _writes_of_stopped(cluster: PlayedCluster) -> float:
+def _writes_of_stopped(cluster: FakeCluster) -> float:
     """Writes for one of the trials that were stopped: for itself and its pod, and its part of what was for many.
 
     NaN where none was stopped.
     """
     writes = cluster.api.writes
     of_trials = {trial["metadata"]["name"]: writes["trials", trial["metadata"]["name"]] for trial in cluster.trials}
-    for pod in cluster.played.values():
+    for pod in cluster.pods_made.values():
         of_trials[pod.trial] += writes["pods", pod.name]
     shared = (writes.total() - sum(of_trials.values())) / len(of_trials)
     stopped = [trial for trial in cluster.trials if trial["status"]["reason"] == TrialReason.STOPPED_BY_SCHEDULER]
     return shared + mean(of_trials[trial["metadata"]["name"]] for trial in stopped) if stopped else math.nan
 
 
-def _lost(cluster: PlayedCluster) -> Iterable[int]:
+def _lost(cluster: FakeCluster) -> Iterable[int]:
     """Of each trial, how many of the results that count are not in its status: those up to its end."""
     trials = {trial["metadata"]["name"]: trial["status"] for trial in cluster.trials}
-    for pod in cluster.played.values():
+    for pod in cluster.pods_made.values():
         status = trials[pod.trial]
         decision = status.get("decision") or {}
         last = decision.get("step") or len(pod.values)
@@ -153,10 +153,10 @@ def _doubled(trial: Object) -> int:
     return len(decided) - len(set(decided))
 
 
-def _wrong_decisions(cluster: PlayedCluster, iterations: int) -> list[str]:
+def _wrong_decisions(cluster: FakeCluster, iterations: int) -> list[str]:
     """What a trial's record of its rungs says otherwise than its agent has reported."""
     rungs = [step for step in (iterations // GRACE * 2**power for power in range(16)) if step < iterations]
-    pods = {pod.trial: pod for pod in cluster.played.values()}
+    pods = {pod.trial: pod for pod in cluster.pods_made.values()}
     wrong = []
     for trial in cluster.trials:
         step = (trial["status"].get("decision") or {}).get("step")

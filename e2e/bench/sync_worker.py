@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import open_tree
 from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
 
 
 def main() -> None:
@@ -32,13 +32,13 @@ def main() -> None:
     if command == "up":
         with open_tree(Directory(target.parent), (target.name,)) as tree:
             options = Options(packs=layout == "Packed", reuses=False)
-            upload_checkpoint(store, tree, address, Taken("attempt", 1, 1, ""), options=options)
+            upload_checkpoint(store, tree, address, CheckpointInfo("attempt", 1, 1, ""), options=options)
     else:
         digest = stored_digest(store, address) or sys.exit("nothing is stored")
         restorer = Restorer(
             store,
             bucket,
-            backoff=Backoff(0.1, 1.0, Random(0)),
+            backoff=ExponentialBackoff(0.1, 1.0, Random(0)),
             patience=60.0,
             clock=time.monotonic,
             sleep=time.sleep,

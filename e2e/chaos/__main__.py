@@ -18,9 +18,9 @@ from e2e.chaos import figures
 from e2e.chaos.api import Api
 from e2e.chaos.campaign import UNDISTURBED, Campaign, only, problems, sample
 from e2e.chaos.catalog import Group, groups
-from e2e.chaos.lane import Verdict
 from e2e.chaos.leftovers import remove_leftovers
-from e2e.chaos.surroundings import prepared, uninterrupted
+from e2e.chaos.preparation import prepared, uninterrupted
+from e2e.chaos.testbed import PerturbationResult
 
 
 def main() -> int:
@@ -80,7 +80,7 @@ async def _run(chosen: tuple[Group, ...], options: argparse.Namespace) -> int:
 def _record(
     path: Path, campaign: Campaign, chosen: tuple[Group, ...], seconds: float, options: argparse.Namespace
 ) -> None:
-    found = figures.figures(campaign.verdicts, campaign.recoveries, seed=options.seed, seconds=seconds)
+    found = figures.figures(campaign.results, campaign.recoveries, seed=options.seed, seconds=seconds)
     if options.only and path.exists():
         ran = {perturbation.id for group in chosen for perturbation in group.perturbations}
         found = figures.merged(json.loads(path.read_text()), found, ran)
@@ -89,22 +89,22 @@ def _record(
 
 def _summarize(campaign: Campaign, chosen: tuple[Group, ...], seconds: float, seed: int) -> int:
     """Says what came of it; returns the exit code."""
-    bad = problems(campaign.verdicts)
+    bad = problems(campaign.results)
     count = sum(len(group.perturbations) for group in chosen)
-    struck = sum(v.struck for name, found in campaign.verdicts.items() if name != UNDISTURBED for v in found)
+    struck = sum(v.struck for name, found in campaign.results.items() if name != UNDISTURBED for v in found)
     print(f"{count} perturbations, {struck} struck, {len(bad)} broke an invariant; {seconds:.0f} s, seed {seed}")
-    for verdict in bad:
-        print(f"  python -m e2e.chaos --seed {seed} --only {verdict.perturbation.id}")
+    for result in bad:
+        print(f"  python -m e2e.chaos --seed {seed} --only {result.perturbation.id}")
     if campaign.recoveries:
         slowest = max(campaign.recoveries)
         print(f"operator deaths: {len(campaign.recoveries)}; leading again after {slowest:.1f} s at most")
     return 1 if bad else 0
 
 
-def _tell(group: str, verdict: Verdict) -> None:
-    word = "BROKEN" if verdict.problems else "ok" if verdict.struck or group == UNDISTURBED else "no strike"
-    print(f"{word:9} {group:11} {verdict.perturbation.id} seed={verdict.seed} {verdict.seconds:.1f} s", flush=True)
-    for problem in verdict.problems:
+def _tell(group: str, result: PerturbationResult) -> None:
+    word = "BROKEN" if result.problems else "ok" if result.struck or group == UNDISTURBED else "no strike"
+    print(f"{word:9} {group:11} {result.perturbation.id} seed={result.seed} {result.seconds:.1f} s", flush=True)
+    for problem in result.problems:
         print(f"          {problem}", flush=True)
 
 

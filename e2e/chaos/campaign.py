@@ -11,52 +11,52 @@ from pathlib import Path
 from e2e.chaos.api import Api
 from e2e.chaos.catalog import Group, undisturbed
 from e2e.chaos.invariants import Ending
-from e2e.chaos.lane import Lane, Verdict
-from e2e.chaos.operator_process import Zygote
+from e2e.chaos.operator_process import ForkServer
 from e2e.chaos.perturbation import Perturbation
+from e2e.chaos.testbed import PerturbationResult, Testbed
 
-LANES_AT_ONCE = 2
+TESTBEDS_AT_ONCE = 2
 UNDISTURBED = "undisturbed"
 
 
 class Campaign:
     """All groups, one after the other but for a few beside each other."""
 
-    def __init__(self, api: Api, directory: Path, seed: int, tell: Callable[[str, Verdict], None]) -> None:
+    def __init__(self, api: Api, directory: Path, seed: int, tell: Callable[[str, PerturbationResult], None]) -> None:
         """Makes a campaign.
 
         Args:
             api: The API server.
             directory: Where the operators' logs go.
             seed: From which the seeds of all perturbations follow.
-            tell: Is told of each verdict, with its group's name.
+            tell: Is told of each result, with its group's name.
         """
         self._api = api
         self._directory = directory
         self._seed = seed
         self._tell = tell
         self._prefix = f"chaos-{uuid.uuid4().hex[:5]}"
-        self._zygote = Zygote()
+        self._fork_server = ForkServer()
         self._endings: dict[str, Ending] = {}
         self.recoveries: list[float] = []
-        self.verdicts: dict[str, list[Verdict]] = {}
+        self.results: dict[str, list[PerturbationResult]] = {}
 
     async def run(self, groups: Sequence[Group]) -> None:
         """Runs them all; the undisturbed runs first, and nothing else if one of those breaks an invariant."""
-        await self._zygote.start()
+        await self._fork_server.start()
         try:
             await self._run(groups)
         finally:
-            await self._zygote.stop()
+            await self._fork_server.stop()
 
     async def _run(self, groups: Sequence[Group]) -> None:
         wanted = {perturbation.scenario for group in groups for perturbation in group.perturbations}
         first = [perturbation for perturbation in undisturbed() if perturbation.scenario in wanted]
         await self._run_group(Group(UNDISTURBED, len(first), tuple(first)))
-        if problems(self.verdicts):
+        if problems(self.results):
             return  # nothing can be held to them
-        self._endings = {v.perturbation.scenario: v.ending for v in self.verdicts[UNDISTURBED]}
-        free = asyncio.Semaphore(LANES_AT_ONCE)
+        self._endings = {v.perturbation.scenario: v.ending for v in self.results[UNDISTURBED]}
+        free = asyncio.Semaphore(TESTBEDS_AT_ONCE)
 
         async def run(group: Group) -> None:
             async with free:
@@ -69,21 +69,23 @@ class Campaign:
     async def _run_group(self, group: Group) -> None:
         directory = self._directory / group.name
         directory.mkdir(parents=True, exist_ok=True)
-        self.verdicts[group.name] = []
-        lane = Lane(self._api, self._zygote, f"{self._prefix}-{group.name}", directory)
-        async with lane.running():
-            places = asyncio.Semaphore(group.at_once)
+        self.results[group.name] = []
+        testbed = Testbed(self._api, self._fork_server, f"{self._prefix}-{group.name}", directory)
+        async with testbed.running():
+            slots = asyncio.Semaphore(group.at_once)
             async with asyncio.TaskGroup() as tasks:
                 for perturbation in group.perturbations:
-                    tasks.create_task(self._run_one(group, lane, perturbation, places))
-        self.recoveries += lane.operators.recoveries
+                    tasks.create_task(self._run_one(group, testbed, perturbation, slots))
+        self.recoveries += testbed.operators.recoveries
 
-    async def _run_one(self, group: Group, lane: Lane, perturbation: Perturbation, places: asyncio.Semaphore) -> None:
-        async with places:
+    async def _run_one(
+        self, group: Group, testbed: Testbed, perturbation: Perturbation, slots: asyncio.Semaphore
+    ) -> None:
+        async with slots:
             undisturbed = self._endings.get(perturbation.scenario)
-            verdict = await lane.perturb(perturbation, perturbation.seed(self._seed), undisturbed)
-        self.verdicts[group.name].append(verdict)
-        self._tell(group.name, verdict)
+            result = await testbed.perturb(perturbation, perturbation.seed(self._seed), undisturbed)
+        self.results[group.name].append(result)
+        self._tell(group.name, result)
 
 
 def sample(groups: Iterable[Group], every: int) -> tuple[Group, ...]:
@@ -105,6 +107,6 @@ def only(groups: Iterable[Group], ids: Sequence[str]) -> tuple[Group, ...]:
     return tuple(group for group in chosen if group.perturbations)
 
 
-def problems(verdicts: Mapping[str, Sequence[Verdict]]) -> list[Verdict]:
-    """The verdicts that are bad."""
-    return [verdict for found in verdicts.values() for verdict in found if verdict.problems]
+def problems(results: Mapping[str, Sequence[PerturbationResult]]) -> list[PerturbationResult]:
+    """The results that are bad."""
+    return [result for found in results.values() for result in found if result.problems]

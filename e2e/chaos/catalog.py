@@ -1,4 +1,4 @@
-"""All perturbations. Each group runs in lanes of its own, for what one group does to the operator disturbs all that
+"""All perturbations. Each group runs in testbeds of its own, for what one group does to the operator disturbs all that
 run beside it.
 """
 
@@ -117,7 +117,7 @@ def undisturbed() -> Iterator[Perturbation]:
         yield Perturbation(name, Call.OTHER, 1, Fault.NONE)
 
 
-def _life() -> Iterator[tuple[str, Call, int]]:
+def _script() -> Iterator[tuple[str, Call, int]]:
     for scenario, call, occurrences in LIFE:
         for occurrence in occurrences:
             yield scenario, call, occurrence
@@ -130,7 +130,7 @@ def _each(faults: Iterable[Fault], calls: Iterable[tuple[str, Call, int]]) -> It
 
 def _kills() -> Iterator[Perturbation]:
     """The operator dies before each call, and after each."""
-    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), _life())
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), _script())
     yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("flowing", Call.REPORT, n) for n in (1, 9, 20)])
     few = [("plain", Call.CREATE_POD, 2), ("mixed", Call.ATTEMPT_END, 1), ("asha", Call.TRIAL_DECISION, 1)]
     yield from _each((Fault.KILL_TWICE, Fault.TERMINATE), few)
@@ -140,7 +140,7 @@ def _kills() -> Iterator[Perturbation]:
 
 def _calls() -> Iterator[Perturbation]:
     """Each call's answer is lost; then whatever else a server or a network can answer."""
-    yield from _each((Fault.LOSE_REPLY,), _life())
+    yield from _each((Fault.LOSE_REPLY,), _script())
     first = {(scenario, call): occurrences[0] for scenario, call, occurrences in reversed(LIFE)}
     kinds = {call: (scenario, call, occurrence) for (scenario, call), occurrence in first.items()}
     yield from _each(REFUSALS, kinds.values())

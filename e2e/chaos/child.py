@@ -13,7 +13,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _PATH = f"{_ROOT / 'operator'}{os.pathsep}{_ROOT}"
 _PROGRAM = """
 import runpy
-from e2e.chaos.leash import die_with_parent
+from e2e.chaos.parent_death import die_with_parent
 die_with_parent()
 {first}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)

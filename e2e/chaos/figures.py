@@ -11,21 +11,21 @@ from statistics import median
 from typing import Any
 
 from e2e.chaos.campaign import UNDISTURBED
-from e2e.chaos.lane import Verdict
+from e2e.chaos.testbed import PerturbationResult
 
 
 def figures(
-    verdicts: Mapping[str, Sequence[Verdict]], recoveries: Sequence[float], *, seed: int, seconds: float
+    results: Mapping[str, Sequence[PerturbationResult]], recoveries: Sequence[float], *, seed: int, seconds: float
 ) -> dict[str, Any]:
     """The figures of a campaign."""
-    groups = {name: _of_group(found) for name, found in verdicts.items() if name != UNDISTURBED and found}
+    groups = {name: _of_group(found) for name, found in results.items() if name != UNDISTURBED and found}
     return {
         "seed": seed,
         "processors": os.cpu_count(),
         "seconds": round(seconds),
         "perturbations": sum(group["perturbations"] for group in groups.values()),
         "struck": sum(group["struck"] for group in groups.values()),
-        "broken": sorted(v.perturbation.id for found in verdicts.values() for v in found if v.problems),
+        "broken": sorted(v.perturbation.id for found in results.values() for v in found if v.problems),
         "operatorDeaths": len(recoveries),
         "leadingAgainSeconds": _spread(recoveries),
         "groups": groups,
@@ -63,13 +63,13 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def _of_group(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    struck = [verdict for verdict in verdicts if verdict.struck]
+def _of_group(results: Sequence[PerturbationResult]) -> dict[str, Any]:
+    struck = [result for result in results if result.struck]
     return {
-        "perturbations": len(verdicts),
+        "perturbations": len(results),
         "struck": len(struck),
-        "broken": sum(bool(verdict.problems) for verdict in verdicts),
-        "endAfterSeconds": _spread([verdict.after_strike for verdict in struck]),
+        "broken": sum(bool(result.problems) for result in results),
+        "endAfterSeconds": _spread([result.after_strike for result in struck]),
         "faults": dict(sorted(Counter(str(v.perturbation.fault) for v in struck).items())),
         "calls": dict(sorted(Counter(str(v.perturbation.call) for v in struck).items())),
     }

@@ -51,7 +51,7 @@ class Armed:
 
 
 class Injector:
-    """All perturbations of a lane."""
+    """All perturbations of a testbed."""
 
     def __init__(self) -> None:
         self._armed: dict[str, Armed] = {}

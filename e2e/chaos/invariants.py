@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
-from e2e.chaos.scenarios import Mishap, Scenario
-from e2e.chaos.truth import AttemptTruth, Truth
+from e2e.chaos.scenarios import PodFault, Scenario
 from podtune.runner.checkpoint_waits import WAITING
 
 Status = Mapping[str, Any]
@@ -28,7 +28,7 @@ class Run:
 
     scenario: Scenario
     history: History
-    truth: Truth
+    truth: GroundTruth
     undisturbed: Ending | None
 
 
@@ -191,7 +191,7 @@ def the_newest_checkpoint_is_stored_or_told_as_lost(run: Run) -> Iterator[str]:
         told = _told_losses(run.history.statuses(trial))
         total += len(told)
         for attempt in run.truth.of_trial(trial):
-            if attempt.ended == Mishap.VANISHED:
+            if attempt.ended == PodFault.VANISHED:
                 continue  # it has left no word
             lost, said = _lost_by(run, attempt), told.get(attempt.number, 0)
             if lost and not said:

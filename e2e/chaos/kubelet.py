@@ -13,14 +13,14 @@ import aiohttp
 
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.calls import experiment_of
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.injector import Armed
 from e2e.chaos.pod_status import AGENT, COMPLETED, End, draining, ended, now, running
 from e2e.chaos.polling import until
 from e2e.chaos.process_agent import ProcessAgent
-from e2e.chaos.scenarios import Mishap, Scenario, curve
+from e2e.chaos.scenarios import PodFault, Scenario, curve
 from e2e.chaos.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.simulated_storage import StoragePod
-from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Restored, parse_final_commit
@@ -33,11 +33,11 @@ FULL_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
-class Life:
-    """What the pods of an experiment live by."""
+class ExperimentScript:
+    """What the pods of an experiment go by."""
 
     scenario: Scenario
-    truth: Truth
+    truth: GroundTruth
     random: random.Random
 
 
@@ -48,9 +48,9 @@ VANISHED = End(0, "", "")
 class SimulatedPod:
     """A pod from its being bound to its end."""
 
-    def __init__(self, api: Api, body: Object, life: Life, session: aiohttp.ClientSession) -> None:
+    def __init__(self, api: Api, body: Object, script: ExperimentScript, session: aiohttp.ClientSession) -> None:
         self._api = api
-        self._life = life
+        self._script = script
         self._body = body
         self._session = session
         metadata = body["metadata"]
@@ -61,7 +61,7 @@ class SimulatedPod:
         self.index = int(self.trial.rpartition("-")[2])
         self.number = int(metadata["labels"]["podtune.dev/attempt"])
         self._settings = _agent_settings(body)
-        self._random = random.Random(life.random.random())
+        self._random = random.Random(script.random.random())
         self._path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
         self._token = ""
         self._started = ""
@@ -90,7 +90,7 @@ class SimulatedPod:
                 self.agent.die()
 
     async def _live(self) -> None:
-        self._life.truth.attempts.append(self.truth)
+        self._script.truth.attempts.append(self.truth)
         self._token = await self._mint_token()
         self.agent = await self._make_agent()
         if not self._deleted.is_set():
@@ -105,7 +105,7 @@ class SimulatedPod:
             await self._remove()
             await until(self._has_successor, HIDDEN_SECONDS)
             step = self.truth.steps + 1
-            await self.agent.haunt(step, curve(self.index, step))
+            await self.agent.report_after_removal(step, curve(self.index, step))
             return
         if end is not None:
             ended_at = now()
@@ -118,7 +118,7 @@ class SimulatedPod:
         await self._remove()
 
     async def _drain(self, end: End, until: str) -> str:
-        """The program has ended: its agent goes on for as long as the pod is given; returns its last words."""
+        """The program has ended: its agent goes on for as long as the pod is given; returns its termination message."""
         assert self.agent is not None  # made
         self._kill_after(self._body["spec"]["terminationGracePeriodSeconds"])
         if self.agent.is_storing:
@@ -150,13 +150,13 @@ class SimulatedPod:
 
     async def _program(self) -> End:
         assert self.agent is not None  # made
-        scenario = self._life.scenario
-        dooms = scenario.dooms.get(self.index, ())
-        doom = dooms[self.number - 1] if self.number <= len(dooms) else None
+        scenario = self._script.scenario
+        faults = scenario.faults.get(self.index, ())
+        fault = faults[self.number - 1] if self.number <= len(faults) else None
         step = self.truth.restored
         while step < scenario.steps:
-            if doom is not None and step >= doom.step:
-                return await self._overtaken(doom.mishap, step)
+            if fault is not None and step >= fault.step:
+                return await self._overtaken(fault.kind, step)
             await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
             step += 1
             every = scenario.checkpoint_every
@@ -178,16 +178,16 @@ class SimulatedPod:
 
     def _has_successor(self) -> bool:
         """Whether a later attempt of the trial has reported something."""
-        return any(other.number > self.number and other.values for other in self._life.truth.of_trial(self.trial))
+        return any(other.number > self.number and other.values for other in self._script.truth.of_trial(self.trial))
 
-    async def _overtaken(self, mishap: Mishap, step: int) -> End:
-        self.truth.ended = str(mishap)
-        match mishap:
-            case Mishap.CRASH:
+    async def _overtaken(self, fault: PodFault, step: int) -> End:
+        self.truth.ended = str(fault)
+        match fault:
+            case PodFault.CRASH:
                 return End(1, "Error", "Failed")
-            case Mishap.OOM:
+            case PodFault.OOM:
                 return End(137, "OOMKilled", "Failed")
-            case Mishap.EVICTED | Mishap.TRAPPED:
+            case PodFault.EVICTED | PodFault.TRAPPED:
                 condition = {
                     "type": "DisruptionTarget",
                     "status": "True",
@@ -198,11 +198,11 @@ class SimulatedPod:
                 await self._status({"conditions": [condition]})
                 await self._api.request("DELETE", self._path)
                 await self._deleted.wait()
-                trapped = mishap is Mishap.TRAPPED
+                trapped = fault is PodFault.TRAPPED
                 return COMPLETED if trapped else End(143, "Error", "Failed")
-            case Mishap.VANISHED:
+            case PodFault.VANISHED:
                 return VANISHED
-            case Mishap.DISK_FULL:
+            case PodFault.DISK_FULL:
                 assert isinstance(self.agent, ProcessAgent)  # the others have no disk
                 self.agent.fill_disk()
                 with contextlib.suppress(OSError):
@@ -213,8 +213,8 @@ class SimulatedPod:
     async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
         candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
         self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
-        if self._life.scenario.agent_bytes:
-            agent = ProcessAgent(self._body, self.truth, self._life.scenario, token=self._token)
+        if self._script.scenario.agent_bytes:
+            agent = ProcessAgent(self._body, self.truth, self._script.scenario, token=self._token)
             self.truth.restored = await agent.restore()
             return agent
         return self._simulate_agent(candidates)
@@ -225,11 +225,11 @@ class SimulatedPod:
         if store:
             prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
             home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
-        restored = next((c for c in candidates if c["uri"] in self._life.truth.bucket), None)
+        restored = next((c for c in candidates if c["uri"] in self._script.truth.bucket), None)
         self.truth.restored = restored["step"] if restored else 0
         url = self._settings[agent_env.RESULTS_URL]
         agent = SimulatedAgent(
-            self._life.truth,
+            self._script.truth,
             self.truth,
             url=f"{url}/v1/namespaces/{self.namespace}/trials/{self.trial}/results",
             token=lambda: self._token,
@@ -244,7 +244,7 @@ class SimulatedPod:
 
     @property
     def _uploads(self) -> Uploads:
-        scenario = self._life.scenario
+        scenario = self._script.scenario
         stuck = scenario.stuck.get(self.index, ())
         return Uploads(
             scenario.upload_seconds,
@@ -270,10 +270,10 @@ class SimulatedPod:
 class Kubelet:
     """Plays all pods of a namespace that ask for it."""
 
-    def __init__(self, api: Api, namespace: str, life_of: Callable[[str], Life | None]) -> None:
+    def __init__(self, api: Api, namespace: str, script_of: Callable[[str], ExperimentScript | None]) -> None:
         self._api = api
         self._namespace = namespace
-        self._life_of = life_of
+        self._script_of = script_of
         self._pods: dict[str, SimulatedPod | StoragePod] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
@@ -316,27 +316,27 @@ class Kubelet:
         uid = body["metadata"]["uid"]
         pod = self._pods.get(uid)
         if pod is None and event["type"] != "DELETED" and body["spec"].get("nodeName"):
-            life = self._life_of(experiment_of(body["metadata"]["name"]))
-            if life is None:
+            script = self._script_of(experiment_of(body["metadata"]["name"]))
+            if script is None:
                 return
-            pod = self._pods[uid] = self._make(body, life)
+            pod = self._pods[uid] = self._make(body, script)
             self._tasks.append(asyncio.ensure_future(self._run(pod.name, pod.run())))
         if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
             is_gone = event["type"] == "DELETED"
             pod.delete(0.0 if is_gone else float(body["metadata"].get("deletionGracePeriodSeconds") or 0))
 
-    def _make(self, body: Object, life: Life) -> SimulatedPod | StoragePod:
+    def _make(self, body: Object, script: ExperimentScript) -> SimulatedPod | StoragePod:
         if LABEL_STORAGE in body["metadata"]["labels"]:
-            return StoragePod(self._api, body, life.truth, is_real=bool(life.scenario.agent_bytes))
-        return SimulatedPod(self._api, body, life, self._session)
+            return StoragePod(self._api, body, script.truth, is_real=bool(script.scenario.agent_bytes))
+        return SimulatedPod(self._api, body, script, self._session)
 
     @property
     def _training_pods(self) -> list[SimulatedPod]:
         return [pod for pod in self._pods.values() if isinstance(pod, SimulatedPod)]
 
-    async def _run(self, name: str, life: Awaitable[None]) -> None:
+    async def _run(self, name: str, work: Awaitable[None]) -> None:
         try:
-            await life
+            await work
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
             self.problems.append(f"{name}: {type(error).__name__}: {error}")
 

@@ -31,7 +31,7 @@ class DidNotStart(Exception):
     """An operator did not come to lead."""
 
 
-class Zygote:
+class ForkServer:
     """The process that operators are forked from."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Zygote:
     async def start(self) -> None:
         """Starts it; it takes a while until it answers."""
         pipe = asyncio.subprocess.PIPE
-        self._process = await start_module("e2e.chaos.zygote", environment={}, stdin=pipe, stdout=pipe)
+        self._process = await start_module("e2e.chaos.fork_server", environment={}, stdin=pipe, stdout=pipe)
         self._reader = asyncio.ensure_future(self._read())
 
     async def stop(self) -> None:
@@ -78,7 +78,7 @@ class Zygote:
 class OperatorProcess:
     """One operator; its metrics say when it leads."""
 
-    def __init__(self, zygote: Zygote, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, fork_server: ForkServer, environment: dict[str, str], log: Path) -> None:
         self.results_port = free_port()
         self.probe_port = free_port()
         self._environment = {
@@ -86,7 +86,7 @@ class OperatorProcess:
             "PODTUNE_LISTEN_RESULTS": str(self.results_port),
             "PODTUNE_LISTEN_PROBES": str(self.probe_port),
         }
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._log = log
         self._pid = 0
         self._ended = asyncio.Event()
@@ -96,7 +96,7 @@ class OperatorProcess:
     async def start(self) -> None:
         """Starts it, unless it is not wanted any more."""
         if self.is_wanted:
-            self._pid, self._ended = await self._zygote.fork(self._environment, self._log)
+            self._pid, self._ended = await self._fork_server.fork(self._environment, self._log)
 
     @property
     def url(self) -> str:
@@ -140,20 +140,24 @@ class OperatorProcess:
 
 
 class Operators:
-    """The operator of a lane, which is started again whenever it ends, and now and then another beside it."""
+    """The operator of a testbed, which is started again whenever it ends, and now and then another beside it."""
 
     def __init__(
-        self, zygote: Zygote, environment: dict[str, str], directory: Path, steal_lease: Callable[[], Awaitable[None]]
+        self,
+        fork_server: ForkServer,
+        environment: dict[str, str],
+        directory: Path,
+        steal_lease: Callable[[], Awaitable[None]],
     ) -> None:
         """Makes them.
 
         Args:
-            zygote: Starts them.
+            fork_server: Starts them.
             environment: Settings of the operator, but for its identity and its ports.
             directory: Where its log goes.
             steal_lease: Makes the Lease free.
         """
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._environment = {**os.environ, **environment}
         self._directory = directory
         self._steal_lease = steal_lease
@@ -232,7 +236,7 @@ class Operators:
     def _make(self) -> OperatorProcess:
         self._count += 1
         environment = {**self._environment, "PODTUNE_POD_UID": f"chaos-{self._count}"}
-        return OperatorProcess(self._zygote, environment, self._directory / f"operator-{self._count}.log")
+        return OperatorProcess(self._fork_server, environment, self._directory / f"operator-{self._count}.log")
 
     def _supervise(self, process: OperatorProcess) -> None:
         task = asyncio.ensure_future(self._restart(process))

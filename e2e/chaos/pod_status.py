@@ -45,7 +45,7 @@ def draining(started: str, end: End, until: str) -> Object:
 
 
 def ended(started: str, end: End, words: str, until: str) -> Object:
-    """Both containers have ended, the program's at a time before, the agent's now and with its last words."""
+    """Both containers have ended, the program's at a time before, the agent's now and with its termination message."""
     program = _terminated(started, end, until)
     agent = _terminated(started, COMPLETED, now())
     agent["terminated"]["message"] = words

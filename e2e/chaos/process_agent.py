@@ -16,9 +16,9 @@ from pathlib import Path
 from e2e.chaos import volumes
 from e2e.chaos.api import Object
 from e2e.chaos.child import start_module
+from e2e.chaos.ground_truth import AttemptTruth
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
-from e2e.chaos.truth import AttemptTruth
 from podtune.agent.restore_info import read_restore_info
 from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.protocol import agent_environment as agent_env
@@ -194,7 +194,7 @@ class ProcessAgent:
         """Only simulated agents are cut off."""
         raise NotImplementedError
 
-    async def haunt(self, step: int, value: float) -> None:
+    async def report_after_removal(self, step: int, value: float) -> None:
         """Only simulated agents come back."""
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ from e2e.cluster.kwok import PLAYED
 Object = dict[str, Any]
 
 
-class Mishap(StrEnum):
+class PodFault(StrEnum):
     """What ends an attempt before its program has ended: a disturbance that belongs to the scenario."""
 
     CRASH = "crash"
@@ -24,15 +24,15 @@ class Mishap(StrEnum):
     DISK_FULL = "no space left on the volume that it shares with the agent"
 
 
-FAILURES = (Mishap.CRASH, Mishap.OOM, Mishap.DISK_FULL)
+FAILURES = (PodFault.CRASH, PodFault.OOM, PodFault.DISK_FULL)
 """Those that are the program's own, and count."""
 
 
 @dataclass(frozen=True)
-class Doom:
-    """A mishap that overtakes an attempt after an iteration."""
+class ScheduledFault:
+    """A fault that strikes an attempt after an iteration."""
 
-    mishap: Mishap
+    kind: PodFault
     step: int
 
 
@@ -50,7 +50,7 @@ class Scenario:
         stuck: By index of the trial, for its attempts first to last: the iteration from which on no checkpoint comes to
             be stored, or 0.
         drain: How long an agent may go on storing checkpoints once the program has ended.
-        dooms: By index of the trial, what becomes of its attempts, first to last.
+        faults: By index of the trial, what strikes its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
         spec: What the manifest says beside the defaults.
@@ -68,7 +68,7 @@ class Scenario:
     drain: str = "25s"
     agent_bytes: int = 0
     volume_bytes: int = 0
-    dooms: Mapping[int, tuple[Doom, ...]] = field(default_factory=dict)
+    faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
     same_end: bool = True
 
@@ -84,7 +84,7 @@ class Scenario:
 
     def failures(self, index: int) -> int:
         """How many failures a trial spends."""
-        return sum(doom.mishap in FAILURES for doom in self.dooms.get(index, ()))
+        return sum(fault.kind in FAILURES for fault in self.faults.get(index, ()))
 
     def manifest(self, name: str, store: Object | None) -> Object:
         """The Experiment."""
@@ -127,7 +127,7 @@ SCENARIOS = {
         Scenario(
             "mixed",
             checkpoint_every=1,
-            dooms={0: (Doom(Mishap.CRASH, 2),), 1: (Doom(Mishap.EVICTED, 1),)},
+            faults={0: (ScheduledFault(PodFault.CRASH, 2),), 1: (ScheduledFault(PodFault.EVICTED, 1),)},
         ),
         Scenario(
             "asha",
@@ -154,16 +154,20 @@ SCENARIOS = {
             step_seconds=0.4,
             checkpoint_every=1,
             waits=False,
-            dooms={0: (Doom(Mishap.VANISHED, 2),)},
+            faults={0: (ScheduledFault(PodFault.VANISHED, 2),)},
         ),
-        Scenario("trapped", checkpoint_every=1, dooms={0: (Doom(Mishap.TRAPPED, 2),), 2: (Doom(Mishap.OOM, 1),)}),
+        Scenario(
+            "trapped",
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(PodFault.TRAPPED, 2),), 2: (ScheduledFault(PodFault.OOM, 1),)},
+        ),
         Scenario(
             "stored",
             steps=5,
             step_seconds=0.6,
             checkpoint_every=1,
             agent_bytes=200_000,
-            dooms={0: (Doom(Mishap.CRASH, 3),)},
+            faults={0: (ScheduledFault(PodFault.CRASH, 3),)},
             spec={"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
         ),
         Scenario(
@@ -172,7 +176,7 @@ SCENARIOS = {
             step_seconds=1.5,
             checkpoint_every=1,
             agent_bytes=65 << 20,  # so that it is sent in parts
-            dooms={0: (Doom(Mishap.CRASH, 1),)},
+            faults={0: (ScheduledFault(PodFault.CRASH, 1),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),
         Scenario(
@@ -181,7 +185,7 @@ SCENARIOS = {
             checkpoint_every=1,
             agent_bytes=200_000,
             volume_bytes=4 << 20,
-            dooms={0: (Doom(Mishap.DISK_FULL, 2),)},
+            faults={0: (ScheduledFault(PodFault.DISK_FULL, 2),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),
         Scenario(
@@ -189,7 +193,7 @@ SCENARIOS = {
             checkpoint_every=1,
             waits=False,
             upload_seconds=1.5,
-            dooms={0: (Doom(Mishap.CRASH, 2),), 1: (Doom(Mishap.EVICTED, 2),)},
+            faults={0: (ScheduledFault(PodFault.CRASH, 2),), 1: (ScheduledFault(PodFault.EVICTED, 2),)},
         ),
         Scenario(
             "cut-short",
@@ -197,7 +201,7 @@ SCENARIOS = {
             waits=False,
             stuck={0: (2,), 1: (3,)},
             drain="3s",
-            dooms={0: (Doom(Mishap.CRASH, 2),)},
+            faults={0: (ScheduledFault(PodFault.CRASH, 2),)},
         ),
         Scenario(
             "saved",

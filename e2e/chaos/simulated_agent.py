@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.polling import until
-from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.agent.attempt import Attempt
 from podtune.agent.result_line import ResultLine
 from podtune.protocol.checkpoint_queue import backlog_time
@@ -55,7 +55,7 @@ class SimulatedAgent:
 
     def __init__(
         self,
-        truth: Truth,
+        truth: GroundTruth,
         attempt: AttemptTruth,
         *,
         url: str,
@@ -185,7 +185,7 @@ class SimulatedAgent:
         """The network around it breaks."""
         self.die()
 
-    async def haunt(self, step: int, value: float) -> None:
+    async def report_after_removal(self, step: int, value: float) -> None:
         """Comes back although its pod is gone: a zombie, with a result and a checkpoint that nobody has heard of."""
         self.attempt.lost_report()
         self.attempt.add(ResultLine({"value": value, "training_iteration": step}, f"step-{step}"), time.time())

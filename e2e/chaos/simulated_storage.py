@@ -12,8 +12,8 @@ from pathlib import Path
 from e2e.chaos import volumes
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.child import start_module
+from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.process_agent import AGENT_PROGRAM
-from e2e.chaos.truth import Truth
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
 
@@ -23,7 +23,7 @@ CONTAINER = "podtune-storage"
 class StoragePod:
     """A storage pod from its being bound to its end."""
 
-    def __init__(self, api: Api, body: Object, truth: Truth, *, is_real: bool) -> None:
+    def __init__(self, api: Api, body: Object, truth: GroundTruth, *, is_real: bool) -> None:
         """Makes it.
 
         Args:
@@ -71,12 +71,12 @@ class StoragePod:
             deleted.cancel()
 
     async def _tidy(self) -> tuple[str, int]:
-        """Does the job, for simulated agents; returns its last words and exit code."""
+        """Does the job, for simulated agents; returns its termination message and exit code."""
         kept: dict[str, tuple[str, ...]] = {}
         for chunk in await self._chunks():
             kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
         mine = [uri for uri in self._truth.bucket if f"/{self._task.experiment_uid}/" in uri]
-        empties = self._task.purpose is StoragePurpose.EMPTY
+        empties = self._task.purpose is StoragePurpose.PURGE
         gone = [uri for uri in mine if empties or not any(uri in uris for uris in kept.values())]
         for uri in gone:
             del self._truth.bucket[uri]
@@ -84,7 +84,7 @@ class StoragePod:
         return StorageReport(self._task.purpose, True, f"{len(gone)} objects deleted", len(gone)).to_json(), 0
 
     async def _run_program(self) -> tuple[str, int]:
-        """Runs the agent's program with the pod's environment and files; returns its last words and exit code."""
+        """Runs the agent's program with the pod's environment and files; returns its message and exit code."""
         with tempfile.TemporaryDirectory(dir=volumes.home()) as home:
             trials, words = Path(home) / "trials", Path(home) / "termination-log"
             trials.mkdir()

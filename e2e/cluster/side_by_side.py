@@ -20,7 +20,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Lane:
+class Pipeline:
     """Steps that are made one after the other.
 
     Attributes:
@@ -32,34 +32,34 @@ class Lane:
     counted_as: str = ""
 
 
-def make_all(lanes: Sequence[Lane], at: Screen = screen) -> None:
-    """Go through all lanes at the same time, each up to its first failure.
+def make_all(pipelines: Sequence[Pipeline], at: Screen = screen) -> None:
+    """Go through all pipelines at the same time, each up to its first failure.
 
-    A failure is told at once. The other lanes go on meanwhile: what they make is in the cache the next time.
+    A failure is told at once. The other pipelines go on meanwhile: what they make is in the cache the next time.
 
     Args:
-        lanes: What to make.
+        pipelines: What to make.
         at: Where to tell failures.
 
     Raises:
         ClusterError: Something was not made; the message names it.
     """
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        futures = [pool.submit(_go_through, lane, at) for lane in lanes]
+    with ThreadPoolExecutor(len(pipelines)) as pool:
+        futures = [pool.submit(_go_through, pipeline, at) for pipeline in pipelines]
     missing = [name for future in futures for name in future.result()]
     if missing:
         raise ClusterError(f"not made: {', '.join(missing)}")
 
 
-class _LaneEndedError(Exception):
+class _PipelineEndedError(Exception):
     """A step has failed, and those after it were not tried."""
 
 
-def _go_through(lane: Lane, at: Screen) -> list[str]:
+def _go_through(pipeline: Pipeline, at: Screen) -> list[str]:
     """Return the names of what was not made."""
-    left = list(lane.steps)
+    left = list(pipeline.steps)
     try:
-        with at.task(lane.counted_as) if lane.counted_as else nullcontext() as counted:
+        with at.task(pipeline.counted_as) if pipeline.counted_as else nullcontext() as counted:
             if counted is not None:
                 counted.count_to(len(left))
             while left:
@@ -67,7 +67,7 @@ def _go_through(lane: Lane, at: Screen) -> list[str]:
                 del left[0]
                 if counted is not None:
                     counted.done += 1
-    except _LaneEndedError:
+    except _PipelineEndedError:
         pass
     return [step.name for step in left]
 
@@ -77,4 +77,4 @@ def _make(step: Step, at: Screen) -> None:
         step.make()
     except (ClusterError, OSError) as error:
         at.say(f"error: {step.name}: {error}")
-        raise _LaneEndedError from error
+        raise _PipelineEndedError from error

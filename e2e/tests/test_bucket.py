@@ -40,8 +40,8 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept(
         )
     )
     namespace.wait_for_condition(EXPERIMENTS, "tidy", "Complete")
-    namespace.wait_for_condition(EXPERIMENTS, "tidy", "BucketTidy")
-    done = job(namespace, "tidy", "Tidy")
+    namespace.wait_for_condition(EXPERIMENTS, "tidy", "BucketPruned")
+    done = job(namespace, "tidy", "Prune")
     assert done["state"] == "Done", done
     uid = namespace.get(EXPERIMENTS, "tidy")["metadata"]["uid"]
     manifests = [key for key in keys(cluster, f"e2e/{uid}/") if key.endswith("/manifest.json")]

@@ -11,7 +11,7 @@ EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
 GRACE = 4
 """The programs' grace period in seconds; that of their pods is ten minutes longer."""
 MARGIN = 120
-"""Seconds for the rest, on a busy machine: the requests, the agent's last words and the kubelet's."""
+"""Seconds for the rest, on a busy machine: the requests, the agent's termination message and the kubelet's."""
 NO_GPU = {"requests": {"cpu": "10m", "memory": "64Mi"}}
 
 

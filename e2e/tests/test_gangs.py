@@ -39,12 +39,12 @@ def files_of(cluster: Cluster, uri: str) -> list[str]:
 
 
 def has_checkpoint(namespace: Kubernetes, trial: str) -> bool:
-    """Whether all ranks' parts of the second epoch's checkpoint, or of a later one, are stored."""
+    """Whether all ranks' shards of the second epoch's checkpoint, or of a later one, are stored."""
     return int(trial_status(namespace, trial).get("checkpoint", {}).get("step", 0)) >= 2
 
 
 def assert_resumed_whole(cluster: Cluster, status: Object) -> None:
-    """A later attempt went on from a checkpoint that all ranks had a part of, and all ranks from the same."""
+    """A later attempt went on from a checkpoint that all ranks had a shard of, and all ranks from the same."""
     last = status["lastResult"]
     assert status["state"] == "TERMINATED", status
     assert int(last["training_iteration"]) == EPOCHS

@@ -115,7 +115,7 @@ def test_more_trials_continue_a_complete_experiment(cluster: Cluster, namespace:
     done = eventually(
         lambda: status_of(namespace, "more", EXPERIMENTS), lambda status: status["trials"].get("terminated") == 2
     )
-    assert done["resumption"]["round"] == 1
+    assert done["resumption"]["runGeneration"] == 1
     namespace.wait_for_condition(EXPERIMENTS, "more", "Complete")
     assert status_of(namespace, "more-0") == first, "what was done is done"
 
@@ -146,11 +146,11 @@ def test_a_trial_starts_from_another_experiments_checkpoint(cluster: Cluster, na
     namespace.apply(experiment("donor", counter(), search=ONE, checkpoints=checkpoints))
     namespace.wait_for_condition(EXPERIMENTS, "heir", "Complete")
     status = status_of(namespace, "heir-0")
-    donated = int(status["origin"]["step"])
+    donated = int(status["restoreSource"]["step"])
     assert donated >= 1
     assert (status["state"], status["iteration"]) == ("TERMINATED", 6)
     assert status["lastResult"]["start"] == str(donated)
-    assert "/donor-0/" in status["origin"]["uri"]
+    assert "/donor-0/" in status["restoreSource"]["uri"]
     assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / 7)
 
 
@@ -165,8 +165,8 @@ def test_a_trial_that_a_user_makes_starts_from_a_checkpoint(cluster: Cluster, na
     finish(namespace, "mixed")
     status = status_of(namespace, "mixed-1")
     assert (status["state"], status["iteration"]) == ("TERMINATED", EPOCHS)
-    assert "/mixed-0/" in status["origin"]["uri"]
-    assert status["lastResult"]["start"] == str(status["origin"]["step"])
+    assert "/mixed-0/" in status["restoreSource"]["uri"]
+    assert status["lastResult"]["start"] == str(status["restoreSource"]["step"])
     assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / (EPOCHS + 1))
 
 
@@ -197,7 +197,7 @@ def test_a_trial_deleted_by_hand_goes_on_from_its_checkpoint(cluster: Cluster, n
     step = former["checkpoints"][-1]["step"]
     assert step >= 3
     entry = made_anew["status"]["ledger"][0]
-    assert (entry["action"], entry["because"]) == ("RECREATE", {"checkpoint": str(step)})
+    assert (entry["action"], entry["inputs"]) == ("RECREATE", {"checkpoint": str(step)})
     goes_on = f"goes on from the checkpoint of iteration {step}"
     assert goes_on in entry["message"]
     told = eventually(lambda: [e["message"] for e in namespace.list("events") if e["reason"] == "TrialMadeAnew"])

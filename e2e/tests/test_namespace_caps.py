@@ -23,7 +23,7 @@ def capped(cluster: Cluster) -> Iterator[Kubernetes]:
 
 
 def cap_of(namespace: Kubernetes, name: str) -> Object:
-    return condition(namespace.get(EXPERIMENTS, name), "Capped")
+    return condition(namespace.get(EXPERIMENTS, name), "PodLimitReached")
 
 
 def test_a_late_experiment_gets_its_share_of_a_capped_namespace(capped: Kubernetes) -> None:

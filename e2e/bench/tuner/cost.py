@@ -20,7 +20,7 @@ from e2e.bench.tuner.searching import distributions, new_searcher, new_study
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
-from podtune.tuning.searchers.base import Searcher, Tell
+from podtune.tuning.searchers.base import Observation, Searcher
 
 AT_ONCE = 100
 """No-op trials that run at the same time, wherever they run."""
@@ -134,7 +134,7 @@ class _Known:
             configuration = {name: self._random.random() for name in self._space}
             value = self._problem.value(configuration)
             attributes = {"generation": str(self._count // self._population)}
-            searcher.tell(Tell(self._count, configuration, value, 1, attributes=attributes))
+            searcher.tell(Observation(self._count, configuration, value, 1, attributes=attributes))
             if study is not None:
                 study.add_trial(create_trial(params=configuration, distributions=self._space, value=value))
             self._count += 1

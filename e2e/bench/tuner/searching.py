@@ -13,7 +13,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler,
 
 from e2e.bench.tuner.problems import Problem, problem, spec
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Searcher, Tell
+from podtune.tuning.searchers.base import Observation, Searcher
 
 STARTUP = 10
 """Trials drawn at random before a model is used; the same for both."""
@@ -46,7 +46,7 @@ def step(searcher: Searcher, asked: Problem, number: int) -> float:
     proposed = searcher.ask(number, ())
     assert proposed is not None  # the spaces are not finite, or large
     value = asked.value(proposed.configuration)
-    searcher.tell(Tell(number, proposed.configuration, value, 1, attributes=proposed.attributes))
+    searcher.tell(Observation(number, proposed.configuration, value, 1, attributes=proposed.attributes))
     return value
 
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from podtune.agent import read_times
-from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.settings import Settings
 from podtune.agent.sync_settings import ArtifactSettings
 from podtune.storage.artifacts import ArtifactSync
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.cancel import CancelToken
 from podtune.storage.errors import StoreError
-from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import UnusableTree
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.selection import matcher
@@ -42,7 +42,13 @@ class ArtifactKeeper:
     """
 
     def __init__(
-        self, settings: ArtifactSettings, sync: ArtifactSync, log: EventLog, *, backoff: Backoff, timeout: float
+        self,
+        settings: ArtifactSettings,
+        sync: ArtifactSync,
+        log: EventLog,
+        *,
+        backoff: ExponentialBackoff,
+        timeout: float,
     ) -> None:
         """Waits for the first period.
 
@@ -59,7 +65,7 @@ class ArtifactKeeper:
         self._backoff = backoff
         self._timeout = timeout
         self._due_at = time.monotonic() + settings.period
-        self._failures = Repeated()
+        self._failures = LogThrottle()
         self._problems: tuple[str, ...] = ()
 
     @property
@@ -72,18 +78,18 @@ class ArtifactKeeper:
         if self._settings.on_checkpoint:
             self._due_at = time.monotonic()
 
-    def run(self, leave_off: Callable[[], bool], interruption: Interruption) -> bool:
+    def run(self, leave_off: Callable[[], bool], cancel_token: CancelToken) -> bool:
         """Makes a pass; returns whether everything that has changed is stored."""
-        interruption.allow(self._timeout, "checkpoints.sync.timeout")
+        cancel_token.set_deadline(self._timeout, "checkpoints.sync.timeout")
         try:
-            done = self._sync.run(leave_off, interruption.check)
+            done = self._sync.run(leave_off, cancel_token.check)
         except (StoreError, UnusableTree, OSError) as error:
-            if self._failures.is_worth_saying():
+            if self._failures.should_log():
                 self._log.warning("artifacts not stored", message=str(error), failures=self._failures.count)
             self._due_at = time.monotonic() + min(self._settings.period, self._backoff.next())
             return False
         self._backoff.reset()
-        self._failures = Repeated()
+        self._failures = LogThrottle()
         if done.files:
             self._log.info("artifacts stored", files=done.files, bytes=done.size, complete=done.is_complete)
         if done.problems and done.problems != self._problems:
@@ -93,7 +99,9 @@ class ArtifactKeeper:
         return done.is_complete
 
 
-def make_keeper(settings: Settings, store: ObjectStore, log: EventLog, backoff: Backoff) -> ArtifactKeeper | None:
+def make_keeper(
+    settings: Settings, store: ObjectStore, log: EventLog, backoff: ExponentialBackoff
+) -> ArtifactKeeper | None:
     """The keeper of an attempt's artifacts; None where none are to be kept."""
     wanted = settings.sync.artifacts
     if wanted is None or settings.store is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from podtune.agent.outbox import Outbox
 from podtune.agent.result_line import ResultLine
-from podtune.agent.training_time import TrainingTime, total_of
+from podtune.agent.training_time import TrainingTimer, total_of
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (
@@ -72,7 +72,7 @@ class Attempt:
         self._objective = objective
         self._has_store = has_store
         self._start_iteration = 0
-        self._time = TrainingTime()
+        self._time = TrainingTimer()
         self._sent_seq = 0
         self._unsaid = True  # the first report says that the agent is there
         self._awaits_reply = False

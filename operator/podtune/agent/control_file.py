@@ -9,7 +9,7 @@ from podtune.storage.directory import Directory
 from podtune.trial import layout
 
 
-class ControlFile:
+class ControlFileWriter:
     """Replaces the file whole whenever an instruction changes. Not thread-safe."""
 
     def __init__(self, directory: Directory) -> None:

@@ -13,10 +13,10 @@ from typing import TextIO
 
 from podtune.agent.attempt import Attempt
 from podtune.agent.event_log import EventLog
-from podtune.agent.intake import Intake
-from podtune.agent.last_words import TerminationLog, print_results
 from podtune.agent.log_stream import LogStream
+from podtune.agent.result_reader import ResultReader
 from podtune.agent.settings import Settings
+from podtune.agent.termination_message import TerminationLog, print_results
 from podtune.agent.uploader import Uploader
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import StoreProblem
@@ -41,7 +41,7 @@ class Drain:
         changed: threading.Condition,
         *,
         settings: Settings,
-        intake: Intake,
+        result_reader: ResultReader,
         log_stream: LogStream | None,
         uploader: Uploader | None,
         log: EventLog,
@@ -53,7 +53,7 @@ class Drain:
             attempt: What there is to deliver; used only with `changed` held.
             changed: Guards `attempt`.
             settings: How long it may take, and where the final commit goes.
-            intake: The rest of the results.
+            result_reader: Has the rest of the results.
             log_stream: The rest of the program's output, where results are read from it.
             uploader: The last checkpoint, where there is a store.
             log: The agent's own log.
@@ -63,7 +63,7 @@ class Drain:
         self._changed = changed
         self._seconds = settings.drain_seconds
         self._termination_log = TerminationLog(settings.termination_log)
-        self._intake = intake
+        self._result_reader = result_reader
         self._log_stream = log_stream
         self._uploader = uploader
         self._log = log
@@ -72,7 +72,7 @@ class Drain:
 
     def start(self) -> None:
         """The program has gone on to another trial: what is to be stored is stored, without any hurry."""
-        self._intake.finish()
+        self._result_reader.finish()
         with self._changed:
             self._attempt.start_draining()
             self._changed.notify_all()
@@ -115,9 +115,9 @@ class Drain:
         self._conclude(time.monotonic() - started)
 
     def _read_file(self) -> bool:
-        read = self._intake.poll()
+        read = self._result_reader.poll()
         if read:
-            self._intake.finish()
+            self._result_reader.finish()
         return read
 
     def _wait_for_change(self, deadline: float) -> None:
@@ -146,7 +146,7 @@ class Drain:
                 self._changed.wait_for(is_stored, _left(deadline))
             in_time = self._changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))
         if not in_time:
-            uploader.break_off()
+            uploader.cancel()
         with self._changed:
             self._changed.wait_for(lambda: uploader.is_finished, ABORT_SECONDS)
             if not self._attempt.checkpoints.is_stored and not self._attempt.store_problem:

@@ -47,14 +47,14 @@ class EventLog:
         self._stream.flush()
 
 
-class Repeated:
-    """Thins out a message that comes again and again: ten times, then every tenth time, from 100 every hundredth."""
+class LogThrottle:
+    """Throttles a message that comes again and again: ten times, then every tenth time, from 100 every hundredth."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def is_worth_saying(self) -> bool:
-        """Counts one more, and says whether to log it."""
+    def should_log(self) -> bool:
+        """Counts one more; returns whether to log it."""
         self.count += 1
         step: int = 10 ** (len(str(self.count)) - 1)
         return self.count % step == 0

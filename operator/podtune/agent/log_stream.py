@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from random import Random
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.event_log import EventLog, Repeated
-from podtune.agent.intake import Intake
+from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.agent.result_line import ResultLine
-from podtune.agent.stdout_results import LogPosition, ResultReader
-from podtune.storage.backoff import Backoff
+from podtune.agent.result_reader import ResultReader
+from podtune.agent.stdout_results import LogParser, LogPosition
+from podtune.storage.backoff import ExponentialBackoff
 
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
@@ -35,8 +35,8 @@ class LogStream(threading.Thread):
         attempt: Attempt,
         changed: threading.Condition,
         *,
-        reader: ResultReader,
-        intake: Intake,
+        parser: LogParser,
+        result_reader: ResultReader,
         client: OperatorClient,
         log: EventLog,
         rng: Random,
@@ -46,8 +46,8 @@ class LogStream(threading.Thread):
         Args:
             attempt: Where the results end up; used only with `changed` held.
             changed: Guards `attempt` and `is_finished`.
-            reader: Finds the results in the lines.
-            intake: Takes the results.
+            parser: Finds the results in the lines.
+            result_reader: Takes the results.
             client: The operator; used by this thread alone.
             log: Where to tell of trouble.
             rng: Source of jitter.
@@ -55,12 +55,12 @@ class LogStream(threading.Thread):
         super().__init__(name="log-stream", daemon=True)
         self._attempt = attempt
         self._changed = changed
-        self._reader = reader
-        self._intake = intake
+        self._parser = parser
+        self._result_reader = result_reader
         self._client = client
         self._log = log
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
-        self._failures = Repeated()
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._failures = LogThrottle()
         self._position = LogPosition()
         self._program_ended = False
         self.is_finished = False
@@ -80,7 +80,7 @@ class LogStream(threading.Thread):
             except Fenced:
                 return  # the sender hears of it, too
             except OperatorError as error:
-                if self._failures.is_worth_saying():
+                if self._failures.should_log():
                     self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
                 self._wait(self._backoff.next())
                 continue
@@ -88,7 +88,7 @@ class LogStream(threading.Thread):
             # A stream can end because the program has, or because a log was rotated or a proxy was tired. Only one
             # that was begun after the program had ended, and ended itself, has surely shown all.
             if ended_before:
-                self._take(self._reader.finish())
+                self._take(self._parser.finish())
             with self._changed:
                 self.is_finished = ended_before
                 self._changed.notify_all()
@@ -101,12 +101,12 @@ class LogStream(threading.Thread):
             for line in lines:
                 text = self._position.take(line)
                 if text is not None:
-                    self._take(self._reader.take(text))
+                    self._take(self._parser.take(text))
 
     def _take(self, results: Iterator[ResultLine]) -> None:
         for result in results:
             self._wait_for_room()
-            self._intake.take(result)
+            self._result_reader.take(result)
 
     def _wait_for_room(self) -> None:
         with self._changed:

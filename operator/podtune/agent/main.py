@@ -13,12 +13,12 @@ from random import Random
 
 from podtune.agent import signals
 from podtune.agent.event_log import EventLog
-from podtune.agent.last_words import write_reason
 from podtune.agent.restore import NothingRestored, restore
 from podtune.agent.run import Sidecar
-from podtune.agent.settings import Settings, SettingsError
-from podtune.agent.storage_pod import StoragePod, run_storage
-from podtune.agent.store_check import FrugalStore
+from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.storage_pod import StoragePodSettings, run_storage
+from podtune.agent.store_check import LazyStore
+from podtune.agent.termination_message import write_reason
 from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signals.end_at_once()
     try:
         if command == "storage":
-            return run_storage(StoragePod.from_environ(os.environ), log, Random(), S3Store)
+            return run_storage(StoragePodSettings.from_environ(os.environ), log, Random(), S3Store)
         settings = Settings.from_environ(os.environ, given.variables)
-    except SettingsError as error:
+    except AgentSettingsError as error:
         log.error("settings are wrong", message=str(error))
         return 2
     context = {"experiment": settings.experiment, "trial": settings.trial, "attempt": settings.attempt}
@@ -59,7 +59,7 @@ def run_restore(settings: Settings, log: EventLog, make_store: Callable[[StoreAd
     """The init container."""
     try:
         restore(settings, log, Random(), make_store)
-    except (NothingRestored, SettingsError, OSError) as error:
+    except (NothingRestored, AgentSettingsError, OSError) as error:
         log.error("restore failed", message=str(error))
         _tell_reason(settings, log, str(error))
         return error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
@@ -77,7 +77,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
     make = WarmSidecar if settings.reuse else Sidecar
-    make(settings, log, Random(), sys.stdout, FrugalStore).run(signals.wait)
+    make(settings, log, Random(), sys.stdout, LazyStore).run(signals.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)

@@ -11,15 +11,15 @@ from typing import Any
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore_info import RestoreInfo
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE
 from podtune.storage.address import StoreAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.errors import StoreError
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.restore import Outcome, Restorer
+from podtune.storage.restore import RestoreOutcome, Restorer
 from podtune.storage.s3_store import S3Store
 from podtune.trial import layout
 
@@ -70,19 +70,19 @@ def restore(
         NothingRestored: It can't be restored, and the attempt must not start afresh.
         NotNow: The store does not answer.
         OSError: The shared directory can't be written to.
-        SettingsError: The list of checkpoints is wrong.
+        AgentSettingsError: The list of checkpoints is wrong.
     """
     candidates = parse_candidates(settings.restore_from)
     if settings.restores and settings.store is None:
-        raise SettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
+        raise AgentSettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
     started = time.monotonic()
-    outcome = Outcome(None, None, "")
+    outcome = RestoreOutcome(None, None, "")
     found: tuple[Candidate, ...] = ()
     if settings.store is not None and (candidates or settings.finds):
         restorer = Restorer(
             make_store(settings.store.store),
             settings.store.store.bucket,
-            backoff=Backoff(FIRST_WAIT, LONGEST_WAIT, rng),
+            backoff=ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng),
             patience=PATIENCE,
             clock=time.monotonic,
             sleep=sleep,
@@ -110,14 +110,14 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
     """Reads a JSON list of `{"uri", "digest", "step"}`; an empty text is an empty list.
 
     Raises:
-        SettingsError: It is not that.
+        AgentSettingsError: It is not that.
     """
     try:
         items = json.loads(text) if text else []
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
+        raise AgentSettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
     if not isinstance(items, list):
-        raise SettingsError("PODTUNE_RESTORE_FROM is not a JSON list")
+        raise AgentSettingsError("PODTUNE_RESTORE_FROM is not a JSON list")
     return tuple(_candidate(item) for item in items)
 
 
@@ -125,10 +125,12 @@ def _candidate(item: Any) -> Candidate:
     match item:
         case {"uri": str(uri), "digest": str(digest), "step": int(step)}:
             return Candidate(uri, digest, step)
-    raise SettingsError(f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"')
+    raise AgentSettingsError(
+        f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"'
+    )
 
 
-def _info(outcome: Outcome, *, is_found: bool) -> RestoreInfo:
+def _info(outcome: RestoreOutcome, *, is_found: bool) -> RestoreInfo:
     if outcome.candidate is None or outcome.manifest is None:
         return RestoreInfo(message=outcome.message[:MAX_MESSAGE])
     return RestoreInfo(

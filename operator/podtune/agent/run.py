@@ -9,21 +9,21 @@ from random import Random
 from typing import TextIO
 
 from podtune.agent.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
-from podtune.agent.control_file import ControlFile
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.drain import Drain
 from podtune.agent.event_log import EventLog
 from podtune.agent.follower import FollowerAttempt
-from podtune.agent.intake import Intake, prepare_directory
 from podtune.agent.log_stream import LogStream
 from podtune.agent.operator_client import OperatorClient
+from podtune.agent.result_reader import ResultReader, prepare_directory
 from podtune.agent.sender import Sender
 from podtune.agent.settings import Settings
-from podtune.agent.stdout_results import make_reader
+from podtune.agent.stdout_results import make_log_parser
 from podtune.agent.uploader import Uploader
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.parts import Commit, GatherParts, StorePart, commit_alone
 from podtune.storage.s3_store import S3Store
+from podtune.storage.shards import Commit, GatherShards, StoreShard, commit_alone
 
 POLL = 0.15
 """Seconds between two looks at the results file."""
@@ -65,12 +65,12 @@ class Sidecar:
         changed = self._changed = threading.Condition()
         self._settings = settings
         self._log = log
-        self._intake = Intake(self.attempt, changed, settings=settings, log=log, clock=time.time)
+        self._result_reader = ResultReader(self.attempt, changed, settings=settings, log=log, clock=time.time)
         self._sender = Sender(
             self.attempt,
             changed,
             client=client or OperatorClient(settings),
-            control=ControlFile(settings.directory),
+            control=ControlFileWriter(settings.directory),
             log=log,
             rng=Random(rng.random()),
             first_wait=FIRST_WAIT if settings.reuse else 0.0,
@@ -80,8 +80,8 @@ class Sidecar:
             self._log_stream = LogStream(
                 self.attempt,
                 changed,
-                reader=make_reader(settings.stdout_pattern, settings.stdout_last),
-                intake=self._intake,
+                parser=make_log_parser(settings.stdout_pattern, settings.stdout_last),
+                result_reader=self._result_reader,
                 client=OperatorClient(settings),
                 log=log,
                 rng=Random(rng.random()),
@@ -103,7 +103,7 @@ class Sidecar:
             self.attempt,
             changed,
             settings=settings,
-            intake=self._intake,
+            result_reader=self._result_reader,
             log_stream=self._log_stream,
             uploader=self._uploader,
             log=log,
@@ -123,8 +123,8 @@ class Sidecar:
         except OSError as error:
             self._log.error("shared directory can't be prepared", message=str(error))
         self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
-        self._intake.begin()
-        self._intake.poll()
+        self._result_reader.begin()
+        self._result_reader.poll()
         if not self._settings.follows:
             self._sender.start()
         if self._log_stream:
@@ -135,7 +135,7 @@ class Sidecar:
             self._run_shared(wait_for_end)
             return
         while not wait_for_end(POLL):
-            self._intake.poll()
+            self._result_reader.poll()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
             message = "results of a gang come from rank 0; those of this rank were passed over"
@@ -148,7 +148,7 @@ class Sidecar:
             if wait_for_end(_short(time.monotonic() - started)):
                 self._drain.run()
                 return
-            self._intake.poll()
+            self._result_reader.poll()
         self._drain.start()
         while not self.attempt.next:
             self._drain.hand_over_if_stored()
@@ -157,7 +157,7 @@ class Sidecar:
             if wait_for_end(0):
                 self._drain.run()
                 return
-        self._intake.close()
+        self._result_reader.close()
         self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
 
 
@@ -167,7 +167,7 @@ def _short(waited: float) -> float:
 
 
 def _commit(settings: Settings) -> Commit:
-    """How a checkpoint comes to count: in a gang by rank 0, once all ranks have stored their parts."""
+    """How a checkpoint comes to count: in a gang by rank 0, once all ranks have stored their shards."""
     if not settings.shares_checkpoints:
         return commit_alone
-    return StorePart(settings.rank) if settings.follows else GatherParts(settings.replicas)
+    return StoreShard(settings.rank) if settings.follows else GatherShards(settings.replicas)

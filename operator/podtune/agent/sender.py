@@ -7,11 +7,11 @@ import time
 from random import Random
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.control_file import ControlFile
-from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.control_file import ControlFileWriter
+from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.protocol.messages import Reply
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 8.0
@@ -31,7 +31,7 @@ class Sender(threading.Thread):
         changed: threading.Condition,
         *,
         client: OperatorClient,
-        control: ControlFile,
+        control: ControlFileWriter,
         log: EventLog,
         rng: Random,
         first_wait: float = 0.0,
@@ -53,9 +53,9 @@ class Sender(threading.Thread):
         self._client = client
         self._control = control
         self._log = log
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
         self._first_wait = first_wait
-        self._failures = Repeated()
+        self._failures = LogThrottle()
 
     def run(self) -> None:
         """Sends until the attempt is fenced, or its pod has got another one."""
@@ -85,7 +85,7 @@ class Sender(threading.Thread):
     def _take(self, reply: Reply) -> None:
         if self._failures.count:
             self._log.info("operator answers again", failures=self._failures.count)
-            self._failures = Repeated()
+            self._failures = LogThrottle()
         self._backoff.reset()
         with self._changed:
             self._attempt.take_reply(reply, time.monotonic())
@@ -100,7 +100,7 @@ class Sender(threading.Thread):
             self._log.warning("control file can't be written", message=str(error))
 
     def _pause(self, error: OperatorError) -> None:
-        if self._failures.is_worth_saying():
+        if self._failures.should_log():
             self._log.warning("report not delivered", message=str(error), failures=self._failures.count)
         wait = max(self._backoff.next(), error.retry_after or 0.0)
         until = time.monotonic() + wait

@@ -19,7 +19,7 @@ from podtune.storage.errors import StoreError
 from podtune.trial import layout
 
 
-class SettingsError(ValueError):
+class AgentSettingsError(ValueError):
     """A variable is missing or wrong; the text names it, its value and the remedy."""
 
 
@@ -86,7 +86,7 @@ class Settings:
 
     @property
     def shares_checkpoints(self) -> bool:
-        """Whether each rank stores a part of every checkpoint."""
+        """Whether each rank stores a shard of every checkpoint."""
         return self.replicas > 1 and not self.stores_alone
 
     @property
@@ -122,7 +122,7 @@ class Settings:
             argument: JSON object of variables that the environment does not have.
 
         Raises:
-            SettingsError: One is missing or wrong.
+            AgentSettingsError: One is missing or wrong.
         """
         environ = {**_variables(argument), **environ}
         trial = _required(environ, layout.ENV_TRIAL)
@@ -166,7 +166,7 @@ def _variables(argument: str) -> dict[str, str]:
     except ValueError:
         variables = None
     if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
-        raise SettingsError(f"the argument is {argument!r}, not a JSON object of texts; the operator sets it")
+        raise AgentSettingsError(f"the argument is {argument!r}, not a JSON object of texts; the operator sets it")
     return variables
 
 
@@ -176,7 +176,7 @@ def _pod_of(token_file: Path) -> str:
         claims = token_file.read_text(encoding="ascii").split(".")[1]
         uid = json.loads(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["kubernetes.io"]["pod"]["uid"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise SettingsError(
+        raise AgentSettingsError(
             f"{env.POD_UID} is not set, and the token in {token_file} names no pod ({type(error).__name__}: {error}); "
             "the operator mounts one that is bound to the pod"
         ) from error
@@ -186,7 +186,7 @@ def _pod_of(token_file: Path) -> str:
 def _required(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name, "")
     if not value:
-        raise SettingsError(f"{name} is not set; the operator sets it in the agent's containers")
+        raise AgentSettingsError(f"{name} is not set; the operator sets it in the agent's containers")
     return value
 
 
@@ -198,7 +198,9 @@ def _url(environ: Mapping[str, str], name: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise SettingsError(f"{name} is {text!r}; write a URL such as http://podtune-results.podtune-system.svc:8080")
+        raise AgentSettingsError(
+            f"{name} is {text!r}; write a URL such as http://podtune-results.podtune-system.svc:8080"
+        )
     return text.rstrip("/")
 
 
@@ -209,7 +211,7 @@ def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
     try:
         return TrialAddress(StoreAddress.from_json(text), _required(environ, env.EXPERIMENT_UID), trial)
     except StoreError as error:
-        raise SettingsError(f"{env.STORE} is {text!r}: {error}") from error
+        raise AgentSettingsError(f"{env.STORE} is {text!r}: {error}") from error
 
 
 def _sync(environ: Mapping[str, str]) -> SyncSettings:
@@ -217,7 +219,7 @@ def _sync(environ: Mapping[str, str]) -> SyncSettings:
     try:
         return SyncSettings.from_json(text)
     except SyncSettingsError as error:
-        raise SettingsError(f"{env.SYNC} is {text!r}: {error}; the operator sets it") from error
+        raise AgentSettingsError(f"{env.SYNC} is {text!r}: {error}; the operator sets it") from error
 
 
 def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
@@ -227,9 +229,11 @@ def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise SettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which is not a regular expression: {error}") from error
+        raise AgentSettingsError(
+            f"{env.STDOUT_PATTERN} is {text!r}, which is not a regular expression: {error}"
+        ) from error
     if not pattern.groupindex:
-        raise SettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which has no named group; name the metrics in it")
+        raise AgentSettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which has no named group; name the metrics in it")
     return pattern
 
 
@@ -238,7 +242,7 @@ def _count(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal():
-        raise SettingsError(f"{name} is {text!r}, not a whole number; the operator sets it")
+        raise AgentSettingsError(f"{name} is {text!r}, not a whole number; the operator sets it")
     return int(text)
 
 
@@ -249,5 +253,5 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 86400:
-        raise SettingsError(f"{name} is {text!r}; write a number of seconds, such as {default:g}")
+        raise AgentSettingsError(f"{name} is {text!r}; write a number of seconds, such as {default:g}")
     return seconds

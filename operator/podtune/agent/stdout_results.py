@@ -16,7 +16,7 @@ NAME, VALUE = "name", "value"
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
-class ResultReader(Protocol):
+class LogParser(Protocol):
     """Finds results in lines of output, one after the other."""
 
     def take(self, text: str) -> Iterator[ResultLine]:
@@ -26,7 +26,7 @@ class ResultReader(Protocol):
         """The results that are complete since nothing follows."""
 
 
-class WholeLines:
+class LineParser:
     """Results of one line each: the pattern's named groups are their metrics."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
@@ -48,7 +48,7 @@ class WholeLines:
         yield from ()
 
 
-class NamedValues:
+class NamedValueParser:
     """Results of several lines, each of which names its metric, as programs print them that were written for Katib.
 
     The pattern is looked for as often as it is found in a line; its groups `name` and `value` are a metric, and others
@@ -89,7 +89,7 @@ class NamedValues:
         if name in self._metrics:
             yield from self.finish()
         is_last = name == self._last
-        if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # a place is kept for the last one
+        if len(self._metrics) < MAX_VALUES - (bool(self._last) and not is_last):  # room is kept for the last one
             self._metrics[name] = value
         else:
             self._complain(name, f"was left out: a result has {MAX_VALUES} values at most")
@@ -101,13 +101,13 @@ class NamedValues:
             self._problems.append(f"{name[:MAX_KEY]!r} {problem}")
 
 
-def make_reader(pattern: re.Pattern[str], last: str = "") -> ResultReader:
+def make_log_parser(pattern: re.Pattern[str], last: str = "") -> LogParser:
     """Makes what reads results by a pattern."""
-    return NamedValues(pattern, last) if {NAME, VALUE} <= pattern.groupindex.keys() else WholeLines(pattern)
+    return NamedValueParser(pattern, last) if {NAME, VALUE} <= pattern.groupindex.keys() else LineParser(pattern)
 
 
 def _found(match: re.Match[str]) -> Iterator[tuple[str, Value]]:
-    """The metrics of one place where the pattern was found, in the order of its groups."""
+    """The metrics of one match of the pattern, in the order of its groups."""
     groups = match.groupdict()
     for group in sorted(groups, key=match.re.groupindex.__getitem__):
         text = groups[group]

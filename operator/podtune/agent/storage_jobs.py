@@ -9,13 +9,13 @@ from dataclasses import replace
 from podtune.protocol.storage_job import ExportedCheckpoint, StoragePurpose, StorageReport, StorageTask, StoredTrial
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.download import CorruptCheckpoint
-from podtune.storage.empty import empty
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.export import Exporter
-from podtune.storage.late_ledger import store_late
-from podtune.storage.manifest import ManifestError
+from podtune.storage.manifest import InvalidManifest
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.tidy import tidy
+from podtune.storage.orphan_ledger import store_orphan_decisions
+from podtune.storage.prune import prune_checkpoints
+from podtune.storage.purge import purge
 
 
 class Stores:
@@ -45,15 +45,15 @@ class Stores:
 Job = Callable[[StorageTask, Iterable[StoredTrial], Stores], StorageReport]
 
 
-def tidy_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
-    """Leaves what is kept, and nothing else, and stores what no agent has; see `podtune.storage.tidy`."""
+def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
+    """Leaves what is kept, and nothing else, and stores what no agent has; see `podtune.storage.prune`."""
     bucket = stores.address.bucket
     kept: dict[str, frozenset[str]] = {}
     for trial in trials:
         kept[trial.trial] = frozenset(_roots(trial.kept, bucket))
-        place = TrialAddress(stores.address, task.experiment_uid, trial.trial)
-        store_late(stores.own, place.late_ledger, trial.ledger)
-    found = tidy(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
+        address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
+        store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)
+    found = prune_checkpoints(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
     message = f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
     if found.uploads is None:
         message += "; the store does not show unfinished uploads"
@@ -62,10 +62,10 @@ def tidy_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores
     return StorageReport(task.purpose, ok=True, message=message, deleted=found.objects)
 
 
-def empty_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:  # noqa: ARG001
-    """Leaves nothing of the experiment; see `podtune.storage.empty`."""
+def purge_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:  # noqa: ARG001
+    """Leaves nothing of the experiment; see `podtune.storage.purge`."""
     prefix = stores.address.experiment_prefix(task.experiment_uid)
-    deleted = empty(stores.own, prefix)
+    deleted = purge(stores.own, prefix)
     message = f"{deleted} objects below {prefix} were deleted"
     return StorageReport(task.purpose, ok=True, message=message, deleted=deleted)
 
@@ -74,15 +74,15 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
     """Copies what is to be exported, the damaged ones left out; see `podtune.storage.export`."""
     bucket, _, root = task.export_to.removeprefix("s3://").partition("/")
     if not bucket or not root:
-        raise StoreSettingsError(f"{task.export_to!r} is no place for exports; it looks like s3://bucket/path")
+        raise StoreSettingsError(f"{task.export_to!r} is no address for exports; it looks like s3://bucket/path")
     same = bucket == stores.address.bucket
     exporter = Exporter(stores.own, stores.bucket(bucket), same_bucket=same)
     count, size, uri, problems = 0, 0, "", []
     for wanted in (trial.export for trial in trials if trial.export is not None):
         try:
-            place = CheckpointAddress(bucket, f"{root}/{wanted.folder}")
-            done = exporter.export(_source(wanted, stores), wanted.digest, place, json.loads(wanted.card))
-        except (CorruptCheckpoint, ManifestError) as error:
+            target = CheckpointAddress(bucket, f"{root}/{wanted.folder}")
+            done = exporter.export(_source(wanted, stores), wanted.digest, target, json.loads(wanted.card))
+        except (CorruptCheckpoint, InvalidManifest) as error:
             problems.append(str(error))
             continue
         count, size = count + 1, size + done.size
@@ -107,6 +107,6 @@ def _roots(uris: Iterable[str], bucket: str) -> Iterable[str]:
 
 JOBS: Mapping[StoragePurpose, Job] = {
     StoragePurpose.EXPORT: export_checkpoints,
-    StoragePurpose.TIDY: tidy_bucket,
-    StoragePurpose.EMPTY: empty_bucket,
+    StoragePurpose.PRUNE: prune_bucket,
+    StoragePurpose.PURGE: purge_bucket,
 }

@@ -13,14 +13,14 @@ from pathlib import Path
 from random import Random
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.last_words import write_reason
-from podtune.agent.settings import SettingsError
+from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_jobs import JOBS, Stores
+from podtune.agent.termination_message import write_reason
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
 from podtune.storage.address import StoreAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import StoreError, StoreSettingsError
 from podtune.storage.object_store import ObjectStore
@@ -30,7 +30,7 @@ PATIENCE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class StoragePod:
+class StoragePodSettings:
     """What a storage pod is told.
 
     Attributes:
@@ -46,17 +46,19 @@ class StoragePod:
     termination_log: Path
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str], directory: Path = Path(env.STORAGE_DIRECTORY)) -> StoragePod:
+    def from_environ(
+        cls, environ: Mapping[str, str], directory: Path = Path(env.STORAGE_DIRECTORY)
+    ) -> StoragePodSettings:
         """Reads the environment.
 
         Raises:
-            SettingsError: A variable is missing or wrong.
+            AgentSettingsError: A variable is missing or wrong.
         """
         try:
             task = parse_task(environ.get(env.STORAGE_JOB, ""))
             address = StoreAddress.from_json(environ.get(env.STORE, ""))
         except (ProtocolError, StoreSettingsError) as error:
-            raise SettingsError(
+            raise AgentSettingsError(
                 f"{env.STORAGE_JOB} or {env.STORE} is wrong: {error}; the operator sets them"
             ) from error
         return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
@@ -73,7 +75,7 @@ class StoragePod:
 
 
 def run_storage(
-    pod: StoragePod,
+    pod: StoragePodSettings,
     log: EventLog,
     rng: Random,
     make_store: Callable[[StoreAddress], ObjectStore],
@@ -92,7 +94,7 @@ def run_storage(
         sleep: Waits.
     """
     stores = Stores(pod.address, make_store)
-    backoff = Backoff(1.0, 30.0, rng)
+    backoff = ExponentialBackoff(1.0, 30.0, rng)
     give_up_at = clock() + PATIENCE
     while True:
         report = _try(pod, stores, log)
@@ -112,7 +114,7 @@ class Later:
     report: StorageReport
 
 
-def _try(pod: StoragePod, stores: Stores, log: EventLog) -> StorageReport | Later:
+def _try(pod: StoragePodSettings, stores: Stores, log: EventLog) -> StorageReport | Later:
     purpose = pod.task.purpose
     try:
         report = JOBS[purpose](pod.task, pod.trials(), stores)

@@ -1,6 +1,6 @@
-"""Finding out early whether there will be a place for checkpoints, without paying for it all the time.
+"""Checks early whether checkpoints can be stored, without holding the AWS SDK in memory all the time.
 
-The AWS SDK takes 28 MB, which an agent that has nothing to store yet need not hold beside every trial. So until it has,
+The SDK takes 28 MB, which an agent that has nothing to store yet need not hold beside every trial. So until it has,
 another process looks at the bucket, and is gone again.
 """
 
@@ -31,8 +31,8 @@ _KINDS: dict[str, type[errors.StoreError]] = {
 }
 
 
-class FrugalStore(S3Store):
-    """A bucket that is checked by another process until it is first used."""
+class LazyStore(S3Store):
+    """A bucket whose SDK is loaded when it is first used; until then another process checks it."""
 
     def __init__(self, address: StoreAddress) -> None:
         """See `S3Store`."""

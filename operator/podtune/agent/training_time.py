@@ -13,7 +13,7 @@ MAX_SECONDS = 1e15
 """Values from here on are no times: seconds in whole milliseconds fit into a float up to there only."""
 
 
-class TrainingTime:
+class TrainingTimer:
     """Counts training over all attempts: what a checkpoint holds was trained in the time that goes on from it.
 
     As Ray's `time_total_s` and `time_this_iter_s`. Never falls, whatever the clock does. Not thread-safe.

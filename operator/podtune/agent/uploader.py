@@ -11,23 +11,23 @@ from typing import TypeVar
 
 from podtune.agent.artifact_keeper import make_keeper
 from podtune.agent.attempt import Attempt
-from podtune.agent.event_log import EventLog, Repeated
+from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.settings import Settings
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.address import CheckpointAddress, TrialAddress
-from podtune.storage.backoff import Backoff
-from podtune.storage.catalogue import Catalogue
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.cancel import CancelToken
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import StoreError
 from podtune.storage.garbage import GarbageCollector
-from podtune.storage.interruption import Interruption
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
 from podtune.storage.manifest import ManifestFile
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.parts import Commit, commit_alone
-from podtune.storage.syncer import Taken, stored_digest, upload_checkpoint, upload_file
-from podtune.storage.tidy import abort_uploads
+from podtune.storage.prune import abort_uploads
+from podtune.storage.shards import Commit, commit_alone
+from podtune.storage.syncer import CheckpointInfo, stored_digest, upload_checkpoint, upload_file
 from podtune.trial import layout
 
 FIRST_WAIT = 0.5
@@ -70,7 +70,7 @@ class Uploader(threading.Thread):
             attempt: What there is to store; used only with `changed` held.
             changed: Guards `attempt` and `is_finished`.
             settings: The attempt, and how things are stored.
-            address: Place of the trial in the bucket.
+            address: Where the trial is in the bucket.
             store: The bucket.
             log: Where to tell of what was stored, and of trouble.
             rng: Source of jitter.
@@ -92,13 +92,13 @@ class Uploader(threading.Thread):
         self._commit = commit
         self._log = log
         self._rng = rng
-        self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, rng)
-        self._failures = Repeated()
-        self._catalogue = Catalogue(address.prefix)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._failures = LogThrottle()
+        self._content_index = ContentIndex(address.prefix)
         self._cache = LocalCache(settings.scratch) if settings.scratch else None
-        self._garbage = GarbageCollector(store, address, settings.attempt, self._catalogue)
-        self._interruption = Interruption(time.monotonic)
-        self._artifacts = make_keeper(settings, store, log, Backoff(FIRST_WAIT, LONGEST_WAIT, rng))
+        self._garbage = GarbageCollector(store, address, settings.attempt, self._content_index)
+        self._cancel_token = CancelToken(time.monotonic)
+        self._artifacts = make_keeper(settings, store, log, ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng))
         self._stored_here: set[CheckpointAddress] = set()
         self._tried: PendingCheckpoint | None = None
         """The checkpoint that was tried last; what follows is about that one."""
@@ -135,9 +135,9 @@ class Uploader(threading.Thread):
         for given_up in self._attempt.checkpoints.give_up_all_but_newest():
             self._log.warning("checkpoint given up", step=given_up.step, message="the program has ended")
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """There is no time left: what is being stored in parts is given up."""
-        self._interruption.break_off()
+        self._cancel_token.cancel()
         with self._changed:
             self._changed.notify_all()
 
@@ -157,7 +157,7 @@ class Uploader(threading.Thread):
             elif decided:
                 self._upload_ledger()
             elif self._artifacts and not self._artifacts.due_in:
-                self._artifacts.run(self._is_needed, self._interruption)
+                self._artifacts.run(self._is_needed, self._cancel_token)
             elif self._has_garbage:
                 self._collect_garbage()
         if not self._attempt.fenced:
@@ -183,7 +183,7 @@ class Uploader(threading.Thread):
     def _is_over(self) -> bool:
         """Whether nothing more is to be stored but what is stored at the end."""
         stored = self._ending and self._attempt.checkpoints.is_stored
-        return self._attempt.fenced or stored or self._interruption.is_broken_off
+        return self._attempt.fenced or stored or self._cancel_token.is_cancelled
 
     @property
     def _is_pressed(self) -> bool:
@@ -206,7 +206,7 @@ class Uploader(threading.Thread):
         return self._attempt.last_decision > self._ledger_tried
 
     def _check(self) -> None:
-        """Finds out early whether there will be a place for checkpoints; the first report comes first."""
+        """Checks early whether checkpoints can be stored; the first report comes first."""
         with self._changed:
             self._changed.wait_for(lambda: self._attempt.is_known or self._is_over or self._is_pressed, CHECK_WAIT)
             if self._is_over or self._is_pressed:
@@ -220,7 +220,7 @@ class Uploader(threading.Thread):
         self._checked = True
         self._backoff.reset()
         if self._failures.count:
-            self._failures = Repeated()
+            self._failures = LogThrottle()
             with self._changed:
                 self._attempt.set_store_problem(None)
                 self._changed.notify_all()
@@ -240,7 +240,7 @@ class Uploader(threading.Thread):
             return
         self._checked = True
         self._backoff.reset()
-        self._failures = Repeated()
+        self._failures = LogThrottle()
         self._stored_here.add(address)
         self._garbage.known.add(address)
         with self._changed:
@@ -266,7 +266,7 @@ class Uploader(threading.Thread):
         self._wait(error.permanent)
 
     def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
-        """Its place in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
+        """Its address in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
         address = self._address.checkpoint(self._attempt_id, str(pending.step))
         with_seq = self._address.checkpoint(self._attempt_id, f"{pending.step}.{pending.seq}")
         return with_seq if address in self._stored_here else address
@@ -275,11 +275,11 @@ class Uploader(threading.Thread):
         # An agent that was restarted reads of checkpoints that it had stored before. What is committed stays as it is.
         digest = stored_digest(self._store, address)
         if digest is not None:
-            self._catalogue.load(self._store, address)
+            self._content_index.load(self._store, address)
             return digest
         self._learn_of_earlier()
-        self._interruption.allow(self._sync.timeout, "checkpoints.sync.timeout")
-        taken = Taken(
+        self._cancel_token.set_deadline(self._sync.timeout, "checkpoints.sync.timeout")
+        info = CheckpointInfo(
             self._attempt_id, pending.step, pending.step, pending.metric, pending.time_total, self._configuration
         )
         with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
@@ -287,15 +287,15 @@ class Uploader(threading.Thread):
                 self._store,
                 tree,
                 address,
-                taken,
+                info,
                 options=self._options,
-                catalogue=self._catalogue,
-                interruption=self._interruption,
+                content_index=self._content_index,
+                cancel_token=self._cancel_token,
                 done=self._done,
                 commit=self._commit,
             )
         if self._follows:
-            self._catalogue.forget_all_but(address)
+            self._content_index.forget_all_but(address)
         return digest
 
     def _learn_of_earlier(self) -> None:
@@ -324,7 +324,7 @@ class Uploader(threading.Thread):
 
     def _keep_on_scratch(self, pending: PendingCheckpoint, address: CheckpointAddress) -> None:
         """Leaves a copy for the next attempt, where there is a volume that outlives this one."""
-        manifest = self._catalogue.get(address)
+        manifest = self._content_index.get(address)
         if self._cache is None or manifest is None:
             return
         cache = self._cache
@@ -381,8 +381,8 @@ class Uploader(threading.Thread):
             self._try(upload, "store the results' history")
 
     def _upload_rest_of_artifacts(self) -> None:
-        if self._artifacts and not self._interruption.is_broken_off:
-            self._artifacts.run(lambda: self._attempt.fenced, self._interruption)
+        if self._artifacts and not self._cancel_token.is_cancelled:
+            self._artifacts.run(lambda: self._attempt.fenced, self._cancel_token)
 
     def _upload_rest_of_ledger(self) -> None:
         """Stores what is not stored of the decisions, the operator's last word included if it comes soon."""
@@ -414,7 +414,7 @@ class Uploader(threading.Thread):
         return None
 
     def _report(self, error: StoreError) -> None:
-        if self._failures.is_worth_saying():
+        if self._failures.should_log():
             self._log.warning("store problem", reason=error.reason, message=str(error), failures=self._failures.count)
         with self._changed:
             self._attempt.set_store_problem(StoreProblem(error.reason, str(error)[:MAX_MESSAGE], error.permanent))
@@ -427,8 +427,8 @@ class Uploader(threading.Thread):
         seconds = self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if is_mended_by_others else self._backoff.next()
         with self._changed:
             if is_ending:
-                over, seconds = self._interruption, min(seconds, LONGEST_WAIT_ENDING)
-                self._changed.wait_for(lambda: self._attempt.fenced or over.is_broken_off, seconds)
+                over, seconds = self._cancel_token, min(seconds, LONGEST_WAIT_ENDING)
+                self._changed.wait_for(lambda: self._attempt.fenced or over.is_cancelled, seconds)
             else:
                 self._changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)
 

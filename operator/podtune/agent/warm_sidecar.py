@@ -17,11 +17,11 @@ from random import Random
 from typing import TextIO
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.intake import prepare_directory
 from podtune.agent.operator_client import OperatorClient
 from podtune.agent.restore import NothingRestored, restore
+from podtune.agent.result_reader import prepare_directory
 from podtune.agent.run import Sidecar
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.protocol.assignment import Assignment, parse_assignment
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_MESSAGE, RestoreFailure
@@ -110,7 +110,7 @@ class WarmSidecar:
             # Its own first: should the agent end in between, the next one tells the program.
             self._state.replace_file(layout.ASSIGNMENT, _json(asdict(assignment)))
             self._tell_program(assignment)
-        except (NothingRestored, SettingsError, OSError) as error:
+        except (NothingRestored, AgentSettingsError, OSError) as error:
             self._log.error("attempt can't begin", message=str(error))
             code = error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
             return RestoreFailure(code, str(error)[:MAX_MESSAGE])

@@ -11,7 +11,7 @@ from podtune.api.object_names import ObjectName
 
 _PART = r"\.*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*"
 """What lies between two slashes of a key: neither . nor .., since there are servers that fold them away."""
-Pattern = Annotated[str, Field(min_length=1, max_length=256)]
+GlobPattern = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class CertificateBundle(ApiModel):
@@ -112,13 +112,13 @@ class Sync(ApiModel):
 class Artifacts(ApiModel):
     """Files of the shared directory that are stored besides results and checkpoints."""
 
-    include: list[Pattern] = Field(
+    include: list[GlobPattern] = Field(
         default_factory=lambda: ["*"],
         min_length=1,
         max_length=32,
         description="Patterns of files below /podtune; checkpoints and Podtune's own files are never among them.",
     )
-    exclude: list[Pattern] = Field(
+    exclude: list[GlobPattern] = Field(
         default_factory=list, max_length=32, description="Patterns of files and directories that are left out."
     )
     period: Duration = Field(default="5m", description="How often what has changed is stored, while the program runs.")
@@ -151,7 +151,7 @@ class Export(ApiModel):
             str,
             Form(
                 f"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](/{_PART})+",
-                "is no place in a bucket; write it like s3://bucket/path, without a slash at the end, or . or ..",
+                "is no address in a bucket; write it like s3://bucket/path, without a slash at the end, or . or ..",
             ),
         ]
         | None
@@ -172,7 +172,7 @@ class Checkpoints(ApiModel):
     ranks: Literal["All", "RankZero"] = Field(
         default="All",
         description=(
-            "Of a gang: whether every rank stores a part of each checkpoint, which counts once all of them have, or "
+            "Of a gang: whether every rank stores a shard of each checkpoint, which counts once all of them have, or "
             "rank 0 stores it alone."
         ),
     )
@@ -207,7 +207,7 @@ class Checkpoints(ApiModel):
             "again. False: each checkpoint's files lie together."
         ),
     )
-    exclude: list[Pattern] = Field(
+    exclude: list[GlobPattern] = Field(
         default_factory=list,
         max_length=32,
         description="Patterns of files and directories that are left out of checkpoints, such as *.tmp.",

@@ -10,7 +10,7 @@ from pydantic import Field
 from podtune.api.model import StatusModel
 from podtune.api.names import ConditionType
 
-Truth = Literal["True", "False", "Unknown"]
+ConditionStatus = Literal["True", "False", "Unknown"]
 MAX_MESSAGE = 1024
 
 
@@ -18,7 +18,7 @@ class Condition(StatusModel):
     """One observation about a resource."""
 
     type: str = Field(max_length=64, description="What the condition is about, in CamelCase.")
-    status: Truth = Field(description="Whether it holds: True, False or Unknown.")
+    status: ConditionStatus = Field(description="Whether it holds: True, False or Unknown.")
     reason: str = Field(max_length=128, description="Why, in one CamelCase word, for programs.")
     message: str = Field(default="", max_length=MAX_MESSAGE, description="Why, in a sentence, for people.")
     last_transition_time: str = Field(max_length=32, description="When the status last changed (RFC 3339).")
@@ -54,7 +54,7 @@ def set_condition(
     Returns:
         The conditions, in their old order, a new one last.
     """
-    written: Truth = "Unknown" if status is None else ("True" if status else "False")
+    written: ConditionStatus = "Unknown" if status is None else ("True" if status else "False")
     kept = list(conditions)
     position = next((i for i, c in enumerate(kept) if c.type == type_), None)
     before = kept[position] if position is not None else None

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from podtune.api.dependencies import Dependencies, exists
+from podtune.api.domain_values import own_value
 from podtune.api.expression import Expression, ExpressionError, UnknownName
-from podtune.api.membership import own_value
 from podtune.api.model import FieldError
 from podtune.api.search_space import Parameter, Scalar, format_value, plain_value
 

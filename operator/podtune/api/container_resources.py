@@ -25,16 +25,18 @@ def check_resources(resources: Any, path: str) -> None:
         raise FieldError(path, f"{shown(resources)} is not a map; write limits and requests below it")
     limits, requests = (_checked(resources.get(kind), f"{path}.{kind}") for kind in ("limits", "requests"))
     for name, amount in requests.items():
-        place = f"{path}.requests.{name}"
+        field_path = f"{path}.requests.{name}"
         if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):  # type: ignore[operator]
-            raise FieldError(place, f"{shown(amount)} is more than its limit, {shown(limits[name])}; raise the limit")
+            raise FieldError(
+                field_path, f"{shown(amount)} is more than its limit, {shown(limits[name])}; raise the limit"
+            )
         if not is_device(name):
             continue
         if name not in limits:
-            raise FieldError(place, f"{shown(amount)} stands in requests alone; write it under limits instead")
+            raise FieldError(field_path, f"{shown(amount)} stands in requests alone; write it under limits instead")
         if parse_quantity(amount) != parse_quantity(limits[name]):
             raise FieldError(
-                place, f"{shown(amount)} is not its limit, {shown(limits[name])}; leave it out of requests"
+                field_path, f"{shown(amount)} is not its limit, {shown(limits[name])}; leave it out of requests"
             )
 
 
@@ -47,17 +49,17 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
     for name, amount in amounts.items():
         if amount is None:
             continue  # as if it were left out
-        place = f"{path}.{name}" if path else str(name)
+        field_path = f"{path}.{name}" if path else str(name)
         if "/" not in str(name) and not _NATIVE.fullmatch(str(name)):
             remedy = "write cpu, memory, ephemeral-storage or a device such as nvidia.com/gpu"
-            raise FieldError(place, f"{shown(amount)} is of a resource that containers do not have; {remedy}")
+            raise FieldError(field_path, f"{shown(amount)} is of a resource that containers do not have; {remedy}")
         parsed = parse_quantity(amount)
         if parsed is None:
-            raise FieldError(place, f"{shown(amount)} is not a quantity; write it like 4, 500m or 16Gi")
+            raise FieldError(field_path, f"{shown(amount)} is not a quantity; write it like 4, 500m or 16Gi")
         if parsed < 0:
-            raise FieldError(place, f"{shown(amount)} is too small; write 0 or more")
+            raise FieldError(field_path, f"{shown(amount)} is too small; write 0 or more")
         if is_device(name) and parsed.denominator != 1:
-            raise FieldError(place, f"{shown(amount)} is a part of a device; write a whole number")
+            raise FieldError(field_path, f"{shown(amount)} is a part of a device; write a whole number")
 
 
 def is_device(name: str) -> bool:

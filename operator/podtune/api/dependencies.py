@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from podtune.api.domain_values import has_distinct_values, own_value
 from podtune.api.expression import Expression
-from podtune.api.membership import has_distinct_values, own_value
 from podtune.api.model import FieldError
 from podtune.api.search_space import Parameter, Scalar, format_value
 

@@ -11,10 +11,10 @@ from podtune.api.checkpoints import Checkpoints
 from podtune.api.compatibility import check_combination, scheduler_name
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.configuration import ConfigurationRules
+from podtune.api.domain_values import check_finite
 from podtune.api.expression import ExpressionText
 from podtune.api.failures import Failures
 from podtune.api.gpus import gpus_among, requested_gpus
-from podtune.api.membership import check_finite
 from podtune.api.model import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
@@ -242,7 +242,7 @@ class ExperimentSpec(ApiModel):
         le=2**31 - 1,
         description=(
             "How long after its end the experiment is deleted, with its trials; never when it is left out. What is to "
-            "be exported or tidied in the bucket is done before."
+            "be exported or pruned in the bucket is done before."
         ),
     )
     trial_template: TrialTemplate = Field(description="The pod that a trial runs in.")
@@ -365,13 +365,13 @@ class ParetoTrial(StatusModel):
     )
 
 
-class Asked(StatusModel):
+class ProposalRequest(StatusModel):
     """What the searcher was last asked for; it is written before the searcher is asked."""
 
     first: int = Field(ge=0, description="Number of the first proposal.")
     last: int = Field(ge=0, description="Number of the last one.")
-    told: int = Field(
-        ge=0, description="The searcher was told of all that has a lower place than this in the order of tells."
+    observed_seq: int = Field(
+        ge=0, description="The searcher knew all observations with a lower sequence number than this."
     )
 
 
@@ -424,7 +424,7 @@ class ExperimentStatus(StatusModel):
         ge=0,
         description="Attempts that have ended before the newest checkpoint that they had reported was stored.",
     )
-    asked: Asked | None = Field(
+    proposal_request: ProposalRequest | None = Field(
         default=None,
         description="The proposals that were last asked for: a restarted operator asks the same again.",
     )

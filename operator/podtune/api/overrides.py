@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from podtune.api.configuration import ConfigurationRules, Refused
-from podtune.api.membership import own_value
+from podtune.api.domain_values import own_value
 from podtune.api.model import FieldError
 from podtune.api.search_space import ChoiceDomain, IntDomain, Parameter, Scalar, format_value, parse_value, plain_value
 

@@ -50,16 +50,16 @@ def check_pod_values(spec: Mapping[str, Any]) -> None:
     for path, container in _containers(spec):
         mounted: set[str] = set()
         for position, mount in enumerate(container.get("volumeMounts") or ()):
-            place = f"{path}.volumeMounts[{position}]"
+            field_path = f"{path}.volumeMounts[{position}]"
             if mount.get("name") not in volumes:
                 known = ", ".join(map(repr, volumes)) or "none"
                 problem = f"{mount.get('name')!r} is not among the pod's volumes ({known}); add it to volumes"
-                raise FieldError(f"{place}.name", problem)
+                raise FieldError(f"{field_path}.name", problem)
             target = mount.get("mountPath")
             if target is None:
-                raise FieldError(f"{place}.mountPath", "is missing; say where in the container the volume goes")
+                raise FieldError(f"{field_path}.mountPath", "is missing; say where in the container the volume goes")
             if target in mounted:
-                raise FieldError(f"{place}.mountPath", f"{target!r} stands there twice; change one of them")
+                raise FieldError(f"{field_path}.mountPath", f"{target!r} stands there twice; change one of them")
             mounted.add(target)
 
 

@@ -149,8 +149,8 @@ def check_population(
         kind = f"synchronous {name}" if settings.synchronous else name
         raise FieldError("search.maxTrials", f"{trials} is no population for {kind}; give 2 to {largest} trials")
     known = {parameter.name: parameter for parameter in parameters}
-    for place, mutation in enumerate(settings.mutations):
-        _check_mutation(f"{path}.{name}.mutations[{place}]", mutation, known)
+    for index, mutation in enumerate(settings.mutations):
+        _check_mutation(f"{path}.{name}.mutations[{index}]", mutation, known)
     names = [mutation.name for mutation in settings.mutations]
     if doubled := {mutated for mutated in names if names.count(mutated) > 1}:
         raise FieldError(f"{path}.{name}.mutations", f"{min(doubled)!r} stands there twice; remove one of the two")
@@ -178,11 +178,11 @@ def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter
             raise FieldError(f"{path}.int", f"{mutation.name!r} is a float; give it float bounds, or a choice")
         case ChoiceDomain(values=values), domain:
             own = [_own_value(value, domain) for value in values]
-            for place, value in enumerate(own):
-                if value is None or value in own[:place]:
-                    shown = format_value(values[place])
+            for index, value in enumerate(own):
+                if value is None or value in own[:index]:
+                    shown = format_value(values[index])
                     problem = f"{shown!r:.80} can't be a value of {mutation.name!r}, or is there twice; take it out"
-                    raise FieldError(f"{path}.choice.values[{place}]", problem)
+                    raise FieldError(f"{path}.choice.values[{index}]", problem)
 
 
 def _own_value(value: Scalar, domain: Domain) -> Scalar | None:

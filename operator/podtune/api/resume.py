@@ -50,7 +50,7 @@ class Resume(ApiModel):
 class Resumption(StatusModel):
     """How an experiment went on after its last end: it is written before any trial goes on."""
 
-    round: int = Field(ge=1, description="How often it has gone on after an end.")
+    run_generation: int = Field(ge=1, description="How often it has gone on after an end.")
     unfinished: str = Field(max_length=16, description="What became of trials that were stopped with the experiment.")
     errored: str = Field(max_length=16, description="What became of trials in ERROR.")
     finished: str = Field(max_length=16, description="What became of trials that had come to a good end.")

@@ -47,7 +47,7 @@ class AshaSettings(ApiModel):
 class AshaPromotionSettings(ApiModel):
     """Asynchronous successive halving, promotion variant (Li et al., 2020, https://arxiv.org/abs/1810.05934).
 
-    Every trial is paused at every rung and gives its GPU back; the best of a rung are resumed as there are places.
+    Every trial is paused at every rung and gives its GPU back; the best of a rung are resumed as there are free slots.
     """
 
     time_attribute: MetricName = Field(default="training_iteration", description=_TIME_OF_RUNGS)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.known import InitialConfiguration, WarmStart
 from podtune.api.model import ApiModel, FieldError, IntegerOrWord
 from podtune.api.plugin import Plugin
+from podtune.api.prior_knowledge import InitialConfiguration, WarmStart
 from podtune.api.search_settings import (
     WITH_SETTINGS,
     BohbSearchSettings,

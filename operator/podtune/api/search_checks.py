@@ -44,8 +44,8 @@ def check_search(search: Search, rules: ConfigurationRules, objective: Objective
 
 def _check_initial(search: Search, rules: ConfigurationRules, objective: Objective) -> None:
     seen: dict[Sequence[tuple[str, str]], int] = {}
-    for place, entry in enumerate(search.initial):
-        path = f"search.initial[{place}]"
+    for index, entry in enumerate(search.initial):
+        path = f"search.initial[{index}]"
         try:
             configuration = rules.complete(entry.parameters)
         except FieldError as error:
@@ -65,7 +65,7 @@ def _check_initial(search: Search, rules: ConfigurationRules, objective: Objecti
         if not entry.is_known and key in seen:
             raise FieldError(f"{path}.parameters", f"are those of initial[{seen[key]}]; remove one, or use repeats")
         if not entry.is_known:
-            seen[key] = place
+            seen[key] = index
     trials = len(seen) * search.repeats
     if trials > search.trial_limit:
         raise FieldError(

@@ -287,7 +287,7 @@ def _criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
     """A rule's criteria and their paths below it."""
     for name, group in (("all", rule.all_of), ("any", rule.any_of)):
         if group is not None:
-            return [(f".{name}[{place}]", criterion) for place, criterion in enumerate(group)]
+            return [(f".{name}[{index}]", criterion) for index, criterion in enumerate(group)]
     return [("", rule)]
 
 

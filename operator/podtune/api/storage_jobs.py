@@ -31,7 +31,7 @@ class StorageJob(StatusModel):
     """One job: it is written down before its pod is made, and again when the pod has ended."""
 
     purpose: StoragePurpose = Field(description="What it is for.")
-    occasion: str = Field(
+    trigger: str = Field(
         default="",
         max_length=64,
         description="What it was due for, such as the time of the experiment's end: after another one it is due again.",

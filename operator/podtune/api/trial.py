@@ -20,7 +20,7 @@ Remembered = Annotated[str, Field(max_length=2048)]
 
 MAX_FAILED_NODES = 8
 """So many nodes that have failed a trial are remembered."""
-MAX_LOST_ORIGINS = 8
+MAX_FAILED_RESTORE_SOURCES = 8
 """So many checkpoints that spec.restoreFrom came to, and that could not be restored, are remembered."""
 MAX_DECISION_MESSAGE = 512
 MAX_LEDGER_MESSAGE = 256
@@ -29,8 +29,8 @@ MAX_NUMBERS = 16
 MAX_NUMBER_NAME = 63
 MAX_NUMBER = 64
 MAX_LOG_TAIL = 1024
-MAX_RUNG_TELLS = 32
-"""So many of its values at rungs the searcher is told of."""
+MAX_RUNG_OBSERVATIONS = 32
+"""So many values at rungs the searcher observes."""
 MAX_PINNED = 6
 """So many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
 MAX_CHECKPOINTS = 34 + MAX_PINNED
@@ -52,7 +52,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-class Proposal(ApiModel):
+class ProposalRecord(ApiModel):
     """What the configuration was proposed from, so that the same facts lead to the same proposal again."""
 
     number: int = Field(
@@ -62,10 +62,10 @@ class Proposal(ApiModel):
             "come of one proposal."
         ),
     )
-    told: int = Field(
+    observed_seq: int = Field(
         default=0,
         ge=0,
-        description="The searcher had been told of all that has a lower place than this in the order of tells.",
+        description="The searcher knew all observations with a lower sequence number than this.",
     )
     running: str = Field(
         default="",
@@ -91,8 +91,8 @@ class Checkpoint(StatusModel):
     )
 
 
-class Origin(StatusModel):
-    """What a look for a checkpoint to start from came to."""
+class RestoreSource(StatusModel):
+    """The checkpoint that was found to start from."""
 
     uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
     step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
@@ -107,7 +107,9 @@ class FormerTrial(StatusModel):
         max_length=MAX_CHECKPOINTS,
         description="Those of its checkpoints that fit the configuration, oldest first: the trial goes on from them.",
     )
-    origin: Origin | None = Field(default=None, description="What its restoreFrom had come to.")
+    restore_source: RestoreSource | None = Field(
+        default=None, description="The checkpoint that its restoreFrom had found."
+    )
     last_result: dict[str, ShortText] = Field(
         default_factory=dict,
         max_length=MAX_METRICS,
@@ -159,7 +161,7 @@ class TrialSpec(ApiModel):
         default=None,
         description="Another trial's checkpoint that it starts from; it goes on with that one's iterations.",
     )
-    proposal: Proposal | None = Field(
+    proposal: ProposalRecord | None = Field(
         default=None, description="What the configuration was proposed from.", json_schema_extra=ATOMIC
     )
     former: FormerTrial | None = Field(
@@ -215,7 +217,7 @@ class Clone(StatusModel):
     donor: RecordedName = Field(max_length=63, description="The trial that it was taken from.")
     checkpoint: Checkpoint = Field(description="The donor's checkpoint; it stays in the bucket for as long.")
     attempt: int = Field(default=0, ge=0, description="The first attempt that has restored it; 0 before that.")
-    before: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+    previous_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict,
         max_length=64,
         description="The parameters that hold again if it can't be restored; empty for those of the spec.",
@@ -236,10 +238,10 @@ class AwaitedExploit(StatusModel):
     message: str = Field(default="", max_length=MAX_LEDGER_MESSAGE, description="Why, with its numbers.")
 
 
-class RungTell(StatusModel):
-    """A value that the searcher is told of before the trial has ended."""
+class RungObservation(StatusModel):
+    """A value that the searcher observes before the trial has ended."""
 
-    place: int = Field(ge=0, description="Place in the order in which the searcher was told.")
+    seq: int = Field(ge=0, description="Its sequence number in the order in which the searcher observes values.")
     step: int = Field(ge=0, description="The milestone that the value counts at.")
     value: str = Field(max_length=64, description="Value of the objective's metric.")
 
@@ -255,7 +257,7 @@ class LedgerEntry(StatusModel):
     message: str = Field(
         default="", max_length=MAX_LEDGER_MESSAGE, description="The decision and its reason in a sentence."
     )
-    because: dict[NumberName, Number] = Field(
+    inputs: dict[NumberName, Number] = Field(
         default_factory=dict, max_length=MAX_NUMBERS, description="The numbers that it was made from."
     )
 
@@ -388,20 +390,22 @@ class TrialStatus(StatusModel):
     exploit: AwaitedExploit | None = Field(
         default=None, description="Another trial's checkpoint that it waits for, to go on from that."
     )
-    origin: Origin | None = Field(
+    restore_source: RestoreSource | None = Field(
         default=None,
-        description="What spec.restoreFrom came to; looked up again only where that can't be restored.",
+        description="The checkpoint that spec.restoreFrom found; looked up again only where it can't be restored.",
     )
-    former: Origin | None = Field(
+    former: RestoreSource | None = Field(
         default=None, description="What the first attempt has found, where spec.former has it look for checkpoints."
     )
-    lost_origins: list[Annotated[str, Field(max_length=1024)]] = Field(
+    failed_restore_sources: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,
-        max_length=MAX_LOST_ORIGINS,
-        description="Checkpoints that spec.restoreFrom came to and that could not be restored, the latest last.",
+        max_length=MAX_FAILED_RESTORE_SOURCES,
+        description="Checkpoints that spec.restoreFrom found and that could not be restored, the latest last.",
     )
-    rung_tells: list[RungTell] = Field(
-        default_factory=list, max_length=MAX_RUNG_TELLS, description="Values at rungs that the searcher was told of."
+    rung_observations: list[RungObservation] = Field(
+        default_factory=list,
+        max_length=MAX_RUNG_OBSERVATIONS,
+        description="Values at rungs that the searcher has observed.",
     )
     ledger: list[LedgerEntry] = Field(
         default_factory=list,
@@ -413,10 +417,14 @@ class TrialStatus(StatusModel):
     )
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
-    round: int = Field(
+    run_generation: int = Field(
         default=0, ge=0, description="How often the experiment had gone on after an end when this trial ended."
     )
-    told: int | None = Field(default=None, ge=0, description="Place in the order in which the searcher was told.")
+    observation_seq: int | None = Field(
+        default=None,
+        ge=0,
+        description="Sequence number of its result in the order in which the searcher observes them.",
+    )
     start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")
     conditions: list[Condition] = Field(

@@ -117,7 +117,7 @@ def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_
     named = _name_problem(resource)
     problems = [named] if named else []
     wrong = {_written(("spec", *path)): f"{_shown(value)} {what}" for path, value, what in _wrong_types(resource)}
-    problems += [f"{place}: {what}" for place, what in wrong.items()]
+    problems += [f"{field_path}: {what}" for field_path, what in wrong.items()]
     try:
         spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:

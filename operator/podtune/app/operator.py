@@ -20,9 +20,9 @@ from prometheus_client import REGISTRY
 
 from podtune import __version__
 from podtune.app.leader_label import LeaderLabel
-from podtune.app.observer import EchoingObserver
 from podtune.app.probes import Probes
 from podtune.app.settings import Settings
+from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter
@@ -33,8 +33,8 @@ from podtune.controllers.handlers import make_registry, watch
 from podtune.controllers.overdue_pods import OverduePods
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
+from podtune.controllers.resync import Resync
 from podtune.controllers.store import Store
-from podtune.controllers.sweep import Sweep
 from podtune.controllers.watch_health import WatchHealth
 from podtune.results.authentication import Authenticator
 from podtune.results.connections import IDLE_SECONDS, Connections
@@ -76,10 +76,10 @@ class Operator:
         self._overdue_pods = OverduePods(client, time.time)
         self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits, self._overdue_pods)
         self._health = WatchHealth(time.monotonic)
-        observer = EchoingObserver(self._store, self._health)
+        observer = StoreUpdater(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._reporter())
         self._reconciler = Reconciler(self._store, queue, executor, time.time, lambda: self._lease.is_held)
-        self._sweep = Sweep(client, self._store, settings.namespaces, rng)
+        self._resync = Resync(client, self._store, settings.namespaces, rng)
         self._results = ResultsServer(self._reconciler, Authenticator(client, time.monotonic), client)
         self._probes = Probes(lambda: self._health.is_alive)
 
@@ -118,7 +118,7 @@ class Operator:
                 holding = group.create_task(self._lease.hold())
                 await self._fill()
                 ready = asyncio.Event()
-                registry = make_registry(self._store, self._health, self._sweep)
+                registry = make_registry(self._store, self._health, self._resync)
                 watching = group.create_task(watch(registry, self._settings.namespaces, ready))
                 watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
                 await _first(ready.wait(), stop.wait())
@@ -130,7 +130,7 @@ class Operator:
     async def _fill(self) -> None:
         """Takes in everything that is there."""
         try:
-            await self._sweep.first()
+            await self._resync.first()
         except ApiRefusal as refusal:
             if not refusal.is_not_found:
                 raise
@@ -140,7 +140,7 @@ class Operator:
 
     async def _work(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            loops = (self._sweep.run(), self._reconciler.run(), self._overdue_pods.run())
+            loops = (self._resync.run(), self._reconciler.run(), self._overdue_pods.run())
             parts = [group.create_task(loop) for loop in loops]
             await self._label.take()
             await stop.wait()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from podtune.cli import text
+from podtune.cli import tables
 from podtune.cli.errors import CliError
 from podtune.cli.resources import Counts, ExperimentView, TrialView
 from podtune.cli.troubles import experiment_troubles, trial_trouble
@@ -52,9 +52,9 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
         "failures": trial.failures,
         "pod": trial.pod or None,
         "node": trial.node or None,
-        "parameters": text.typed_configuration(parameters, trial.parameters),
-        "lastResult": text.numbers(trial.last_result),
-        "bestValue": text.numbers({"": trial.best_value})[""] if trial.best_value else None,
+        "parameters": tables.typed_configuration(parameters, trial.parameters),
+        "lastResult": tables.numbers(trial.last_result),
+        "bestValue": tables.numbers({"": trial.best_value})[""] if trial.best_value else None,
         "checkpoint": trial.checkpoint or None,
         "logTail": trial.log_tail.splitlines(),
         "conditions": [asdict(condition) for condition in trial.conditions],
@@ -63,7 +63,7 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
 
 def _best(view: ExperimentView) -> dict[str, Any] | None:
     try:
-        facts = text.best_facts(view)
+        facts = tables.best_facts(view)
     except CliError:  # there is no result yet
         return None
     return {name: value for name, value in facts.items() if name not in ("experiment", "namespace")}

@@ -16,11 +16,12 @@ import yaml
 
 from podtune import __version__
 from podtune.api.resume import RestartPolicy, ResumePolicy
+from podtune.cli import lifecycle, tables, transfer
 from podtune.cli import logs as trial_logs
-from podtune.cli import moving, text, wishes
 from podtune.cli.api_client import Api, HttpApi
 from podtune.cli.archive import read_archive
 from podtune.cli.errors import CliError
+from podtune.cli.explain import explain_as_data, explain_in_sentences
 from podtune.cli.facts import description_facts, experiment_facts
 from podtune.cli.json_output import to_json
 from podtune.cli.kubeconfig import connect
@@ -29,7 +30,6 @@ from podtune.cli.plan import plan
 from podtune.cli.release import release as let_go
 from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.simulate import simulate
-from podtune.cli.why import why_facts, why_lines
 from podtune.kube.paths import PathError
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def list_command(
         where = "" if all_namespaces else f" in namespace {chosen}"
         typer.echo(f"No Experiments{where}.", err=True)
         return
-    _print(text.experiment_list(views, datetime.now(UTC), with_namespace=all_namespaces))
+    _print(tables.experiment_list(views, datetime.now(UTC), with_namespace=all_namespaces))
 
 
 @app.command()
@@ -107,7 +107,7 @@ def describe(
         _print_facts(description_facts(view, trials), output)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    _print(text.experiment_description(view, trials, datetime.now(UTC), width))
+    _print(tables.experiment_description(view, trials, datetime.now(UTC), width))
 
 
 @app.command()
@@ -118,15 +118,15 @@ def watch(
     # Other commands do without these, and start faster.
     from rich.console import Console  # noqa: PLC0415
 
-    from podtune.cli import live  # noqa: PLC0415
+    from podtune.cli import watch_view  # noqa: PLC0415
     from podtune.cli.progress import follow  # noqa: PLC0415
 
     api, chosen = open_api(kubeconfig, context, namespace)
     states = follow(api, chosen, experiment)
     if sys.stdout.isatty():
-        last = live.show_live(states, Console(), lambda: datetime.now(UTC))
+        last = watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
     else:
-        last = live.show_lines(states, typer.echo, lambda: datetime.now(UTC))
+        last = watch_view.show_lines(states, typer.echo, lambda: datetime.now(UTC))
     code, words = (last.outcome if last else None) or (1, "the watch ended")
     typer.echo(f"{experiment}: {words}", err=code != 0)
     raise typer.Exit(code)
@@ -161,8 +161,8 @@ def best(
 ) -> None:
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    facts = text.best_facts(get_experiment(api, chosen, experiment))
-    _print(text.best_lines(facts)) if output is None else _print_facts(facts, output)
+    facts = tables.best_facts(get_experiment(api, chosen, experiment))
+    _print(tables.best_lines(facts)) if output is None else _print_facts(facts, output)
 
 
 app.command()(plan)
@@ -180,24 +180,26 @@ def why(
     """Say why a Trial is where it is: the decisions on it, with their numbers."""
     api, chosen = open_api(kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
-    _print(why_lines(view)) if output is None else _print_facts(why_facts(view), output)
+    _print(explain_in_sentences(view)) if output is None else _print_facts(explain_as_data(view), output)
 
 
-Wished = Annotated[
+TargetName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
 ]
 
 
 @app.command()
-def pause(name: Wished, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+def pause(
+    name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
     """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    typer.echo(wishes.pause(api, chosen, wishes.find_target(api, chosen, name)))
+    typer.echo(lifecycle.pause(api, chosen, lifecycle.find_target(api, chosen, name)))
 
 
 @app.command()
 def resume(
-    name: Wished,
+    name: TargetName,
     *,
     values: Annotated[
         list[str] | None,
@@ -220,14 +222,14 @@ def resume(
     api, chosen = open_api(kubeconfig, context, namespace)
     given = {"unfinished": unfinished, "errored": errored, "finished": finished}
     policies = {field: str(policy) for field, policy in given.items() if policy is not None}
-    typer.echo(wishes.resume(api, chosen, wishes.find_target(api, chosen, name), values or (), policies))
+    typer.echo(lifecycle.resume(api, chosen, lifecycle.find_target(api, chosen, name), values or (), policies))
 
 
 @app.command()
-def stop(name: Wished, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+def stop(name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
     """End a Trial, or an Experiment and all its Trials, for good."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    typer.echo(wishes.stop(api, wishes.find_target(api, chosen, name)))
+    typer.echo(lifecycle.stop(api, lifecycle.find_target(api, chosen, name)))
 
 
 @app.command("export")
@@ -242,7 +244,7 @@ def export_command(
 ) -> None:
     """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
     api, chosen = open_api(kubeconfig, context, namespace)
-    archive = moving.export_experiment(api, chosen, experiment, anyway=anyway, warn=_warn)
+    archive = transfer.export_experiment(api, chosen, experiment, anyway=anyway, warn=_warn)
     try:
         sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
     except OSError as error:
@@ -261,7 +263,7 @@ def import_command(
     """Make the Experiment of a file that `export` has written, to go on where it was."""
     archive = read_archive(file)
     api, chosen = open_api(kubeconfig, context, namespace)
-    typer.echo(moving.import_experiment(api, chosen, archive.renamed(name) if name else archive))
+    typer.echo(transfer.import_experiment(api, chosen, archive.renamed(name) if name else archive))
 
 
 @app.command()

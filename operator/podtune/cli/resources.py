@@ -150,7 +150,7 @@ class DecisionView:
     step: int
     action: str
     message: str
-    because: Mapping[str, str]
+    inputs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def read_trial(item: Object) -> TrialView:
                 step=entry.get("step", 0),
                 action=entry.get("action", ""),
                 message=entry.get("message", ""),
-                because=entry.get("because") or {},
+                inputs=entry.get("inputs") or {},
             )
             for entry in status.get("ledger") or ()
         ),

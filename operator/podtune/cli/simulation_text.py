@@ -17,8 +17,8 @@ from podtune.api.names import ConditionType
 from podtune.api.trial import TrialStatus
 from podtune.cli.durations import show_duration
 from podtune.cli.resources import short
-from podtune.simulation.course import Improvement, Outcome
-from podtune.simulation.trainings import scheduler_kind
+from podtune.simulation.horizon import scheduler_kind
+from podtune.simulation.trace import Improvement, SimulationResult
 
 ROWS = 12
 """Improvements that are shown to people."""
@@ -39,7 +39,7 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def facts(outcome: Outcome) -> dict[str, Any]:
+def facts(outcome: SimulationResult) -> dict[str, Any]:
     """The outcome for programs; times in seconds."""
     status = outcome.status
     best = status.best
@@ -63,7 +63,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
                 "step": decided.entry.step,
                 "action": decided.entry.action,
                 "message": decided.entry.message,
-                "because": decided.entry.because,
+                "inputs": decided.entry.inputs,
             }
             for decided in outcome.decisions
         ],
@@ -71,7 +71,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def picture(name: str, spec: ExperimentSpec, outcome: Outcome, gpus: float | None) -> RenderableType:
+def picture(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: float | None) -> RenderableType:
     """The outcome for people.
 
     Args:
@@ -99,7 +99,7 @@ def picture(name: str, spec: ExperimentSpec, outcome: Outcome, gpus: float | Non
     return Group(lines, Text(), _improvements(spec.objective.metric, outcome))
 
 
-def _improvement(outcome: Outcome, improvement: Improvement) -> dict[str, Any]:
+def _improvement(outcome: SimulationResult, improvement: Improvement) -> dict[str, Any]:
     return {
         "seconds": improvement.seconds,
         "gpuHours": improvement.gpu_hours,
@@ -122,14 +122,14 @@ def _losses(status: ExperimentStatus) -> str:
     return "" if stored is None else stored.message
 
 
-def _gpu_time(outcome: Outcome, gpus: float | None) -> str:
+def _gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
     hours = f"{outcome.gpu_hours:.4g} GPU-hours"
     if gpus is None or not outcome.seconds:
         return hours
     return f"{hours} on {gpus:g} GPUs, {outcome.gpu_hours * 3600 / outcome.seconds / gpus:.0%} of their time"
 
 
-def _improvements(metric: str, outcome: Outcome) -> Table:
+def _improvements(metric: str, outcome: SimulationResult) -> Table:
     table = plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
     for improvement in _some(outcome.improvements):
         regret = outcome.regret(improvement)

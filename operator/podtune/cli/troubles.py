@@ -16,7 +16,7 @@ ORDINARY_IF_FALSE = frozenset(
         ConditionType.SUCCESS_CRITERIA_MET,
         ConditionType.FAILURE_TARGET,
         ConditionType.SUSPENDED,
-        ConditionType.CAPPED,
+        ConditionType.POD_LIMIT_REACHED,
     }
 )
 """Conditions that are False where all is well. Of all others, those of a newer operator included, False is bad."""
@@ -28,7 +28,7 @@ AWAITS_CORRECTION = frozenset(
         TrialReason.CANNOT_START,
         TrialReason.PULLING_IMAGE,
         TrialReason.CHECKPOINT_UNAVAILABLE,
-        TrialReason.NODE_FORGOTTEN,
+        TrialReason.NODE_AVOIDANCE_EXPIRED,
         TrialReason.BACKING_OFF,
         TrialReason.POD_REJECTED,
     }

@@ -1,7 +1,7 @@
 """Carries out the runner's actions on the API server.
 
 Each is safe to repeat: names are fixed beforehand, a name that is taken is looked at, a status is written only onto the
-version that it was made from. What was made or seen on the way goes to the observer before the outcome is returned.
+version that it was made from. What was made or seen on the way goes to the observer before the result is returned.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from podtune.api.names import (
 )
 from podtune.api.pod_template import AGENT_CONTAINER, trial_container
 from podtune.api.trial import TrialStatus
-from podtune.cluster import ownership, readers
-from podtune.cluster.claims import delete_claim, ensure_claim
+from podtune.cluster import decoders, ownership
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
 from podtune.cluster.first_answers import FirstAnswers
 from podtune.cluster.gang_requests import GangRequests
-from podtune.cluster.node_avoidance import avoid
-from podtune.cluster.origins import find_checkpoint
+from podtune.cluster.node_affinity import avoid
 from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.restore_sources import find_checkpoint
 from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
-from podtune.cluster.warm_start import learn_from
+from podtune.cluster.volume_claims import delete_claim, ensure_claim
+from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
 from podtune.runner.actions import (
     DONE,
+    ActionResult,
+    ActionStatus,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -49,12 +51,10 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     Logs,
     OpenGates,
-    Outcome,
     TryPod,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
@@ -62,7 +62,7 @@ from podtune.runner.actions import (
 from podtune.runner.records import Experiment
 
 ClusterAction = (
-    LearnFrom
+    LoadWarmStart
     | FindCheckpoint
     | CreateTrial
     | CreatePod
@@ -125,7 +125,7 @@ class Executor:
         self._first_answers = FirstAnswers()
         self._gangs = GangRequests(client, observer.pod, self._create_one_pod)
 
-    async def execute(self, experiment: Experiment, action: ClusterAction) -> Outcome:
+    async def execute(self, experiment: Experiment, action: ClusterAction) -> ActionResult:
         """Carries out an action.
 
         Returns:
@@ -134,13 +134,13 @@ class Executor:
         try:
             return await self._dispatch(experiment, action)
         except ApiRefusal as refusal:
-            return Outcome(Verdict.FAILED, refusal.message)
-        except (ApiError, readers.Unreadable, paths.PathError) as error:
-            return Outcome(Verdict.FAILED, str(error))
+            return ActionResult(ActionStatus.FAILED, refusal.message)
+        except (ApiError, decoders.MalformedObject, paths.PathError) as error:
+            return ActionResult(ActionStatus.FAILED, str(error))
 
-    async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> Outcome:
+    async def _dispatch(self, experiment: Experiment, action: ClusterAction) -> ActionResult:
         match action:
-            case LearnFrom() | FindCheckpoint():
+            case LoadWarmStart() | FindCheckpoint():
                 return await self._look_up(experiment, action)
             case CreateTrial():
                 return await self._create_trial(experiment, action)
@@ -165,18 +165,20 @@ class Executor:
             case EmitEvent():
                 return await self._emit(experiment, action)
 
-    async def _look_up(self, experiment: Experiment, action: LearnFrom | FindCheckpoint) -> Outcome:
+    async def _look_up(self, experiment: Experiment, action: LoadWarmStart | FindCheckpoint) -> ActionResult:
         """Looks at what other experiments have come to; what takes too long is given up, and asked for again."""
-        limit = LEARN_SECONDS if isinstance(action, LearnFrom) else FIND_SECONDS
+        limit = LEARN_SECONDS if isinstance(action, LoadWarmStart) else FIND_SECONDS
         try:
             async with asyncio.timeout(limit):
-                if isinstance(action, LearnFrom):
-                    return await learn_from(self._client, experiment, action.experiment)
+                if isinstance(action, LoadWarmStart):
+                    return await load_warm_start(self._client, experiment, action.experiment)
                 return await find_checkpoint(self._client, experiment.namespace, action)
         except TimeoutError:
-            return Outcome(Verdict.FAILED, f"the API server has not answered in {limit:g} s; it is asked again")
+            return ActionResult(
+                ActionStatus.FAILED, f"the API server has not answered in {limit:g} s; it is asked again"
+            )
 
-    async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> Outcome:
+    async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> ActionResult:
         body: Manifest = {
             "apiVersion": API_VERSION,
             "kind": TRIAL_KIND,
@@ -188,33 +190,33 @@ class Executor:
             "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
         path = paths.trials(experiment.namespace)
-        made = await ownership.create(self._client, path, body, readers.read_trial)
+        made = await ownership.create(self._client, path, body, decoders.decode_trial)
         if made is None:
-            return Outcome(Verdict.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
+            return ActionResult(ActionStatus.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
         self._observer.trial(made)
         return DONE
 
-    async def _ask_for_pod(self, experiment: Experiment, action: CreatePod | TryPod) -> Outcome:
+    async def _ask_for_pod(self, experiment: Experiment, action: CreatePod | TryPod) -> ActionResult:
         if isinstance(action, TryPod):
             return await self._try_pod(experiment, action)
         template = (experiment.uid, *sorted(action.limits.items()))
         return await self._first_answers.ask(template, lambda: self._create_pod(experiment, action))
 
-    async def _create_pod(self, experiment: Experiment, action: CreatePod) -> Outcome:
+    async def _create_pod(self, experiment: Experiment, action: CreatePod) -> ActionResult:
         body = pod_manifest(experiment, action, self._agent)
         avoid(body, action.avoid)
         try:
             if in_the_way := await ensure_claim(self._client, experiment, action):
-                return Outcome(Verdict.FAILED, in_the_way)
+                return ActionResult(ActionStatus.FAILED, in_the_way)
             if action.replicas > 1:
                 return await self._gangs.create(experiment, action, body)
             return (await self._create_one_pod(experiment, body))[1]
         except ApiRefusal as refusal:
             if not _is_final(refusal):
                 raise
-            return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+            return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
 
-    async def _try_pod(self, experiment: Experiment, action: TryPod) -> Outcome:
+    async def _try_pod(self, experiment: Experiment, action: TryPod) -> ActionResult:
         """Asks by a dry run, which passes everything that a pod has to pass but the database.
 
         Whatever is not said of the pod itself (it is there already, quota is used up, an admission webhook knows no dry
@@ -227,42 +229,44 @@ class Executor:
             if refusal.is_transient:
                 raise
             if _is_final(refusal) and not refusal.is_about_dry_runs:
-                return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+                return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
         return DONE
 
-    async def _create_one_pod(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, Outcome]:
+    async def _create_one_pod(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, ActionResult]:
         name = body["metadata"]["name"]
         path = paths.pods(experiment.namespace)
-        made = await ownership.create(self._client, path, body, readers.read_pod)
+        made = await ownership.create(self._client, path, body, decoders.decode_pod)
         if made is None:
-            return None, Outcome(Verdict.FAILED, f"a pod {name} of another owner is in the way; delete it")
+            return None, ActionResult(ActionStatus.FAILED, f"a pod {name} of another owner is in the way; delete it")
         if _made_for(made) != _made_for(body):
-            return None, Outcome(Verdict.FAILED, f"a pod {name} of a former trial of that name is still there")
+            return None, ActionResult(
+                ActionStatus.FAILED, f"a pod {name} of a former trial of that name is still there"
+            )
         self._observer.pod(made)
         return made, DONE
 
-    async def _create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> Outcome:
+    async def _create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> ActionResult:
         """First the pod, then the ConfigMaps that belong to it."""
         chunks = trial_chunks(action)
         body = storage_pod(experiment, action, self._agent, len(chunks))
         name = body["metadata"]["name"]
         try:
             path = paths.pods(experiment.namespace)
-            made = await ownership.create(self._client, path, body, readers.read_storage_pod)
+            made = await ownership.create(self._client, path, body, decoders.decode_storage_pod)
         except ApiRefusal as refusal:
             if refusal.is_namespace_ending:
-                return Outcome(Verdict.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
+                return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
             if not _is_final(refusal):
                 raise
-            return Outcome(Verdict.REFUSED, refusal.message)
+            return ActionResult(ActionStatus.REFUSED, refusal.message)
         if made is None:
-            return Outcome(Verdict.REFUSED, f"a pod {name} of another owner is in the way; delete it")
+            return ActionResult(ActionStatus.REFUSED, f"a pod {name} of another owner is in the way; delete it")
         if in_the_way := await create_trial_chunks(self._client, experiment, made, chunks):
-            return Outcome(Verdict.FAILED, in_the_way)
+            return ActionResult(ActionStatus.FAILED, in_the_way)
         self._observer.pod(made)
         return DONE
 
-    async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> Outcome:
+    async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> ActionResult:
         if action.status.state is not None and action.status.state.is_finished:
             await delete_claim(self._client, experiment, action.name, action.uid)
         status = action.status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -273,7 +277,7 @@ class Executor:
             moved_on=self._observer.trial,
         )
 
-    async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> Outcome:
+    async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> ActionResult:
         status = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         return await self._write_status(
             paths.experiment(experiment.namespace, experiment.name),
@@ -282,24 +286,26 @@ class Executor:
             moved_on=self._observer.experiment,
         )
 
-    async def _change_experiment(self, experiment: Experiment, action: WriteMetadata | DeleteExperiment) -> Outcome:
+    async def _change_experiment(
+        self, experiment: Experiment, action: WriteMetadata | DeleteExperiment
+    ) -> ActionResult:
         if isinstance(action, DeleteExperiment):
             return await self._delete_experiment(experiment, action)
         return await self._write_metadata(experiment, action)
 
-    async def _delete_experiment(self, experiment: Experiment, action: DeleteExperiment) -> Outcome:
+    async def _delete_experiment(self, experiment: Experiment, action: DeleteExperiment) -> ActionResult:
         path = paths.experiment(experiment.namespace, experiment.name)
         known = {"uid": experiment.uid, "resourceVersion": str(action.version)}
         try:
             await self._client.request("DELETE", path, body={"preconditions": known, "propagationPolicy": "Background"})
         except ApiRefusal as refusal:
             if refusal.is_conflict:
-                return Outcome(Verdict.FAILED, refusal.message)  # it may not be as old any more
+                return ActionResult(ActionStatus.FAILED, refusal.message)  # it may not be as old any more
             if not refusal.is_not_found:
                 raise
         return DONE
 
-    async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> Outcome:
+    async def _write_metadata(self, experiment: Experiment, action: WriteMetadata) -> ActionResult:
         path = paths.experiment(experiment.namespace, experiment.name)
         metadata: Manifest = {"resourceVersion": str(action.version), "finalizers": list(action.finalizers)}
         if action.without:
@@ -314,13 +320,13 @@ class Executor:
             if not refusal.is_conflict:
                 raise
             self._observer.experiment(await self._client.request("GET", path))
-            return Outcome(Verdict.FAILED, refusal.message)
+            return ActionResult(ActionStatus.FAILED, refusal.message)
         self._observer.experiment(written)
         return DONE
 
     async def _write_status(
         self, path: str, body: Manifest, *, written: Callable[[Manifest], None], moved_on: Callable[[Manifest], None]
-    ) -> Outcome:
+    ) -> ActionResult:
         """Puts a status in the place of the one that it was made from; nothing is done where the object is gone.
 
         The whole status is ours, so it is replaced and not applied: there is nothing to merge, and merging is a third
@@ -341,11 +347,11 @@ class Executor:
             if not refusal.is_conflict:
                 raise
             moved_on(await self._client.request("GET", path))
-            return Outcome(Verdict.FAILED, refusal.message)
+            return ActionResult(ActionStatus.FAILED, refusal.message)
         written(answer["metadata"])
         return DONE
 
-    async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> Outcome:
+    async def _delete_pod(self, experiment: Experiment, action: DeletePod) -> ActionResult:
         path = paths.pod(experiment.namespace, action.name)
         try:
             grace = {} if action.grace is None else {"gracePeriodSeconds": action.grace}
@@ -355,7 +361,7 @@ class Executor:
                 raise
         return DONE
 
-    async def _delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> Outcome:
+    async def _delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> ActionResult:
         """The one deletion that names no UIDs: a request each would cost as much as the pods did to make."""
         labels = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}={experiment.name}"
         selectors = {
@@ -365,7 +371,7 @@ class Executor:
         await self._client.request("DELETE", paths.pods(experiment.namespace), params=selectors)
         return DONE
 
-    async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> Outcome:
+    async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> ActionResult:
         """Logs that are no longer there are as good as empty ones: the trial's end does not wait for them."""
         assert experiment.spec is not None  # there are no trials without
         path = paths.log_of(paths.pod(experiment.namespace, action.pod))
@@ -377,7 +383,7 @@ class Executor:
         if action.agent:
             agent = await self._log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
         logs = Logs(program_tail=program[-LOG_TAIL:].strip(), agent_lines=tuple(agent.splitlines()))
-        return Outcome(Verdict.DONE, logs=logs)
+        return ActionResult(ActionStatus.DONE, logs=logs)
 
     async def _log(self, path: str, container: str, lines: int) -> str:
         params = {"container": container, "tailLines": str(lines), "limitBytes": str(MAX_LOG_BYTES)}
@@ -388,7 +394,7 @@ class Executor:
                 raise
             return ""
 
-    async def _emit(self, experiment: Experiment, action: EmitEvent) -> Outcome:
+    async def _emit(self, experiment: Experiment, action: EmitEvent) -> ActionResult:
         """Emits an Event, of what is left in a bucket two: each is tried, whatever becomes of the other."""
         bodies = {experiment.namespace: event_manifest(experiment, action, self._reporter)}
         if action.left_at and self._reporter.namespace:
@@ -410,7 +416,7 @@ def _with_status(kind: str, name: str, version: int, status: Manifest) -> Manife
 
 
 def _made_for(pod: Manifest) -> object:
-    """UID of the trial that a shared pod was made for; None for a pod of another kind."""
+    """UID of the trial that a warm pod was made for; None for a pod of another kind."""
     return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 
 from podtune.api.names import ExperimentReason
-from podtune.runner.actions import Outcome
+from podtune.runner.actions import ActionResult
 
 PATIENCE = 5.0
 """So long the first answer is waited for at most."""
@@ -22,9 +22,9 @@ class FirstAnswers:
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._awaited: dict[Hashable, asyncio.Future[Outcome | None]] = {}
+        self._awaited: dict[Hashable, asyncio.Future[ActionResult | None]] = {}
 
-    async def ask(self, template: Hashable, request: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def ask(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
         """Asks for a pod, or takes over the refusal of another one that is asked for at present.
 
         Args:
@@ -35,17 +35,17 @@ class FirstAnswers:
         if first is None:
             return await self._ask_first(template, request)
         done, _ = await asyncio.wait([first], timeout=self._patience)
-        outcome = first.result() if done else None
-        if outcome is not None and outcome.reason is ExperimentReason.POD_REFUSED:
-            return outcome
+        result = first.result() if done else None
+        if result is not None and result.reason is ExperimentReason.POD_REFUSED:
+            return result
         return await request()
 
-    async def _ask_first(self, template: Hashable, request: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def _ask_first(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
         answer = self._awaited[template] = asyncio.get_running_loop().create_future()
-        outcome = None
+        result = None
         try:
-            outcome = await request()
+            result = await request()
         finally:
             del self._awaited[template]
-            answer.set_result(outcome)
-        return outcome
+            answer.set_result(result)
+        return result

@@ -10,10 +10,10 @@ from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, Manifest
 from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.gangs import belongs_to, rank_manifest, service_manifest
 from podtune.kube import paths
-from podtune.runner.actions import DONE, CreatePod, OpenGates, Outcome, Verdict
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from podtune.runner.records import Experiment
 
-CreateOnePod = Callable[[Experiment, Manifest], Awaitable[tuple[Manifest | None, Outcome]]]
+CreateOnePod = Callable[[Experiment, Manifest], Awaitable[tuple[Manifest | None, ActionResult]]]
 """Creates a pod, or finds the one that is there; returns it, None where it is another's, and how it went."""
 
 
@@ -32,25 +32,25 @@ class GangRequests:
         self._seen = seen
         self._create_pod = create_pod
 
-    async def create(self, experiment: Experiment, action: CreatePod, body: Manifest) -> Outcome:
+    async def create(self, experiment: Experiment, action: CreatePod, body: Manifest) -> ActionResult:
         """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
         service = service_manifest(experiment, action)
         if await ownership.create(self._client, paths.services(experiment.namespace), service) is None:
             name = service["metadata"]["name"]
-            return Outcome(Verdict.FAILED, f"a Service {name} of another owner is in the way; delete it")
+            return ActionResult(ActionStatus.FAILED, f"a Service {name} of another owner is in the way; delete it")
         leader_uid = ""
         for rank in range(action.replicas):
             manifest = rank_manifest(body, experiment, action, rank, leader_uid)
-            made, outcome = await self._create_pod(experiment, manifest)
+            made, result = await self._create_pod(experiment, manifest)
             if made is None:
-                return outcome
+                return result
             leader_uid = leader_uid or made["metadata"]["uid"]
             if rank > 0 and not belongs_to(made, leader_uid):
                 message = f"pod {action.name_of(rank)} was made for a pod of rank 0 that is gone"
-                return Outcome(Verdict.REFUSED, message)
+                return ActionResult(ActionStatus.REFUSED, message)
         return DONE
 
-    async def open_gates(self, experiment: Experiment, action: OpenGates) -> Outcome:
+    async def open_gates(self, experiment: Experiment, action: OpenGates) -> ActionResult:
         """Takes our gate away from pods, and leaves those of others. A pod that is gone will be seen to be."""
         gates = [{"name": GANG_GATE, "$patch": "delete"}]
         for name, uid in action.pods:

@@ -15,7 +15,7 @@ from podtune.api.names import (
     MANAGED_BY,
     TRIAL_KIND,
 )
-from podtune.cluster import readers
+from podtune.cluster import decoders
 from podtune.cluster.client import METADATA, ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
@@ -80,7 +80,7 @@ async def create(
             raise
     (owner,) = body["metadata"]["ownerReferences"]
     existing = await client.request("GET", paths.name_in(path, body["metadata"]["name"]))
-    if readers.owner_uid(existing, owner["kind"]) != owner["uid"]:
+    if decoders.owner_uid(existing, owner["kind"]) != owner["uid"]:
         return None
     check(existing)
     return existing

@@ -22,7 +22,7 @@ from podtune.api.names import (
     ANNOTATION_GRACE,
     ANNOTATION_MADE_FOR,
     ANNOTATION_PARAMETERS,
-    ANNOTATION_VARIANT,
+    ANNOTATION_TEMPLATE_HASH,
     LABEL_ATTEMPT,
     LABEL_MADE_FOR,
     TOKEN_AUDIENCE,
@@ -143,7 +143,7 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
 
 def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
-    if action.variant:
+    if action.template_hash:
         shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
         return {**ownership.labels(experiment), **shared}
     return {**ownership.labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
@@ -151,12 +151,16 @@ def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
 
 def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
     """What tells of which trial a pod was made for that may serve others after it, and of which kind it is."""
-    return {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_VARIANT: action.variant} if action.variant else {}
+    return (
+        {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_TEMPLATE_HASH: action.template_hash}
+        if action.template_hash
+        else {}
+    )
 
 
 def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
-    """A shared pod outlives each of the trials that it serves."""
-    if action.variant:
+    """A warm pod outlives each of the trials that it serves."""
+    if action.template_hash:
         return ownership.of_experiment(experiment)
     return ownership.of_trial(action.trial, action.trial_uid)
 
@@ -215,7 +219,7 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
         layout.ENV_EXPERIMENT: experiment.name,
-        **({layout.ENV_REUSE: "true"} if action.variant else {}),
+        **({layout.ENV_REUSE: "true"} if action.template_hash else {}),
         layout.ENV_TRIAL: action.trial,
         layout.ENV_INDEX: str(action.spec.index),
         layout.ENV_ATTEMPT: str(action.attempt),
@@ -234,7 +238,7 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
     sidecar["restartPolicy"] = "Always"
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
-    if action.variant:
+    if action.template_hash:
         sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
     if store is None or not (action.restore or action.find):
         return [sidecar]
@@ -292,7 +296,7 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
             values[agent_env.RESTORE_FROM] = json.dumps(candidates)
             if action.restore_or_fail:
                 values[agent_env.RESTORE_OR_FAIL] = "true"
-    if action.variant:
+    if action.template_hash:
         values[layout.ENV_REUSE] = "true"
         values[agent_env.STATE] = agent_env.STATE_DIRECTORY
     if spec.results.stdout is not None:
@@ -317,7 +321,7 @@ def _volumes() -> list[Manifest]:
 
 
 def _state_volumes(action: CreatePod) -> list[Manifest]:
-    return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.variant else []
+    return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []
 
 
 def _program_mounts() -> list[Manifest]:

@@ -48,7 +48,7 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         experiment=experiment.name,
         experiment_uid=experiment.uid,
         chunks=chunks,
-        export_to=exports.place(experiment, experiment.spec),
+        export_to=exports.export_prefix(experiment, experiment.spec),
     )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: store_json(store)}
     name = storage_pod_name(experiment.name, action.number)

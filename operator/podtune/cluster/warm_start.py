@@ -11,20 +11,20 @@ from podtune.api.names import (
     ConditionType,
     ExperimentReason,
 )
-from podtune.cluster import ownership, readers
+from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
-from podtune.runner import knowledge
-from podtune.runner.actions import Outcome, Verdict
-from podtune.runner.knowledge import Found, Unusable
+from podtune.runner import warm_start
+from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
+from podtune.runner.warm_start import Found, Unusable
 
 RESULTS = "results.jsonl"
 """Key of the ConfigMap: one result a line."""
 
 
-async def learn_from(client: ClusterClient, experiment: Experiment, source: str) -> Outcome:
+async def load_warm_start(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
     """Looks up what is known from an earlier experiment; the first time, picks it out and keeps it.
 
     Args:
@@ -37,7 +37,7 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
 
     Raises:
         ApiError: The API server could not be asked.
-        Unreadable: A Trial of the earlier experiment is none.
+        MalformedObject: A Trial of the earlier experiment is none.
     """
     kept = await _get(client, paths.config_map(experiment.namespace, name_of(experiment)))
     if kept is not None:
@@ -47,7 +47,7 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
         return _waiting(source, "it does not exist")
     if not _has_ended(body):
         return _waiting(source, "it has not ended yet")
-    found = knowledge.pick(_spec_of(experiment), await _trials(client, body))
+    found = warm_start.pick(_spec_of(experiment), await _trials(client, body))
     manifest = config_map(experiment, source, found)
     try:
         path = paths.config_maps(experiment.namespace)
@@ -55,9 +55,11 @@ async def learn_from(client: ClusterClient, experiment: Experiment, source: str)
     except ApiRefusal as refusal:
         if not refusal.is_already_there:
             raise
-        return Outcome(Verdict.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
-    outcome = _read(experiment, kept)
-    return Outcome(outcome.verdict, _summary(source, found), outcome.reason, known=outcome.known)
+        return ActionResult(ActionStatus.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
+    result = _read(experiment, kept)
+    return ActionResult(
+        result.status, _summary(source, found), result.reason, prior_observations=result.prior_observations
+    )
 
 
 def name_of(experiment: Experiment) -> str:
@@ -89,26 +91,26 @@ async def _get(client: ClusterClient, path: str) -> Manifest | None:
         raise
 
 
-def _read(experiment: Experiment, kept: Manifest) -> Outcome:
+def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     name = name_of(experiment)
-    if readers.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
-        return Outcome(Verdict.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
+    if decoders.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
+        return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
-        known = knowledge.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
+        prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
     except Unusable as problem:
-        return Outcome(
-            Verdict.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
+        return ActionResult(
+            ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
         )
-    return Outcome(Verdict.DONE, known=known)
+    return ActionResult(ActionStatus.DONE, prior_observations=prior)
 
 
-def _waiting(source: str, why: str) -> Outcome:
+def _waiting(source: str, why: str) -> ActionResult:
     message = f"waits for experiment {source} to learn from (search.warmStart): {why}"
-    return Outcome(Verdict.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
+    return ActionResult(ActionStatus.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
 
 
 def _has_ended(body: Manifest) -> bool:
-    status = readers.read_experiment(body).status
+    status = decoders.decode_experiment(body).status
     ends = (find_condition(status.conditions, type_) for type_ in (ConditionType.COMPLETE, ConditionType.FAILED))
     return any(end is not None and end.status == "True" for end in ends)
 
@@ -118,15 +120,15 @@ async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
     metadata = source["metadata"]
     selector = {"labelSelector": f"{LABEL_EXPERIMENT}={metadata['name']}"}
     return [
-        readers.read_trial(item)
+        decoders.decode_trial(item)
         async for page in list_pages(client, paths.trials(metadata["namespace"]), selector)
         for item in page["items"]
-        if readers.experiment_of_trial(item) == metadata["uid"]
+        if decoders.experiment_of_trial(item) == metadata["uid"]
     ]
 
 
 def _summary(source: str, found: Found) -> str:
-    parts = [f"{len(found.tells)} results of experiment {source} are known to the search"]
+    parts = [f"{len(found.observations)} results of experiment {source} are known to the search"]
     if found.passed_over:
         parts.append(f"{found.passed_over} trials have no value, or lie outside of this search space")
     if found.cut:

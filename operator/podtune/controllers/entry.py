@@ -15,12 +15,12 @@ from podtune.runner.records import Experiment, StoragePod, Trial
 
 log = structlog.get_logger(__name__)
 
-Fact = Callable[[ExperimentMachine], None]
+StateEvent = Callable[[ExperimentMachine], None]
 
 
 @dataclass(slots=True)
-class Thought:
-    """A decision that takes long, and so is made away from the event loop: until then nobody else has the machine.
+class OffloadedDecision:
+    """A decision that takes long, and so is made in a thread: until then nobody else has the machine.
 
     Attributes:
         spec: The spec that the machine works by.
@@ -28,18 +28,18 @@ class Thought:
     """
 
     spec: ExperimentSpec
-    missed: list[Fact] = field(default_factory=list)
+    missed: list[StateEvent] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Entry:
+class ExperimentEntry:
     """One Experiment. It has a machine once it has had a spec that can be used."""
 
     experiment: Experiment
     stalled: Stalled
     machine: ExperimentMachine | None = None
-    """None also while it thinks."""
-    thought: Thought | None = None
+    """None also while a decision is offloaded."""
+    offloaded: OffloadedDecision | None = None
     proposer: Proposer | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
     storage_pods: dict[str, StoragePod] = field(default_factory=dict)
@@ -60,49 +60,49 @@ class Entry:
     @property
     def served(self) -> Experiment:
         """The Experiment with the spec that its machine works by, even if a later one can't be used."""
-        holder = self.machine or self.thought
+        holder = self.machine or self.offloaded
         return self.experiment if holder is None else replace(self.experiment, spec=holder.spec)
 
-    def tell(self, fact: Fact) -> bool:
-        """Tells the machine of a fact; one that thinks hears of it afterwards.
+    def apply(self, event: StateEvent) -> bool:
+        """Applies an event to the machine; while a decision is offloaded, the event waits for the machine.
 
         Returns:
-            Whether all went well. A machine that can't take the fact is made anew of all that is known.
+            Whether all went well. A machine that fails on the event is made anew of all that is known.
         """
-        if self.thought is not None:
-            self.thought.missed.append(fact)
+        if self.offloaded is not None:
+            self.offloaded.missed.append(event)
         elif self.machine is not None:
             try:
-                fact(self.machine)
+                event(self.machine)
             except Exception:
-                log.exception("machine made anew: it failed on a fact", experiment=self.experiment.name)
+                log.exception("machine made anew: it failed on an event", experiment=self.experiment.name)
                 self.drop_machine()
                 return False
         return True
 
-    def begin_thought(self) -> Thought:
-        """Takes the machine away, if there is one yet: it thinks, and what is seen waits."""
+    def offload(self) -> OffloadedDecision:
+        """Hands the machine, if there is one yet, to a thread; what is seen meanwhile waits."""
         spec = self.served.spec
-        assert spec is not None  # else there is nothing to think about
-        self.machine, self.thought = None, Thought(spec)
-        return self.thought
+        assert spec is not None  # else there is nothing to decide
+        self.machine, self.offloaded = None, OffloadedDecision(spec)
+        return self.offloaded
 
-    def end_thought(self, thought: Thought, machine: ExperimentMachine | None) -> bool:
-        """Gives the machine back, or the first one there is, and tells it what it has missed.
+    def take_back(self, offloaded: OffloadedDecision, machine: ExperimentMachine | None) -> bool:
+        """Takes the machine back, or the first one there is, and applies what it has missed.
 
         Returns:
             Whether what it has decided counts: not if the machine was dropped meanwhile.
         """
-        if self.thought is not thought:
+        if self.offloaded is not offloaded:
             if machine is not None:
                 machine.dissolve()
             return False
-        self.machine, self.thought = machine, None
-        return all(self.tell(fact) for fact in thought.missed)
+        self.machine, self.offloaded = machine, None
+        return all(self.apply(event) for event in offloaded.missed)
 
     def drop_machine(self) -> None:
         """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
-        self.thought = None
+        self.offloaded = None
         if self.machine is not None:
             self.machine.dissolve()
             self.machine = None

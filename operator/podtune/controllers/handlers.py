@@ -16,8 +16,8 @@ import kopf
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
 from podtune.cluster.client import Manifest
+from podtune.controllers.resync import POD_SELECTOR, Resync
 from podtune.controllers.store import Store
-from podtune.controllers.sweep import POD_SELECTOR, Sweep
 from podtune.controllers.watch_health import WatchHealth
 
 POD_KIND = "Pod"
@@ -31,7 +31,7 @@ LISTED_AT_A_TIME = 100
 Take = Callable[[Manifest], None]
 
 
-def make_registry(store: Store, health: WatchHealth, sweep: Sweep) -> kopf.OperatorRegistry:
+def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.OperatorRegistry:
     """A registry with one handler a kind, feeding this store."""
     registry = kopf.OperatorRegistry()
 
@@ -42,7 +42,7 @@ def make_registry(store: Store, health: WatchHealth, sweep: Sweep) -> kopf.Opera
             gone(body)
             return
         if event["type"] is LISTED:
-            sweep.call()
+            resync.call()
         seen(body)
 
     @kopf.on.login(registry=registry)

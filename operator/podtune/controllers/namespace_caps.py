@@ -90,13 +90,13 @@ class NamespaceCaps:
                 self._caps[namespace].pod_ended(uid)
             self._wake_next(namespace)
 
-    def settle(self, namespace: str, experiment: str, machine: ExperimentMachine | None) -> None:
+    def update(self, namespace: str, experiment: str, machine: ExperimentMachine | None) -> None:
         """Takes in what an experiment makes of its claims; without a machine, it makes no more pods."""
         cap = self._cap(namespace)
         if cap is not None:
             promised, waits = (machine.promised_pods, machine.waits_for_pods) if machine is not None else (0, False)
             with self._lock:
-                cap.settle(experiment, promised=promised, waits=waits)
+                cap.update(experiment, promised=promised, waits=waits)
             self._wake_next(namespace)
 
     def _cap(self, namespace: str) -> NamespaceCap | None:

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import structlog
 
 from podtune.cluster.client import ClusterClient, Manifest
+from podtune.cluster.decoders import GracePeriod, decode_grace_period
 from podtune.cluster.errors import ApiError, ApiRefusal
-from podtune.cluster.readers import GracePeriod, read_grace_period
 from podtune.kube import paths
 from podtune.protocol.messages import Unstored
 from podtune.runner import grace_periods
@@ -84,7 +84,7 @@ class OverduePods:
 
     def seen(self, body: Manifest) -> None:
         """A pod was seen."""
-        pod = read_grace_period(body)
+        pod = decode_grace_period(body)
         if pod is None:
             return
         known = self._pods.get(pod.uid)

@@ -1,8 +1,9 @@
 """Asks an experiment's searcher, away from the event loop.
 
 A searcher may be anyone's code. What it does to itself, it does to its own experiment alone: it thinks in a thread, its
-failures become outcomes, and if it is slow, that is told after a deadline. Its answer is taken all the same when it
-comes, since the same question would take as long again. A thread can't be ended from outside, so there are only few.
+failures become results that say so, and if it is slow, that is told after a deadline. Its answer is taken all the same
+when it comes, since the same question would take as long again. A thread can't be ended from outside, so there are only
+few.
 """
 
 from __future__ import annotations
@@ -12,52 +13,54 @@ from dataclasses import dataclass, field, replace
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
+from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.threads import in_thread
-from podtune.controllers.turns import Turns
-from podtune.runner.actions import Outcome, Propose, Verdict
-from podtune.runner.informed import InformedSearcher
-from podtune.tuning.searchers.base import NoConfiguration, Proposed
+from podtune.runner.actions import ActionResult, ActionStatus, Propose
+from podtune.runner.searcher_session import SearcherSession
+from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2
 """So many requests of an experiment are thought about at a time: the one that is waited for, and one given up on."""
 PATIENCE = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
-Thought = tuple[InformedSearcher, tuple[Proposed, ...]]
+SearcherAnswer = tuple[SearcherSession, tuple[Proposal, ...]]
 
 
 @dataclass(slots=True)
-class _Thinking:
+class _AskedSearcher:
     """A request that a searcher thinks about, and how often it was waited for."""
 
     request: Propose
-    task: asyncio.Task[Thought]
+    task: asyncio.Task[SearcherAnswer]
     waits: int = field(default=0)
 
     def is_about(self, request: Propose) -> bool:
         """Whether its answer is the answer to this request."""
         mine = self.request
-        return mine.tells is request.tells and replace(mine, tells=()) == replace(request, tells=())
+        return mine.observations is request.observations and replace(mine, observations=()) == replace(
+            request, observations=()
+        )
 
 
 class Proposer:
     """Holds an experiment's searcher; its caller has one request under way at a time."""
 
-    def __init__(self, spec: ExperimentSpec, deadline: float, turns: Turns) -> None:
+    def __init__(self, spec: ExperimentSpec, deadline: float, semaphore: PatientSemaphore) -> None:
         """Makes a proposer.
 
         Args:
             spec: The experiment's spec.
             deadline: Seconds that the searcher may think about a request before it is called slow.
-            turns: When it may begin; those of all experiments.
+            semaphore: Says when it may begin; shared by all experiments.
         """
         self._spec = spec
         self._deadline = deadline
-        self._turns = turns
-        self._searcher: InformedSearcher | None = None
-        self._thinking: list[_Thinking] = []
+        self._semaphore = semaphore
+        self._searcher: SearcherSession | None = None
+        self._thinking: list[_AskedSearcher] = []
 
-    async def propose(self, request: Propose) -> Outcome:
+    async def propose(self, request: Propose) -> ActionResult:
         """Answers a request; after a failure the next one is put to a fresh searcher."""
         thinking = self._find(request)
         if thinking is None:
@@ -69,15 +72,15 @@ class Proposer:
         except TimeoutError:
             return self._slow(f"no proposal within {thinking.waits * self._deadline:g} s")
         except NoConfiguration as error:
-            outcome = Outcome(Verdict.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
+            result = ActionResult(ActionStatus.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
         except Exception as error:  # noqa: BLE001 - a searcher may be anyone's code; its failure is the experiment's alone
-            outcome = Outcome(Verdict.FAILED, f"{type(error).__name__}: {error}")
+            result = ActionResult(ActionStatus.FAILED, f"{type(error).__name__}: {error}")
         else:
-            outcome = Outcome(Verdict.DONE, proposals=proposals)
+            result = ActionResult(ActionStatus.DONE, proposals=proposals)
         self._thinking.remove(thinking)
-        return outcome
+        return result
 
-    def _find(self, request: Propose) -> _Thinking | None:
+    def _find(self, request: Propose) -> _AskedSearcher | None:
         """Who thinks about a request, or begins to; None where too many think about others already."""
         self._thinking = [other for other in self._thinking if not other.task.done() or other.is_about(request)]
         same = [other for other in self._thinking if other.is_about(request)]
@@ -86,25 +89,25 @@ class Proposer:
             return same[-1]
         return self._begin(request) if has_room else None
 
-    def _begin(self, request: Propose) -> _Thinking:
+    def _begin(self, request: Propose) -> _AskedSearcher:
         searcher, self._searcher = self._searcher, None  # until all went well
         task = asyncio.create_task(
-            self._turns.take(lambda: in_thread(lambda: _answer(searcher or InformedSearcher(self._spec), request)))
+            self._semaphore.take(lambda: in_thread(lambda: _answer(searcher or SearcherSession(self._spec), request)))
         )
         task.add_done_callback(_retrieve)
-        thinking = _Thinking(request, task)
+        thinking = _AskedSearcher(request, task)
         self._thinking.append(thinking)
         return thinking
 
-    def _slow(self, why: str) -> Outcome:
-        return Outcome(Verdict.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
+    def _slow(self, why: str) -> ActionResult:
+        return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
-def _answer(searcher: InformedSearcher, request: Propose) -> Thought:
+def _answer(searcher: SearcherSession, request: Propose) -> SearcherAnswer:
     return searcher, searcher.answer(request)
 
 
-def _retrieve(task: asyncio.Task[Thought]) -> None:
+def _retrieve(task: asyncio.Task[SearcherAnswer]) -> None:
     """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
     if not task.cancelled():
         task.exception()

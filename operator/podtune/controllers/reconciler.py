@@ -11,26 +11,26 @@ import structlog
 from podtune.api.pod_template import trial_container
 from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
-from podtune.controllers.entry import Entry
+from podtune.controllers.entry import ExperimentEntry
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.look_ups import LookUps
+from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.store import MANY, Store
 from podtune.controllers.threads import in_thread
-from podtune.controllers.waiting_pods import WaitingPods
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     EmitEvent,
     FindCheckpoint,
-    LearnFrom,
-    Outcome,
+    LoadWarmStart,
     Propose,
-    Verdict,
     WriteTrialStatus,
 )
-from podtune.runner.experiment_machine import ExperimentMachine, Plan, Unaccepted
+from podtune.runner.experiment_machine import ActionPlan, ExperimentMachine, Unaccepted
 from podtune.runner.retry import Backoff
 
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ CRASH_BACKOFF = Backoff(1.0, 300.0)
 
 
 class Reconciler:
-    """Drives all machines; the one place where facts, decisions and actions meet."""
+    """Drives all machines; the one place where events, decisions and actions meet."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Reconciler:
         self._executor = executor
         self._now = now
         self._may_decide = may_decide
-        self._actions: FairQueue[tuple[Entry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
+        self._actions: FairQueue[tuple[ExperimentEntry, ClusterAction]] = FairQueue(MAX_ACTIONS, MAX_ACTIONS_OF_ONE)
         self._look_ups = LookUps()
         self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: dict[str, int] = {}
         self._latest = 0.0
         """The time at which something was decided last."""
         self._is_running = False
-        self._waiting = WaitingPods()
+        self._pod_waiters = PodWaiters()
 
     @property
     def is_leading(self) -> bool:
-        """Whether this process decides; see `Intake.is_leading`."""
+        """Whether this process decides; see `ReportHandler.is_leading`."""
         return self._is_running and self._may_decide()
 
     async def run(self) -> None:
@@ -112,11 +112,11 @@ class Reconciler:
         return answer
 
     async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
-        """See `Intake.wait_for_next`."""
-        await self._waiting.wait(pod_uid, seconds)
+        """See `ReportHandler.wait_for_next`."""
+        await self._pod_waiters.wait(pod_uid, seconds)
 
     def program_container(self, namespace: str, trial: str) -> str | None:
-        """See `Intake.program_container`."""
+        """See `ReportHandler.program_container`."""
         entry = self._store.entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
         if spec is None or spec.results.stdout is None:
@@ -147,10 +147,10 @@ class Reconciler:
             self._queue.forget(uid)
             self._look_ups.cancel(uid)
             return
-        if entry.thought is not None:
+        if entry.offloaded is not None:
             return  # it is asked once more afterwards
         if (prepare := self._long_preparation(entry)) is not None:
-            self._think(uid, entry, prepare)
+            self._offload(uid, entry, prepare)
         elif entry.machine is not None:
             try:
                 plan = entry.machine.decide(now)
@@ -160,19 +160,19 @@ class Reconciler:
         elif entry.experiment.problem:
             self._carry_out_all(uid, entry, entry.stalled.decide(entry.experiment, now))
 
-    def _long_preparation(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+    def _long_preparation(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
         """What a decision begins with that would hold everything else up; None where there is no such thing."""
         machine = entry.machine
         if machine is None:
             return self._store.maker(entry)
         return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
 
-    def _think(self, uid: str, entry: Entry, prepare: Callable[[], ExperimentMachine]) -> None:
+    def _offload(self, uid: str, entry: ExperimentEntry, prepare: Callable[[], ExperimentMachine]) -> None:
         """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
         machine, now = entry.machine, self._now()
-        thought = entry.begin_thought()
+        offloaded = entry.offload()
 
-        def think() -> tuple[ExperimentMachine, Plan]:
+        def think() -> tuple[ExperimentMachine, ActionPlan]:
             thinking = prepare()
             return thinking, thinking.decide(now)
 
@@ -181,11 +181,11 @@ class Reconciler:
                 thinking, plan = await in_thread(think)
             except Exception:
                 log.exception("reconcile failed", uid=uid)
-                entry.end_thought(thought, machine)
+                entry.take_back(offloaded, machine)
                 self._store.decided(entry)
                 self._crashed(uid)
                 return
-            counts = entry.end_thought(thought, thinking)
+            counts = entry.take_back(offloaded, thinking)
             self._store.decided(entry)
             if counts:
                 self._carry_out_all(uid, entry, plan)
@@ -193,17 +193,17 @@ class Reconciler:
 
         self._spawn(decide())
 
-    def _carry_out_all(self, uid: str, entry: Entry, plan: Plan) -> None:
+    def _carry_out_all(self, uid: str, entry: ExperimentEntry, plan: ActionPlan) -> None:
         for action in plan.actions:
             if isinstance(action, Propose):
                 self._spawn(self._carry_out(uid, entry, action))
-            elif isinstance(action, FindCheckpoint | LearnFrom):
+            elif isinstance(action, FindCheckpoint | LoadWarmStart):
                 self._look_ups.add(uid, partial(self._carry_out, uid, entry, action))
             else:
                 routine = isinstance(action, WriteTrialStatus) and action.routine
                 self._actions.add(uid, (entry, action), routine=routine)
         self._start_actions()
-        self._waiting.wake(plan.given)
+        self._pod_waiters.wake(plan.assigned)
         self._queue.add_at(uid, plan.wake)
 
     def _heed_clock(self, now: float) -> None:
@@ -226,7 +226,7 @@ class Reconciler:
             uid, (entry, action) = turn
             self._spawn(self._take_turn(uid, entry, action))
 
-    async def _take_turn(self, uid: str, entry: Entry, action: Action) -> None:
+    async def _take_turn(self, uid: str, entry: ExperimentEntry, action: Action) -> None:
         try:
             await self._carry_out(uid, entry, action)
         finally:
@@ -234,40 +234,40 @@ class Reconciler:
             if self._is_running:
                 self._start_actions()
 
-    async def _carry_out(self, uid: str, entry: Entry, action: Action) -> None:
+    async def _carry_out(self, uid: str, entry: ExperimentEntry, action: Action) -> None:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
-        _tell_of_rest(entry, action)
-        outcome = Outcome(Verdict.FAILED, "an error of the operator's own; see its log")
+        _log_leftovers(entry, action)
+        result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
         kind = type(action).__name__
         ended = _ended_attempt(entry, action)
         try:
-            outcome = await self._do(entry, action)
+            result = await self._do(entry, action)
         except Exception:
             log.exception("action failed", experiment=entry.experiment.name, action=kind)
-        metrics.ACTIONS.labels(kind, outcome.verdict).inc()
-        if ended is not None and outcome.verdict is Verdict.DONE:
+        metrics.ACTIONS.labels(kind, result.status).inc()
+        if ended is not None and result.status is ActionStatus.DONE:
             metrics.ATTEMPTS.labels(ended).inc()
-        if outcome.verdict is not Verdict.DONE:
+        if result.status is not ActionStatus.DONE:
             log.warning(
                 "action not done",
                 namespace=entry.experiment.namespace,
                 experiment=entry.experiment.name,
                 action=kind,
-                verdict=str(outcome.verdict),
-                message=outcome.message,
+                status=str(result.status),
+                message=result.message,
             )
-        self._land(uid, entry, action, outcome)
+        self._deliver_result(uid, entry, action, result)
 
-    def _land(self, uid: str, entry: Entry, action: Action, outcome: Outcome) -> None:
+    def _deliver_result(self, uid: str, entry: ExperimentEntry, action: Action, result: ActionResult) -> None:
         now = self._now()
-        if entry.machine is None and entry.thought is None:
-            entry.stalled.landed(entry.experiment, action, outcome, now)
-        elif not entry.tell(lambda machine: machine.landed(action, outcome, now)):
+        if entry.machine is None and entry.offloaded is None:
+            entry.stalled.on_action_result(entry.experiment, action, result, now)
+        elif not entry.apply(lambda machine: machine.on_action_result(action, result, now)):
             self._crashed(uid)
             return
         self._queue.add(uid)
 
-    async def _do(self, entry: Entry, action: Action) -> Outcome:
+    async def _do(self, entry: ExperimentEntry, action: Action) -> ActionResult:
         if isinstance(action, Propose):
             assert entry.proposer is not None  # made together with the machine
             return await entry.proposer.propose(action)
@@ -275,7 +275,7 @@ class Reconciler:
             return await self._executor.execute(entry.served, action)
 
 
-def _tell_of_rest(entry: Entry, action: Action) -> None:
+def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
     """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
     if isinstance(action, EmitEvent) and action.left_at:
         metrics.CHECKPOINTS_LEFT.inc()
@@ -289,7 +289,7 @@ def _tell_of_rest(entry: Entry, action: Action) -> None:
         )
 
 
-def _ended_attempt(entry: Entry, action: Action) -> str | None:
+def _ended_attempt(entry: ExperimentEntry, action: Action) -> str | None:
     """Class of the attempt whose end an action writes down; None where it writes down no end."""
     if not isinstance(action, WriteTrialStatus) or action.status.last_attempt is None:
         return None

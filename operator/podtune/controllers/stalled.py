@@ -5,9 +5,9 @@ from __future__ import annotations
 from podtune.api.experiment import TrialCounts
 from podtune.api.names import ExperimentReason
 from podtune.runner import experiment_status, finalizer
-from podtune.runner.actions import Action, EmitEvent, Outcome, Verdict, WriteExperimentStatus
-from podtune.runner.dispatch import Dispatch
-from podtune.runner.experiment_machine import Plan
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import Action, ActionResult, ActionStatus, EmitEvent, WriteExperimentStatus
+from podtune.runner.experiment_machine import ActionPlan
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.records import Experiment
 from podtune.runner.retry import Backoff
@@ -18,29 +18,29 @@ class Stalled:
     """Writes the problem into the status, once, and an Event after it."""
 
     def __init__(self, backoff: Backoff) -> None:
-        self._dispatch = Dispatch(backoff)
+        self._actions = ActionQueue(backoff)
         self._has_warned = False
 
-    def decide(self, experiment: Experiment, now: float) -> Plan:
+    def decide(self, experiment: Experiment, now: float) -> ActionPlan:
         """What has to be done now, as a machine would say it."""
-        for _ in self._dispatch.alarms.ring(now):
+        for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = experiment_status.project(
+        status = experiment_status.compute_status(
             experiment.status,
             trials=TrialCounts(),
             best=None,
-            ended=None,
+            outcome=None,
             over=False,
             problem=experiment.problem,
-            hindrance=None,
+            blocker=None,
             generation=experiment.generation,
             now=rfc3339(now),
         )
         if experiment.deleting:
             self._let_go(experiment, now)
         elif status != experiment.status:
-            self._dispatch.ask(WriteExperimentStatus(experiment.version, status), now)
-        return Plan(self._dispatch.take(), self._dispatch.alarms.next)
+            self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
+        return ActionPlan(self._actions.take(), self._actions.timers.next)
 
     def _let_go(self, experiment: Experiment, now: float) -> None:
         """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""
@@ -51,12 +51,12 @@ class Stalled:
             left_at = f"{experiment.uid}/"
             message = f"checkpoints may be left in its bucket below {left_at}; delete them there"
             reason = ExperimentReason.CHECKPOINTS_LEFT
-            self._dispatch.ask(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
-        Finalizer(self._dispatch).drop(experiment, now)
+            self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
+        Finalizer(self._actions).drop(experiment, now)
 
-    def landed(self, experiment: Experiment, action: Action, outcome: Outcome, now: float) -> None:
+    def on_action_result(self, experiment: Experiment, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went."""
-        self._dispatch.landed(action, outcome, now)
-        if isinstance(action, WriteExperimentStatus) and outcome.verdict is Verdict.DONE and experiment.problem:
+        self._actions.on_action_result(action, result, now)
+        if isinstance(action, WriteExperimentStatus) and result.status is ActionStatus.DONE and experiment.problem:
             event = EmitEvent("", str(ExperimentReason.INVALID_SPEC), experiment.problem, warning=True)
-            self._dispatch.ask(event, now)
+            self._actions.enqueue(event, now)

@@ -1,6 +1,6 @@
 """What is known of the cluster: every Experiment with its machine, its Trials and their pods.
 
-Everything that is seen comes in here, from the watches, from the answers to our own writes, and from the sweep. Old
+Everything that is seen comes in here, from the watches, from the answers to our own writes, and from the resync. Old
 news is told from new by the resource version, and by the UIDs of what is gone: so it does not matter through which of
 them a thing is seen first. What belongs to what is told by owners' UIDs alone; names are used again.
 """
@@ -16,22 +16,22 @@ from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import LABEL_EXPERIMENT
 from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.trial import TrialStatus
-from podtune.cluster import readers
+from podtune.cluster import decoders
 from podtune.cluster.client import Manifest
-from podtune.cluster.readers import Unreadable
-from podtune.controllers.entry import Entry, Fact
+from podtune.cluster.decoders import MalformedObject
+from podtune.controllers.bounded_set import BoundedSet
+from podtune.controllers.entry import ExperimentEntry, StateEvent
 from podtune.controllers.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.overdue_pods import OverduePods
+from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.proposing import Proposer
-from podtune.controllers.recent import Recent
 from podtune.controllers.stalled import Stalled
-from podtune.controllers.turns import Turns
 from podtune.protocol.messages import Unstored
 from podtune.runner import finalizer
-from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod, StoragePod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 
 log = structlog.get_logger(__name__)
 
@@ -64,22 +64,22 @@ class Store:
         self._settings = settings
         self._changed = changed
         self._policy = policy
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ExperimentEntry] = {}
         self._by_name: dict[tuple[str, str], str] = {}
         self._trials: dict[str, tuple[str, str]] = {}
         """By UID of the Trial: its Experiment's UID and its name."""
         self._pods: dict[str, dict[str, Pod]] = {}
-        """By UID of the owner, a Trial or of shared pods the Experiment, known or not, and UID of the pod."""
+        """By UID of the owner, a Trial or of warm pods the Experiment, known or not, and UID of the pod."""
         self._owners: dict[str, str] = {}
         """By UID of the pod: its owner's UID."""
         self._storage_pods: dict[str, str] = {}
         """By UID of a pod that works in the bucket: its Experiment's UID."""
-        self._turns = Turns()
+        self._semaphore = PatientSemaphore()
         self._caps = NamespaceCaps(pod_limits, self._wake)
-        self._crowd = Crowd()
-        self._gone = Recent(REMEMBERED)
-        self._complained = Recent(REMEMBERED)
-        self._spared = Recent(REMEMBERED)
+        self._throttle = StatusWriteThrottle()
+        self._gone = BoundedSet(REMEMBERED)
+        self._complained = BoundedSet(REMEMBERED)
+        self._spared = BoundedSet(REMEMBERED)
         """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
         self._synced = False
@@ -90,34 +90,34 @@ class Store:
         """An Experiment was seen."""
         uid = body["metadata"]["uid"]
         entry = self._entries.get(uid)
-        if uid in self._gone or (entry is not None and readers.version_of(body) <= entry.experiment.version):
+        if uid in self._gone or (entry is not None and decoders.version_of(body) <= entry.experiment.version):
             return
         known = entry.experiment if entry is not None else None
         try:
-            experiment = readers.read_experiment(body, self._policy, known=known)
-        except Unreadable as error:
+            experiment = decoders.decode_experiment(body, self._policy, known=known)
+        except MalformedObject as error:
             self._complain(uid, error)
             return
         if entry is None:
-            entry = self._entries[uid] = Entry(experiment, Stalled(self._settings.api_backoff))
+            entry = self._entries[uid] = ExperimentEntry(experiment, Stalled(self._settings.api_backoff))
             self._by_name[experiment.namespace, experiment.name] = uid
         entry.experiment = experiment
-        self._tell(entry, lambda machine: machine.experiment_seen(experiment))
+        self._apply(entry, lambda machine: machine.observe_experiment(experiment))
         if experiment.deleting and not (known is not None and known.deleting):
             self._experiment_is_ending(entry, body)
 
     def trial(self, body: Manifest) -> None:
         """A Trial was seen."""
         metadata = body["metadata"]
-        entry = self._entries.get(readers.experiment_of_trial(body))
+        entry = self._entries.get(decoders.experiment_of_trial(body))
         if entry is None or metadata["uid"] in self._gone:
             return
         known = entry.trials.get(metadata["name"])
-        if known is not None and known.uid == metadata["uid"] and readers.version_of(body) <= known.version:
+        if known is not None and known.uid == metadata["uid"] and decoders.version_of(body) <= known.version:
             return
         try:
-            trial = readers.read_trial(body)
-        except Unreadable as error:
+            trial = decoders.decode_trial(body)
+        except MalformedObject as error:
             self._complain(metadata["uid"], error)
             return
         is_new = known is None or known.uid != trial.uid
@@ -126,45 +126,45 @@ class Store:
             self._gone.add(known.uid)
         entry.trials[trial.name] = trial
         self._trials[trial.uid] = (entry.experiment.uid, trial.name)
-        self._tell(entry, lambda machine: machine.trial_seen(trial))
+        self._apply(entry, lambda machine: machine.observe_trial(trial))
         for pod in self._pods_of(trial.uid) if is_new else ():
-            self._tell_of_pod(trial.uid, pod)
+            self._apply_pod(trial.uid, pod)
         if trial.deleting and (known is None or is_new or not known.deleting):
             self._trial_is_ending(trial.uid, body)
 
     def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment was given a status; what else there is of it is as it was known."""
         entry = self._entries.get(metadata["uid"])
-        if entry is None or not readers.is_same_but_for_status(metadata, entry.experiment):
+        if entry is None or not decoders.is_same_but_for_status(metadata, entry.experiment):
             return
         experiment = entry.experiment = replace(
             entry.experiment, version=int(metadata["resourceVersion"]), status=status
         )
-        self._tell(entry, lambda machine: machine.experiment_seen(experiment))
+        self._apply(entry, lambda machine: machine.observe_experiment(experiment))
 
     def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
         """A Trial was given a status; what else there is of it is as it was known."""
         experiment_uid, name = self._trials.get(metadata["uid"], ("", ""))
         entry = self._entries.get(experiment_uid)
-        if entry is None or not readers.is_same_but_for_status(metadata, entry.trials[name]):
+        if entry is None or not decoders.is_same_but_for_status(metadata, entry.trials[name]):
             return
         trial = entry.trials[name] = replace(
             entry.trials[name], version=int(metadata["resourceVersion"]), status=status
         )
-        self._tell(entry, lambda machine: machine.trial_seen(trial))
+        self._apply(entry, lambda machine: machine.observe_trial(trial))
 
     def pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
-        if owner := readers.experiment_of_storage_pod(body):
+        if owner := decoders.experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=False)
             return
-        uid, owner = body["metadata"]["uid"], readers.owner_of_pod(body)
+        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
         known = self._pods.get(owner, {}).get(uid)
-        if not owner or uid in self._gone or (known is not None and readers.version_of(body) <= known.version):
+        if not owner or uid in self._gone or (known is not None and decoders.version_of(body) <= known.version):
             return
         try:
-            pod = readers.read_pod(body)
-        except Unreadable as error:
+            pod = decoders.decode_pod(body)
+        except MalformedObject as error:
             self._complain(uid, error)
             return
         self._pods.setdefault(owner, {})[uid] = pod
@@ -176,7 +176,7 @@ class Store:
         else:
             metadata = body["metadata"]
             self._caps.pod_exists(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
-        self._tell_of_pod(owner, pod)
+        self._apply_pod(owner, pod)
 
     def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
         """The agent of a pod has reported, be the pod's Experiment known or not."""
@@ -185,16 +185,16 @@ class Store:
 
     # What is ending
 
-    def _experiment_is_ending(self, entry: Entry, body: Manifest) -> None:
+    def _experiment_is_ending(self, entry: ExperimentEntry, body: Manifest) -> None:
         """An Experiment is being deleted. Where its deletion waits for us, its machine ends its pods."""
-        if readers.leaves_dependents(body):
+        if decoders.leaves_dependents(body):
             self._spared.add(entry.experiment.uid)
         elif not finalizer.is_there(entry.experiment):
             self._end_pods_of(entry.experiment.uid, *(trial.uid for trial in entry.trials.values()))
 
     def _trial_is_ending(self, uid: str, body: Manifest) -> None:
         """A Trial is being deleted."""
-        if readers.leaves_dependents(body):
+        if decoders.leaves_dependents(body):
             self._spared.add(uid)
         else:
             self._end_pods_of(uid)
@@ -216,20 +216,20 @@ class Store:
 
     def pod_gone(self, body: Manifest) -> None:
         """A pod was deleted; the body is how it ended."""
-        if owner := readers.experiment_of_storage_pod(body):
+        if owner := decoders.experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=True)
             return
-        uid, owner = body["metadata"]["uid"], readers.owner_of_pod(body)
+        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
         if uid in self._gone:
             return
         try:
-            self._forget_pod(uid, owner, readers.read_pod(body, gone=True))
-        except Unreadable as error:
+            self._forget_pod(uid, owner, decoders.decode_pod(body, gone=True))
+        except MalformedObject as error:
             self._complain(uid, error)
-            self.vanished(uid)
+            self.on_missing(uid)
 
-    def vanished(self, uid: str) -> None:
-        """An object is no longer there, and its end was not seen."""
+    def on_missing(self, uid: str) -> None:
+        """An object is missing from a list: it is no longer there, and its end was not seen."""
         if uid in self._entries:
             self._forget_experiment(uid)
         elif uid in self._trials:
@@ -247,36 +247,36 @@ class Store:
 
     # What is known
 
-    def entry(self, uid: str) -> Entry | None:
+    def entry(self, uid: str) -> ExperimentEntry | None:
         """The Experiment with this UID; it gets its machine here, unless it has so many Trials that this takes long."""
         entry = self._entries.get(uid)
         if entry is not None and len(entry.trials) <= MANY and (make := self.maker(entry)) is not None:
             entry.machine = make()
         return entry
 
-    def maker(self, entry: Entry) -> Callable[[], ExperimentMachine] | None:
+    def maker(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
         """What makes an Experiment's machine of all that is known of it now; None where it has one, or can't have one.
 
         It may be called in any thread.
         """
         experiment = entry.experiment
-        if entry.machine is not None or entry.thought is not None or not self._synced or not entry.is_ready:
+        if entry.machine is not None or entry.offloaded is not None or not self._synced or not entry.is_ready:
             return None
         assert experiment.spec is not None  # it is ready
         trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
         owners = (*(trial.uid for trial in trials), experiment.uid)
         pods = [pod for owner in owners for pod in self._pods_of(owner)]
-        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._turns)
+        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._semaphore)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
-            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, crowd=self._crowd
+            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
         )
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ExperimentEntry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
         yield from list(self._entries.values())
 
-    def entry_of_trial(self, namespace: str, trial: str) -> Entry | None:
+    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
         """The Experiment that a Trial of this name belongs to."""
         uid = self._by_name.get((namespace, trial.rpartition("-")[0]))
         entry = self._entries.get(uid) if uid is not None else None
@@ -292,11 +292,11 @@ class Store:
         """UIDs of all Experiments, Trials and pods."""
         return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
-    def decided(self, entry: Entry) -> None:
+    def decided(self, entry: ExperimentEntry) -> None:
         """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
         experiment, machine = entry.experiment, entry.machine
-        self._caps.settle(experiment.namespace, experiment.name, machine)
-        self._crowd.settle(experiment.uid, machine.trials_with_pods if machine is not None else None)
+        self._caps.update(experiment.namespace, experiment.name, machine)
+        self._throttle.update(experiment.uid, machine.trials_with_pods if machine is not None else None)
 
     # Bookkeeping
 
@@ -311,14 +311,14 @@ class Store:
         if entry is None or uid in self._gone:
             return
         known = entry.storage_pods.get(uid)
-        if known is not None and not gone and readers.version_of(body) <= known.version:
+        if known is not None and not gone and decoders.version_of(body) <= known.version:
             return
         try:
-            self._take_storage_pod(entry, readers.read_storage_pod(body, gone=gone))
-        except Unreadable as error:
+            self._take_storage_pod(entry, decoders.decode_storage_pod(body, gone=gone))
+        except MalformedObject as error:
             self._complain(uid, error)
 
-    def _take_storage_pod(self, entry: Entry, pod: StoragePod) -> None:
+    def _take_storage_pod(self, entry: ExperimentEntry, pod: StoragePod) -> None:
         if pod.gone:
             self._gone.add(pod.uid)
             self._storage_pods.pop(pod.uid, None)
@@ -326,7 +326,7 @@ class Store:
         else:
             self._storage_pods[pod.uid] = entry.experiment.uid
             entry.storage_pods[pod.uid] = pod
-        self._tell(entry, lambda machine: machine.storage_pod_seen(pod))
+        self._apply(entry, lambda machine: machine.observe_storage_pod(pod))
 
     def _forget_experiment(self, uid: str) -> None:
         self._gone.add(uid)
@@ -335,7 +335,7 @@ class Store:
             return
         if uid not in self._spared:
             self._end_pods_of(uid, *(trial.uid for trial in entry.trials.values()))
-        self._crowd.settle(uid, None)
+        self._throttle.update(uid, None)
         entry.drop_machine()
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)
@@ -344,7 +344,7 @@ class Store:
         key = (entry.experiment.namespace, entry.experiment.name)
         if self._by_name.get(key) == uid:
             del self._by_name[key]
-            self._caps.settle(*key, None)
+            self._caps.update(*key, None)
         self._changed(uid)
 
     def _forget_trial(self, uid: str) -> None:
@@ -355,7 +355,7 @@ class Store:
         entry = self._entries.get(experiment_uid)
         if entry is not None:
             del entry.trials[name]
-            self._tell(entry, lambda machine: machine.trial_gone(name))
+            self._apply(entry, lambda machine: machine.observe_trial_deletion(name))
 
     def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
         self._gone.add(uid)
@@ -367,23 +367,23 @@ class Store:
         siblings.pop(uid, None)
         if not siblings:
             self._pods.pop(owner, None)
-        self._tell_of_pod(owner, pod)
+        self._apply_pod(owner, pod)
 
     def _pods_of(self, owner: str) -> list[Pod]:
         return list(self._pods.get(owner, {}).values())
 
-    def _tell_of_pod(self, owner: str, pod: Pod) -> None:
+    def _apply_pod(self, owner: str, pod: Pod) -> None:
         """Tells the machine, if the pod's owner is known; else it will be told with the owner."""
         experiment_uid, name = self._trials.get(owner, (owner, pod.trial))
         entry = self._entries.get(experiment_uid)
         if entry is not None and pod.trial == name:
-            self._tell(entry, lambda machine: machine.pod_seen(pod))
+            self._apply(entry, lambda machine: machine.observe_pod(pod))
 
-    def _tell(self, entry: Entry, fact: Fact) -> None:
-        entry.tell(fact)
+    def _apply(self, entry: ExperimentEntry, event: StateEvent) -> None:
+        entry.apply(event)
         self._changed(entry.experiment.uid)
 
-    def _complain(self, uid: str, error: Unreadable) -> None:
+    def _complain(self, uid: str, error: MalformedObject) -> None:
         """Says once of an object that it is passed over."""
         if self._complained.add(uid):
             log.warning("object passed over", error=str(error))

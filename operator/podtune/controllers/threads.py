@@ -24,18 +24,18 @@ async def in_thread(work: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
-    def settle(settled: Callable[[], None]) -> None:
+    def resolve(complete: Callable[[], None]) -> None:
         if not result.done():
-            settled()
+            complete()
 
     def run() -> None:
         try:
             value = work()
         except Exception as error:  # noqa: BLE001 - handed over to whoever waits
             failure = error
-            _call(loop, lambda: settle(lambda: result.set_exception(failure)))
+            _call(loop, lambda: resolve(lambda: result.set_exception(failure)))
         else:
-            _call(loop, lambda: settle(lambda: result.set_result(value)))
+            _call(loop, lambda: resolve(lambda: result.set_result(value)))
 
     _start(run)
     return await result

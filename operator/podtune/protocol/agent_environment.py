@@ -45,8 +45,8 @@ RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"
 """`true` where the attempt must not start afresh: it has another trial's checkpoint to go on from, and the parameters
 that belong to it."""
 FIND_CHECKPOINTS = "PODTUNE_FIND_CHECKPOINTS"
-"""`true` where the attempt looks below the trial's place in the bucket for checkpoints of its configuration; those that
-it finds are tried before those of RESTORE_FROM."""
+"""`true` where the attempt looks below the trial's prefix in the bucket for checkpoints of its configuration; those
+that it finds are tried before those of RESTORE_FROM."""
 CONFIGURATION = "PODTUNE_CONFIGURATION"
 """Digest of what the attempt trains with; manifests of checkpoints hold it. Unset where there is no store."""
 STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"

@@ -161,7 +161,7 @@ class LedgerEntry:
         step: The iteration that it was taken on.
         action: What was decided: CONTINUE, PAUSE, STOP, …
         message: Why, in a sentence.
-        because: The numbers behind it.
+        inputs: The numbers behind it.
     """
 
     number: int
@@ -170,7 +170,7 @@ class LedgerEntry:
     step: int
     action: str
     message: str = ""
-    because: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,9 +477,9 @@ def _parse_commit(item: object) -> CheckpointCommit:
 
 def _parse_entry(item: object) -> LedgerEntry:
     body = read_object(item, "ledger entry")
-    because = read_object(body.get("because", {}), "because")
-    if not all(isinstance(number, str) for number in because.values()):
-        raise ProtocolError("because does not hold texts alone")
+    inputs = read_object(body.get("inputs", {}), "inputs")
+    if not all(isinstance(number, str) for number in inputs.values()):
+        raise ProtocolError("inputs does not hold texts alone")
     return LedgerEntry(
         number=read_count(body, "number"),
         time=read_text(body, "time"),
@@ -487,7 +487,7 @@ def _parse_entry(item: object) -> LedgerEntry:
         step=read_count(body, "step"),
         action=read_text(body, "action"),
         message=read_clipped(body, "message", MAX_MESSAGE),
-        because=because,
+        inputs=inputs,
     )
 
 

@@ -29,11 +29,11 @@ class StoragePurpose(StrEnum):
     """What a storage pod is there for."""
 
     EXPORT = "Export"
-    """Copy checkpoints to a place of their own, with a model card."""
+    """Copy checkpoints to an address of their own, with a model card."""
 
-    TIDY = "Tidy"
+    PRUNE = "Prune"
     """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
-    EMPTY = "Empty"
+    PURGE = "Purge"
     """The experiment is being deleted: leave nothing of it in the bucket."""
 
 

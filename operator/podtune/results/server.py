@@ -18,7 +18,7 @@ from podtune.protocol.assignment import pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
-from podtune.results.pace import Pace
+from podtune.results.loop_rate_limiter import LoopRateLimiter
 from podtune.runner.experiment_machine import Unaccepted
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
 
 
-class Intake(Protocol):
+class ReportHandler(Protocol):
     """Where reports go."""
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
@@ -59,11 +59,11 @@ class Intake(Protocol):
 class ResultsServer:
     """Takes in results and streams logs, for authenticated agents."""
 
-    def __init__(self, intake: Intake, authenticator: Authenticator, client: ClusterClient) -> None:
-        self._intake = intake
+    def __init__(self, handler: ReportHandler, authenticator: Authenticator, client: ClusterClient) -> None:
+        self._handler = handler
         self._authenticator = authenticator
         self._client = client
-        self._pace = Pace(AT_A_TIME)
+        self._limiter = LoopRateLimiter(AT_A_TIME)
         self._relays = 0
 
     def application(self) -> web.Application:
@@ -74,7 +74,7 @@ class ResultsServer:
         return application
 
     async def _post_results(self, request: web.Request) -> web.Response:
-        await self._pace.wait()
+        await self._limiter.wait()
         caller = await self._caller(request)
         try:
             report = parse_report(await _body(request))
@@ -83,11 +83,11 @@ class ResultsServer:
         if pod_of(report.attempt) != caller.uid:
             raise web.HTTPForbidden(text="the token is not that of the attempt's pod")
         trial = request.match_info["trial"]
-        answer = self._intake.report(caller.namespace, trial, caller.pod, report)
+        answer = self._handler.report(caller.namespace, trial, caller.pod, report)
         if report.final is not None and isinstance(answer, Reply) and answer.next is None:
-            await self._intake.wait_for_next(caller.uid, HOLD)
+            await self._handler.wait_for_next(caller.uid, HOLD)
             self._check_leads()
-            answer = self._intake.report(caller.namespace, trial, caller.pod, report)
+            answer = self._handler.report(caller.namespace, trial, caller.pod, report)
         match answer:
             case Reply():
                 return web.Response(body=answer.to_json(), content_type="application/json")
@@ -107,7 +107,7 @@ class ResultsServer:
         """Passes the program's standard output on to its own agent, which must not ask the API server itself."""
         caller = await self._caller(request)
         trial = request.match_info["trial"]
-        container = self._intake.program_container(caller.namespace, trial)
+        container = self._handler.program_container(caller.namespace, trial)
         if container is None or not LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
             raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
         params = {"container": container, "follow": "true", "timestamps": "true"}
@@ -138,7 +138,7 @@ class ResultsServer:
         return all("terminated" in state for state in states)
 
     def _check_leads(self) -> None:
-        if not self._intake.is_leading:
+        if not self._handler.is_leading:
             raise web.HTTPServiceUnavailable(text="another operator leads", headers=RETRY_AFTER)
 
     async def _caller(self, request: web.Request) -> Caller:

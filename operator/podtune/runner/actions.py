@@ -1,4 +1,4 @@
-"""What the runner wants done. The adapters carry it out and report how it went with an `Outcome`.
+"""What the runner wants done. The adapters carry it out and report how it went with an `ActionResult`.
 
 Every action is idempotent and has a key; the runner never asks for a second action of the same key before it has
 heard of the first.
@@ -16,7 +16,7 @@ from podtune.api.restore_from import RestoreFrom
 from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.attempt_pods import pod_name
-from podtune.tuning.searchers.base import Proposed, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]
 WRITE_EXPERIMENT_STATUS: Key = ("write-experiment", "")
@@ -29,19 +29,19 @@ class Propose:
     Attributes:
         first: Number of the first proposal.
         count: How many, one after the other.
-        tells: All tells so far, in their order; only the first `told` count (the list grows meanwhile). Another list
-            than before means that what was told before counts no more: the searcher has to be made anew.
-        told: How many of them the searcher is to know.
-        unfinished: Trials under way.
-        end: The place in the order of tells that `told` stands for: all below it are told.
+        observations: All observations so far, in their order; only the first `observed` count (the list grows
+            meanwhile). Another list than before means that the searcher has to be made anew.
+        observed: How many of them the searcher is to know.
+        pending: Trials under way.
+        observed_seq: The sequence number that `observed` stands for: all observations below it count.
     """
 
     first: int
     count: int
-    tells: Sequence[Tell]
-    told: int
-    unfinished: tuple[Unfinished, ...]
-    end: int = 0
+    observations: Sequence[Observation]
+    observed: int
+    pending: tuple[PendingTrial, ...]
+    observed_seq: int = 0
 
     @property
     def key(self) -> Key:
@@ -50,7 +50,7 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnFrom:
+class LoadWarmStart:
     """Look up what an earlier experiment has found, and keep it with this one; the second time, what was kept."""
 
     experiment: str
@@ -105,7 +105,8 @@ class CreatePod:
             away.
         replicas: How many pods there are.
         avoid: Names of nodes that it is to keep off.
-        variant: Of a pod that may serve other attempts after this one: what its manifest is made from, as a digest.
+        template_hash: Of a pod that may serve other attempts after this one: what its manifest is made from, as a
+            digest.
         find: Whether it looks for checkpoints of its configuration in the bucket first.
     """
 
@@ -119,7 +120,7 @@ class CreatePod:
     limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
     avoid: tuple[str, ...] = ()
-    variant: str = ""
+    template_hash: str = ""
     find: bool = False
 
     @property
@@ -326,7 +327,7 @@ class EmitEvent:
 
 Action = (
     Propose
-    | LearnFrom
+    | LoadWarmStart
     | FindCheckpoint
     | CreateTrial
     | CreatePod
@@ -344,7 +345,7 @@ Action = (
 )
 
 
-class Verdict(StrEnum):
+class ActionStatus(StrEnum):
     """How an action went."""
 
     DONE = "done"
@@ -363,25 +364,25 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """How an action went.
 
     Attributes:
         message: Why it was refused or failed.
-        reason: The same in a word, where the verdict says too little.
+        reason: The same in a word, where the status says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
         logs: Of a FetchLogs.
-        known: Of a LearnFrom: what was found.
+        prior_observations: Of a LoadWarmStart: what was found.
         checkpoint: Of a FindCheckpoint: what was found.
     """
 
-    verdict: Verdict
+    status: ActionStatus
     message: str = ""
     reason: ExperimentReason | None = None
-    proposals: tuple[Proposed, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     logs: Logs | None = None
-    known: tuple[Tell, ...] = ()
+    prior_observations: tuple[Observation, ...] = ()
     checkpoint: Checkpoint | None = None
 
 
-DONE = Outcome(Verdict.DONE)
+DONE = ActionResult(ActionStatus.DONE)

@@ -10,7 +10,7 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
 from podtune.runner import attempt_logs, budgets, clones, gangs, lost_work, nodes, reported, usable_results, usage
 from podtune.runner.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify, without_result
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.records import Pod
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
@@ -90,8 +90,8 @@ def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now
     _record(trial, pod, outcome, now)
     told = attempt_logs.with_last_line(trial, outcome)
     trial.attempt_over()
-    if outcome.reason == RESTORE_FAILED and clones.is_from_origin(trial.status):
-        trial.status = clones.without_origin(trial.status)
+    if outcome.reason == RESTORE_FAILED and clones.restores_from_source(trial.status):
+        trial.status = clones.without_restore_source(trial.status)
     elif outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
         trial.context.undo_clone(trial, outcome.message, now)
     trial.touch(now)
@@ -137,7 +137,7 @@ def _next_state(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: fl
             return Ending(outcome, completed=True)
         case FailureClass.FINAL | FailureClass.UNUSABLE:
             if trial.status.decision is None:  # else that stands in the ledger
-                trial.note(Entry.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
+                trial.log_decision(DecisionKind.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
             trial.finish(TrialState.ERROR, outcome.reason, lost_work.with_loss(trial.status, told), now)
         case _:
             _retry(trial, outcome, told, now)
@@ -173,7 +173,7 @@ def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Endi
 
 def _afresh(trial: TrialMachine) -> str:
     """What a pause costs a trial that has nothing to go on from."""
-    if trial.awaits_origin or clones.to_restore(trial.status):
+    if trial.awaits_restore_source or clones.to_restore(trial.status):
         return ""
     lack = "a checkpoint" if trial.context.store_prefix else "checkpoints.store"
     return f"; it will start afresh, for want of {lack}"
@@ -188,21 +188,25 @@ def _retry(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) 
     budget = budgets.of(trial.status, setting, outcome.failure_class)
     if budget.is_exceeded:
         follows = f"that was {budget.words}"
-        trial.note(Entry.FAIL, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now)
+        trial.log_decision(
+            DecisionKind.FAIL, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now
+        )
         trial.finish(TrialState.ERROR, budget.reason, lost_work.with_loss(trial.status, f"{told}; {follows}"), now)
         return
     backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
     wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
     follows = f"will be retried {_place_to_go_on(trial)}"
     trial.set(decision=None)
-    trial.note(Entry.RETRY, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now)
+    trial.log_decision(
+        DecisionKind.RETRY, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now
+    )
     message = lost_work.with_loss(trial.status, f"{told}; {follows}")
     trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, message)
     trial.set(retry_time=rfc3339(now + wait))
 
 
 def _place_to_go_on(trial: TrialMachine) -> str:
-    if trial.awaits_origin:
+    if trial.awaits_restore_source:
         return "from another checkpoint, if there is one"
     start = next(iter(clones.to_restore(trial.status)), None)
     return f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtune.api.objective import Objective
 from podtune.runner import results
-from podtune.runner.tells import mean, spread
+from podtune.runner.observation_log import mean, spread
 from podtune.runner.trial_machine import TrialMachine
 
 
@@ -31,7 +31,7 @@ class BestResult:
         return spread(self.values)
 
 
-class Best:
+class BestIndex:
     """Remembers the best of what is recorded; among equals the trial with the lowest index, whoever was first.
 
     A configuration that runs several times counts once all its repeats have come to their ends: before that its mean
@@ -50,7 +50,7 @@ class Best:
         self._ended: defaultdict[int, dict[int, TrialMachine]] = defaultdict(dict)
         self.result: BestResult | None = None
 
-    def settle(self, trial: TrialMachine) -> None:
+    def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has recorded."""
         if self._repeats == 1:
             self._compare([trial])

@@ -31,7 +31,7 @@ def stored_by(trial: TrialMachine, now: float) -> float:
     limit = _moment(decision) + seconds(trial.context.spec.checkpoints.sync.timeout)
     if trial.saved.checkpoints != trial.status.checkpoints:
         return limit  # stored, and being written down
-    heard_by = trial.unseen.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
+    heard_by = trial.expectations.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
     if now < heard_by:
         return min(limit, heard_by)
     waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
@@ -54,8 +54,8 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
     return grace_periods.of_first_deletion(
         own,
         program_runs=not pod.training_until,
-        heard=gives_up or trial.unseen.unstored[0] == uid,
-        unstored=None if gives_up or _has_stored_what_counts(trial, decision) else trial.unseen.unstored_of(uid),
+        heard=gives_up or trial.expectations.unstored[0] == uid,
+        unstored=None if gives_up or _has_stored_what_counts(trial, decision) else trial.expectations.unstored_of(uid),
     )
 
 
@@ -74,7 +74,7 @@ def _moment(decision: Decision) -> float:
 
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
     """Whether nothing that the attempt has left is stored, or would count: a clone goes on from another's."""
-    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_given_up(trial.saved)
+    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
 
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:
@@ -96,7 +96,7 @@ def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
 
 def _answer(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
-    return trial.unseen.answer_of(trial.attempt_uid, decision.seq)
+    return trial.expectations.answer_of(trial.attempt_uid, decision.seq)
 
 
 def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
@@ -111,5 +111,5 @@ def _may_answer(trial: TrialMachine) -> bool:
 
 def _is_storing(trial: TrialMachine, seq: int) -> bool:
     """Whether the agent still stores a checkpoint that was reported by then, or one in the place of it."""
-    unstored = trial.unseen.unstored_of(trial.attempt_uid)
+    unstored = trial.expectations.unstored_of(trial.attempt_uid)
     return unstored is not None and unstored.waits and unstored.since <= seq

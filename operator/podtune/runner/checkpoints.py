@@ -52,7 +52,7 @@ def release(status: TrialStatus, keep: Keep, objective: Objective, pinned: Colle
 
 
 def _pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[int]:
-    """Places of those that others may clone: they were taken with the parameters that the trial has now."""
+    """Positions of those that others may clone: they were taken with the parameters that the trial has now."""
     if not checkpoints:
         return set()
     own = [i for i, known in enumerate(checkpoints) if known.configuration == checkpoints[-1].configuration]

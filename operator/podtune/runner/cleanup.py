@@ -7,12 +7,12 @@ from typing import Literal
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.model import seconds
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import OWN
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial_machine import TrialMachine
 
 Retention = Literal["None", "Failed", "All"]
@@ -28,9 +28,9 @@ class Cleanup:
     to look at the log of a trial that has just ended.
     """
 
-    def __init__(self, spec: ExperimentSpec, settings: RunnerSettings, dispatch: Dispatch) -> None:
+    def __init__(self, spec: ExperimentSpec, settings: RunnerSettings, actions: ActionQueue) -> None:
         self._settings = settings
-        self._dispatch = dispatch
+        self._actions = actions
         self._gathered: dict[str, tuple[float, TrialMachine]] = {}
         """By name, the earliest first: since when the trial's pods are not needed any more."""
         self._retaining: dict[str, TrialMachine] = {}
@@ -50,7 +50,7 @@ class Cleanup:
         """Which pods are retained at present."""
         return "None" if self._expired else self._wanted
 
-    def settle(self, trial: TrialMachine, now: float) -> None:
+    def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
         since = self._gathered.pop(trial.name, (now, trial))[0]
         self._retaining.pop(trial.name, None)
@@ -64,14 +64,14 @@ class Cleanup:
             for pod in trial.leftovers.values()
             if pod.uid not in retained
             and not pod.deleting
-            and pod.uid not in trial.unseen.deletions
+            and pod.uid not in trial.expectations.deletions
             and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
         ]
         if trial.is_finished and not retained and any(pod.is_over for pod in doomed):
             self._gathered[trial.name] = (since, trial)
             doomed = [pod for pod in doomed if not pod.is_over]  # a bulk deletion passes these over
         for pod in doomed:
-            self._dispatch.ask(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
+            self._actions.enqueue(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
     def follow_end(self, ended: float | None, now: float, *, shared: bool) -> list[str]:
         """Hears when the experiment has come to its end, or that it has not.
@@ -92,7 +92,7 @@ class Cleanup:
         if self._expired:
             return list(self._retaining)
         if self._retaining or shared:
-            self._dispatch.alarms.set(EXPERIMENT, ended + self._time)
+            self._actions.timers.set(EXPERIMENT, ended + self._time)
         return self._pick_surplus()
 
     def _pick_surplus(self) -> list[str]:
@@ -105,19 +105,19 @@ class Cleanup:
         self._surplus.update(names)
         return names
 
-    def sweep(self, now: float) -> None:
+    def delete_due(self, now: float) -> None:
         """Asks for a bulk deletion when the experiment is over, too many pods lie about, or they have long enough."""
         if not self._gathered:
             return
         full = len(self._gathered) > self._settings.finished_pods
         due = now if self._over or full else next(iter(self._gathered.values()))[0] + self._settings.finished_pod_time
         if due > now:
-            self._dispatch.alarms.set(EXPERIMENT, due)
+            self._actions.timers.set(EXPERIMENT, due)
             return
         trials = [trial for _, trial in islice(self._gathered.values(), self._settings.cleanup_batch)]
-        if self._dispatch.ask(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
+        if self._actions.enqueue(DeleteFinishedPods(tuple(trial.name for trial in trials)), now):
             for trial in trials:
-                trial.unseen.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
+                trial.expectations.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
                 del self._gathered[trial.name]
 
     def _retains(self, trial: TrialMachine, pod: Pod) -> bool:

@@ -2,8 +2,8 @@
 
 What it clones stands in its status, whole, from the decision on: donor, checkpoint, and what to go back to. That stays
 there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
-one starts from the same weights. For as long the donor's checkpoint is protected from deletion. Where the checkpoint is
-not stored yet, the exploit stands in the status as one that waits (see `exploits`).
+one starts from the same weights. For as long the donor's checkpoint is pinned: it is not deleted. Where the checkpoint
+is not stored yet, the exploit stands in the status as one that waits (see `exploits`).
 
 Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then
 the exploit is undone; of its own checkpoints a trial restores only those that were taken with the parameters it has.
@@ -11,7 +11,7 @@ the exploit is undone; of its own checkpoints a trial restores only those that w
 
 from __future__ import annotations
 
-from podtune.api.trial import MAX_LOST_ORIGINS, Checkpoint, Clone, TrialSpec, TrialStatus
+from podtune.api.trial import MAX_FAILED_RESTORE_SOURCES, Checkpoint, Clone, TrialSpec, TrialStatus
 from podtune.runner.parameters import Parameters, changed, fingerprint
 
 
@@ -28,39 +28,39 @@ def own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
     return tuple(checkpoint for checkpoint in reversed(status.checkpoints) if checkpoint.configuration == tag)
 
 
-def awaits_origin(spec: TrialSpec, status: TrialStatus) -> bool:
+def awaits_restore_source(spec: TrialSpec, status: TrialStatus) -> bool:
     """Whether the checkpoint that a user has the trial start from is still to be found."""
     is_finished = status.state is not None and status.state.is_finished
-    return spec.restore_from is not None and status.origin is None and not is_finished
+    return spec.restore_from is not None and status.restore_source is None and not is_finished
 
 
-def is_from_origin(status: TrialStatus) -> bool:
+def restores_from_source(status: TrialStatus) -> bool:
     """Whether what the next attempt starts from is what a user has it start from."""
-    clone, origin = status.clone, status.origin
+    clone, origin = status.clone, status.restore_source
     return clone is not None and origin is not None and clone.checkpoint.uri == origin.uri
 
 
-def without_origin(status: TrialStatus) -> TrialStatus:
+def without_restore_source(status: TrialStatus) -> TrialStatus:
     """The status of a trial that could not restore what a user has it start from: another one is to be found."""
-    assert status.origin is not None  # the caller has looked
-    lost = [*status.lost_origins, status.origin.uri][-MAX_LOST_ORIGINS:]
-    return undone(status).model_copy(update={"origin": None, "lost_origins": lost})
+    assert status.restore_source is not None  # the caller has looked
+    lost = [*status.failed_restore_sources, status.restore_source.uri][-MAX_FAILED_RESTORE_SOURCES:]
+    return undone(status).model_copy(update={"restore_source": None, "failed_restore_sources": lost})
 
 
-def give_up_for(
+def replace_with_clone(
     status: TrialStatus, spec: TrialSpec, donor: str, checkpoint: Checkpoint, parameters: Parameters
 ) -> TrialStatus:
     """The status of a trial that is to go on from a donor's checkpoint with other parameters.
 
     Where an earlier clone has no checkpoint of its own yet, what was before that one is what is gone back to.
     """
-    before = status.parameters if status.clone is None else status.clone.before
-    clone = Clone(donor=donor, checkpoint=checkpoint, before=before)
+    before = status.parameters if status.clone is None else status.clone.previous_parameters
+    clone = Clone(donor=donor, checkpoint=checkpoint, previous_parameters=before)
     return status.model_copy(update={"clone": clone, "exploit": None, "parameters": changed(spec, parameters)})
 
 
-def is_given_up(status: TrialStatus) -> bool:
-    """Whether what the current attempt reports counts no more: it is of before an exploit."""
+def is_superseded(status: TrialStatus) -> bool:
+    """Whether a clone has superseded what the current attempt reports: that is of before the exploit."""
     return status.clone is not None and status.clone.attempt == 0
 
 
@@ -90,4 +90,4 @@ def undone(status: TrialStatus) -> TrialStatus:
     What a user has changed since is not among them, and is taken in once more.
     """
     assert status.clone is not None  # the caller has looked
-    return status.model_copy(update={"clone": None, "parameters": status.clone.before, "overrides": {}})
+    return status.model_copy(update={"clone": None, "parameters": status.clone.previous_parameters, "overrides": {}})

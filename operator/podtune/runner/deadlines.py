@@ -109,11 +109,13 @@ def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if given is None or not given.since or pod is None or pod.uid != given.uid or clones.to_restore(trial.saved):
         return
     patience = trial.context.settings.report_wait
-    until = trial.unseen.deaf_until(given.uid, now, patience)
+    until = trial.expectations.deaf_until(given.uid, now, patience)
     if until > now - patience:
         message = f"pod {given.name} was given to the trial, and has not begun with it"
         due = max(until, (parse_rfc3339(given.since) or 0.0) + patience)
-        yield Deadline(due, DecisionAction.REQUEUE, TrialReason.NOT_TAKEN_UP, message, f"(within {patience:g} s)")
+        yield Deadline(
+            due, DecisionAction.REQUEUE, TrialReason.WARM_POD_UNRESPONSIVE, message, f"(within {patience:g} s)"
+        )
 
 
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
@@ -137,7 +139,7 @@ def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if limit is None or pod is None or not pod.training_since or pod.training_until or pod.is_over:
         return
     last = max(pod.training_since, parse_rfc3339(trial.status.last_result_time) or 0.0)
-    due = max(last + seconds(limit), trial.unseen.deaf_until(pod.uid, now, trial.context.settings.report_wait))
+    due = max(last + seconds(limit), trial.expectations.deaf_until(pod.uid, now, trial.context.settings.report_wait))
     shown = f"no result since iteration {trial.status.iteration}" if trial.status.iteration else "no result at all"
     why = f"(for longer than failures.silenceDeadline, {limit})"
     yield Deadline(due, DecisionAction.RETRY, TrialReason.SILENCE_DEADLINE_EXCEEDED, shown, why)

@@ -1,6 +1,6 @@
 """An Experiment that is being deleted, and whose checkpoints go with it.
 
-First its pods end, so that no agent stores anything any more; then a storage pod empties the experiment's place in the
+First its pods end, so that no agent stores anything any more; then a storage pod purges what the experiment has in the
 bucket; then the finalizer is taken off. Where that can't be done, or not in a namespace that is going itself, the
 finalizer is taken off all the same: people can delete what is left, but nobody can delete a namespace that waits.
 """
@@ -14,24 +14,24 @@ from podtune.api.names import ExperimentReason
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner import checkpoint_waits, finalizer
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.records import Experiment, Pod
-from podtune.runner.storage_work import Due, StorageWork, with_storage
+from podtune.runner.storage_work import StorageJobSpec, StorageWork, with_storage
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
-DUE = Due(StoragePurpose.EMPTY, "deletion")
+DUE = StorageJobSpec(StoragePurpose.PURGE, "deletion")
 
 
 class Deletion:
     """Takes an Experiment's deletion step by step to its end."""
 
-    def __init__(self, dispatch: Dispatch, storage: StorageWork) -> None:
-        self._dispatch = dispatch
+    def __init__(self, actions: ActionQueue, storage: StorageWork) -> None:
+        self._actions = actions
         self._storage = storage
-        self._finalizer = Finalizer(dispatch)
+        self._finalizer = Finalizer(actions)
         self._alive: set[str] | None = None
         """Trials that may have a pod that runs; None before the first look at all of them."""
         self._warned = False
@@ -76,7 +76,7 @@ class Deletion:
         storage = self._storage.decide([DUE], now)
         status = with_storage(experiment.status, storage, now=rfc3339(now))
         if status != experiment.status:
-            self._dispatch.ask(WriteExperimentStatus(experiment.version, status), now)
+            self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
         if self._storage.is_over(DUE):
             problem = self._storage.problem_of(DUE)
             if problem:
@@ -85,16 +85,16 @@ class Deletion:
 
     def _stop(self, trial: TrialMachine, now: float) -> None:
         for pod in _living(trial.pods):
-            if not pod.deleting and pod_of(pod.uid) not in trial.unseen.deletions:
+            if not pod.deleting and pod_of(pod.uid) not in trial.expectations.deletions:
                 grace = checkpoint_waits.grace_period(trial, pod)
-                self._dispatch.ask(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
 
     def _warn(self, prefix: str, problem: str, now: float) -> None:
         if not self._warned:
             self._warned = True
             message = f"checkpoints may be left at {prefix} ({problem}); delete them there"
             reason = ExperimentReason.CHECKPOINTS_LEFT
-            self._dispatch.ask(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
+            self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
 
 
 def _living(pods: Iterable[Pod]) -> list[Pod]:

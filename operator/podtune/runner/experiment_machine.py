@@ -1,7 +1,7 @@
-"""One experiment: facts in, actions out.
+"""One experiment: what was seen goes in, actions come out.
 
-The machine is fed what was seen (`…_seen`, `report`, `landed`) and asked what to do (`decide`). It does no I/O, and
-draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
+The machine is fed what was seen (`observe_…`, `report`, `on_action_result`) and asked what to do (`decide`). It does no
+I/O, and draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
 same Experiment, Trials and pods decides the same. Where that is in doubt (a Trial was deleted, or written by somebody
 else), the machine makes itself anew of what it has seen; only what is under way outlives that.
 
@@ -20,74 +20,74 @@ from podtune.api.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner import replies, reported, resumption
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreateStoragePod,
     CreateTrial,
     DeletePod,
-    LearnFrom,
-    Outcome,
+    LoadWarmStart,
     Propose,
-    Verdict,
 )
-from podtune.runner.alarms import EXPERIMENT, SOON
-from podtune.runner.bucket_policy import BucketPolicy
+from podtune.runner.checkpoint_pins import CheckpointPins
 from podtune.runner.cleanup import Cleanup
-from podtune.runner.crowd import Crowd
 from podtune.runner.deletion import Deletion
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.due_jobs import DueJobs
+from podtune.runner.expectations import Expectations
 from podtune.runner.experiment_end import ExperimentEnd
-from podtune.runner.expiry import Expiry
+from podtune.runner.experiment_tracker import ExperimentTracker
 from podtune.runner.exploits import Exploits
 from podtune.runner.finalizer import Finalizer
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.front import Front
-from podtune.runner.introductions import Introductions
-from podtune.runner.judgement import Judge
 from podtune.runner.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.nodes import Nodes
-from podtune.runner.origins import Origins
-from podtune.runner.overview import Overview
-from podtune.runner.places import Places
-from podtune.runner.promotions import PausedEnd, Promotions
-from podtune.runner.protection import Protected
+from podtune.runner.paused_trials import PausedEnd, PausedTrials
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.refusals import Refusals
-from podtune.runner.reopening import Reopening, opens
 from podtune.runner.replies import Unaccepted
+from podtune.runner.restore_sources import RestoreSources
+from podtune.runner.result_processor import ResultProcessor
+from podtune.runner.scheduler_registration import SchedulerRegistration
 from podtune.runner.search import Search
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import Slots
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 from podtune.runner.storage_work import StorageWork
+from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial_action_results import TrialActionResults
 from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
-from podtune.runner.trial_outcomes import TrialOutcomes
 from podtune.runner.trial_planner import TrialPlanner
-from podtune.runner.unseen import Unseen
-from podtune.runner.warm_pods import WarmPods
+from podtune.runner.trial_reset import TrialReset, opens
+from podtune.runner.ttl import TimeToLive
+from podtune.runner.warm_pool import WarmPool
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers import make_trial_stopper
 
-__all__ = ["ExperimentMachine", "Plan", "Unaccepted"]
+__all__ = ["ActionPlan", "ExperimentMachine", "Unaccepted"]
 
-ALARMS_AT_A_TIME = 100
+TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ActionPlan:
     """What to do now.
 
     Attributes:
         actions: What to carry out.
         wake: When to ask again even if nothing happens; infinity: never.
-        given: UIDs of warm pods that have been given another trial: an agent that waits for that is answered.
+        assigned: UIDs of warm pods that another trial was assigned to: an agent that waits for that is answered.
     """
 
     actions: tuple[Action, ...]
     wake: float
-    given: tuple[str, ...] = ()
+    assigned: tuple[str, ...] = ()
 
 
 class ExperimentMachine:
@@ -103,7 +103,7 @@ class ExperimentMachine:
         *,
         storage_pods: Iterable[StoragePod] = (),
         quota: PodQuota = UNLIMITED,
-        crowd: Crowd | None = None,
+        throttle: StatusWriteThrottle | None = None,
     ) -> None:
         """Makes the machine of the objects alone.
 
@@ -116,7 +116,7 @@ class ExperimentMachine:
             make_scheduler: Makes the scheduler that the spec asks for.
             storage_pods: The pods that work in the bucket.
             quota: Is asked before pods of trials are made.
-            crowd: What else the operator attends to; nothing, where none is given.
+            throttle: Slows down writes when the operator serves many; never, where none is given.
         """
         assert experiment.spec is not None  # the caller reports a spec that can't be used
         self.experiment = experiment
@@ -124,37 +124,42 @@ class ExperimentMachine:
         self.settings = settings
         self._make_scheduler = make_scheduler
         self._quota = quota
-        self._crowd = crowd or Crowd()
-        self._dispatch = Dispatch(settings.api_backoff)
-        self._known: Sequence[Tell] | None = () if self.spec.search.warm_start is None else None
+        self._throttle = throttle or StatusWriteThrottle()
+        self._actions = ActionQueue(settings.api_backoff)
+        self._prior_observations: Sequence[Observation] | None = () if self.spec.search.warm_start is None else None
         """What an earlier experiment has found; None while that is not known."""
         self._former = FormerTrials()
-        self._storage = StorageWork(experiment, self._dispatch, settings)
+        self._storage = StorageWork(experiment, self._actions, settings)
         for storage_pod in storage_pods:
-            self._storage.pod_seen(storage_pod)
-        self._refusals = Refusals(experiment, self._dispatch, settings)
-        self._finalizer = Finalizer(self._dispatch)
-        self._finalizer_settled = False
-        self._deletion = Deletion(self._dispatch, self._storage)
-        self._expiry = Expiry(self._dispatch)
-        self._warm = WarmPods(self._trial_named, self._dispatch, settings)
+            self._storage.observe_pod(storage_pod)
+        self._refusals = Refusals(experiment, self._actions, settings)
+        self._finalizer = Finalizer(self._actions)
+        self._finalizer_reconciled = False
+        self._deletion = Deletion(self._actions, self._storage)
+        self._ttl = TimeToLive(self._actions)
+        self._warm = WarmPool(self._trial_named, self._actions, settings)
         self._trials: dict[str, TrialMachine] = {}
         for pod in pods:
-            if pod.variant:
-                self._warm.pod_seen(pod)
-        self._build(trials, [pod for pod in pods if not pod.variant], {})
+            if pod.template_hash:
+                self._warm.observe_pod(pod)
+        self._build(trials, [pod for pod in pods if not pod.template_hash], {})
         self._former.miss(experiment.name, experiment.status.trials.total, self._trials)
 
     def _build(
-        self, trials: Iterable[Trial], pods: Iterable[Pod], unseen: Mapping[str, Unseen], doubt_until: float = 0.0
+        self,
+        trials: Iterable[Trial],
+        pods: Iterable[Pod],
+        expectations: Mapping[str, Expectations],
+        pod_expected_until: float = 0.0,
     ) -> None:
         """Makes everything that follows from the objects.
 
         Args:
             trials: All Trials.
             pods: All their pods.
-            unseen: By UID of the Trial: what is under way.
-            doubt_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among `pods`.
+            expectations: By UID of the Trial: what is under way.
+            pod_expected_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among
+                `pods`.
         """
         self._outdated = False
         self._trials = {}
@@ -162,45 +167,47 @@ class ExperimentMachine:
         self._dirty: dict[str, None] = {}
         self._strays: dict[str, Pod] = {}
         scheduler = self._make_scheduler(self.spec)
-        self._protected = Protected()
-        self._judge = Judge(
+        self._pins = CheckpointPins()
+        self._processor = ResultProcessor(
             scheduler,
             make_trial_stopper(self.spec),
-            Exploits(scheduler, self._trial_with_index, self._trial_named, self._protected),
-            waiting=lambda: len(self._places.queue) + self._search.to_come,
-            rung_place=lambda: self._search.reserve_place() if self._search.learns_from_rungs else None,
+            Exploits(scheduler, self._trial_with_index, self._trial_named, self._pins),
+            waiting=lambda: len(self._slots.queue) + self._search.to_come,
+            rung_seq=lambda: self._search.reserve_seq() if self._search.learns_from_rungs else None,
             is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
         )
         self._context = self._make_context()
-        self._overview = Overview(self.experiment, self.spec, self._dispatch)
+        self._tracker = ExperimentTracker(self.experiment, self.spec, self._actions)
         self._nodes = Nodes(self.spec.failures)
-        self._places = Places(self._dispatch, self._judge, self._nodes, self._quota, self._warm)
-        self._cleanup = Cleanup(self.spec, self.settings, self._dispatch)
+        self._slots = Slots(self._actions, self._processor, self._nodes, self._quota, self._warm)
+        self._cleanup = Cleanup(self.spec, self.settings, self._actions)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             pods_of[pod.trial].append(pod)
         for trial in sorted(trials, key=lambda trial: trial.spec.index):
-            self._adopt(trial, pods_of.pop(trial.name, ()), unseen.get(trial.uid), doubt_until)
+            self._adopt(trial, pods_of.pop(trial.name, ()), expectations.get(trial.uid), pod_expected_until)
         self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
         self._search = Search(
             self.experiment.name,
             self.spec,
             self._trials,
-            self._dispatch,
+            self._actions,
             self.settings,
-            known=self._known,
+            prior_observations=self._prior_observations,
             former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
-        self._end = ExperimentEnd(self.spec, self._overview, self._search)
-        self._origins = Origins(self.experiment.name, self._trials, self._dispatch, self._protected, self._search)
-        self._planner = TrialPlanner(self._dispatch, self._judge, self._places, self._search, self._origins)
-        self._outcomes = TrialOutcomes(self._trials, self._planner, self._refusals)
-        self._promotions = Promotions(self._judge, self._places, self._search)
-        self._introductions = Introductions(self._judge, self._search)
-        self._introductions.restore(self._trials.values())
-        self._reopening = Reopening(self.experiment.status.resumption, self._trials.values())
-        self._bucket_policy = BucketPolicy(self._trials, lambda: self._overview.best)
+        self._end = ExperimentEnd(self.spec, self._tracker, self._search)
+        self._restore_sources = RestoreSources(
+            self.experiment.name, self._trials, self._actions, self._pins, self._search
+        )
+        self._planner = TrialPlanner(self._actions, self._processor, self._slots, self._search, self._restore_sources)
+        self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
+        self._paused_trials = PausedTrials(self._processor, self._slots, self._search)
+        self._registration = SchedulerRegistration(self._processor, self._search)
+        self._registration.restore(self._trials.values())
+        self._trial_reset = TrialReset(self.experiment.status.resumption, self._trials.values())
+        self._due_jobs = DueJobs(self._trials, lambda: self._tracker.best)
 
     def dissolve(self) -> None:
         """Lets go of everything: the machine is of no use any more.
@@ -209,26 +216,26 @@ class ExperimentMachine:
         """
         vars(self).clear()
 
-    # Facts
+    # Observations of objects
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         if experiment.version < self.experiment.version:
             return
         changed = experiment.spec is not None and experiment.spec != self.spec
         self.experiment = experiment
-        self._overview.experiment_seen(experiment, changed=changed)
-        self._storage.experiment_seen(experiment)
-        self._refusals.experiment_seen(experiment)
-        if resumption.round_of(experiment.status) != self._context.round:
+        self._tracker.observe_experiment(experiment, changed=changed)
+        self._storage.observe_experiment(experiment)
+        self._refusals.observe_experiment(experiment)
+        if resumption.run_generation_of(experiment.status) != self._context.run_generation:
             self._outdated = True
-        if self._overview.end_to_act_on is not None:
-            for name in self._overview.unfinished:
+        if self._tracker.end_to_act_on is not None:
+            for name in self._tracker.unfinished:
                 self._mark(name)
         if changed and experiment.spec is not None:
             self._spec_changed(experiment.spec)
 
-    def trial_seen(self, trial: Trial) -> None:
+    def observe_trial(self, trial: Trial) -> None:
         """Takes in a version of one of the experiment's Trials."""
         if trial.uid in self._former:
             return
@@ -237,44 +244,44 @@ class ExperimentMachine:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
             machine = self._adopt(trial, pods, None)
             self._search.trial_exists(machine)
-            self._introductions.arrive(machine)
+            self._registration.add(machine)
         elif known.uid != trial.uid:
             self._trials[trial.name] = TrialMachine(trial, self._context)
             self._outdated = True
-        elif known.trial_seen(trial):
+        elif known.observe_trial(trial):
             self._saved(known)
         else:
             self._outdated = True
         self._mark(trial.name)
 
-    def trial_gone(self, name: str) -> None:
+    def observe_trial_deletion(self, name: str) -> None:
         """A Trial was deleted: unless the experiment has ended, it is made anew, and goes on from its checkpoints."""
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._former.deleted(trial)
-            self._dispatch.forget(name)
-            self._reopening.forget(name)
-            self._warm.trial_gone(name)
-            self._outdated = not self._overview.is_recorded
+            self._actions.forget(name)
+            self._trial_reset.forget(name)
+            self._warm.observe_trial_deletion(name)
+            self._outdated = not self._tracker.is_recorded
 
-    def pod_seen(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """Takes in a version of a pod of one of the trials; one that is gone is reported with `gone` set."""
-        if pod.variant:
-            for name in self._warm.pod_seen(pod):
+        if pod.template_hash:
+            for name in self._warm.observe_pod(pod):
                 self._mark(name)
             return
         trial = self._trials.get(pod.trial)
         if trial is not None and trial.owns(pod):
-            trial.pod_seen(pod)
+            trial.observe_pod(pod)
             self._mark(trial.name)
         elif pod.gone:
             self._strays.pop(pod.uid, None)
         else:
             self._strays[pod.uid] = pod
 
-    def storage_pod_seen(self, pod: StoragePod) -> None:
+    def observe_storage_pod(self, pod: StoragePod) -> None:
         """Takes in a version of a pod that works in the bucket; one that is gone is reported with `gone` set."""
-        self._storage.pod_seen(pod)
+        self._storage.observe_pod(pod)
 
     def report(self, trial_name: str, pod_name: str, report: Report, now: float) -> Reply | Unaccepted:
         """Takes in what an agent has posted.
@@ -301,28 +308,28 @@ class ExperimentMachine:
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
-        protected = self._protected.of(trial.name, trial.saved)
-        return replies.reply(trial, report, may_act=self._judge.may_act(trial), protected=protected)
+        pinned = self._pins.list_uris(trial.name, trial.saved)
+        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
 
-    def landed(self, action: Action, outcome: Outcome, now: float) -> None:
+    def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
-        self._dispatch.landed(action, outcome, now)
-        self._warm.landed(action, outcome)
+        self._actions.on_action_result(action, result, now)
+        self._warm.on_action_result(action, result)
         match action:
             case Propose():
-                self._search.proposed(action, outcome)
-            case LearnFrom():
-                if outcome.verdict is Verdict.DONE:
-                    self._known = outcome.known
-                self._search.learnt(outcome, now)
+                self._search.proposed(action, result)
+            case LoadWarmStart():
+                if result.status is ActionStatus.DONE:
+                    self._prior_observations = result.prior_observations
+                self._search.learnt(result, now)
             case CreateTrial():
-                self._search.created(action, outcome)
+                self._search.created(action, result)
             case CreateStoragePod():
-                self._storage.landed(action, outcome)
+                self._storage.on_action_result(action, result)
             case DeletePod() if self._storage.owns(action.name):
-                self._storage.landed(action, outcome)
+                self._storage.on_action_result(action, result)
             case _:
-                for name in self._outcomes.landed(action, outcome, now):
+                for name in self._action_results.on_action_result(action, result, now):
                     self._mark(name)
 
     # Decisions
@@ -330,97 +337,95 @@ class ExperimentMachine:
     @property
     def is_outdated(self) -> bool:
         """Whether the next decision begins with making everything anew: with many trials, that takes a while."""
-        return self._outdated or self._promotions.is_outdated
+        return self._outdated or self._paused_trials.is_outdated
 
     @property
     def promised_pods(self) -> int:
         """How many pods it may make that were not seen yet."""
-        return 0 if self.experiment.deleting else self._places.promised
+        return 0 if self.experiment.deleting else self._slots.promised
 
     @property
     def waits_for_pods(self) -> bool:
         """Whether the quota keeps it from making pods that it would make now."""
-        return bool(self._places.kept_back)
+        return bool(self._slots.kept_back)
 
     @property
     def trials_with_pods(self) -> int | None:
         """How many trials have a pod, or are to get one; None where the experiment does not go on."""
-        return self._places.taken if self._goes_on and not self.experiment.deleting else None
+        return self._slots.taken if self._goes_on and not self.experiment.deleting else None
 
-    def decide(self, now: float) -> Plan:
+    def decide(self, now: float) -> ActionPlan:
         """What has to be done now."""
-        self._places.kept_back = ""
+        self._slots.kept_back = ""
         try:
             if self.experiment.deleting:
                 self._decide_deletion(now)
             else:
                 self._decide(now)
         except Exception:
-            self._dispatch.drop()
+            self._actions.drop()
             self._outdated = True  # half a decision must not be built upon
-            self._places.kept_back = ""
+            self._slots.kept_back = ""
             raise
-        wake = max(self._dispatch.alarms.next, now + SOON)  # some that are due may have been left for the next time
-        return Plan(self._dispatch.take(), wake, self._warm.take_given())
+        wake = max(self._actions.timers.next, now + SOON)  # some that are due may have been left for the next time
+        return ActionPlan(self._actions.take(), wake, self._warm.take_assigned())
 
     def _decide(self, now: float) -> None:
         if self.is_outdated:
             self._rebuild(now)
-        for trial in self._introductions.admit(now):
+        for trial in self._registration.register_ready(now):
             self._mark(trial.name)
-        for name in (*islice(self._dispatch.alarms.ring(now), ALARMS_AT_A_TIME), *self._origins.orphans()):
+        for name in (*islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME), *self._restore_sources.orphans()):
             self._mark(name)
         self._plan_dirty(now)
-        if self._overview.is_recorded:
+        if self._tracker.is_recorded:
             self._go_on_if_asked(now)
-        self._overview.follow_suspension(now, asked=self.spec.suspend, taken=self._places.taken)
+        self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._slots.taken)
         if self._is_open:
-            self._end_paused(self._promotions.dismissed(self._trial_with_index), now)
-            if self._trials or (self._known is not None and not self.spec.suspend):
+            self._end_paused(self._paused_trials.stopped_by_scheduler(self._trial_with_index), now)
+            if self._trials or (self._prior_observations is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
-        for name in self._cleanup.follow_end(self._overview.end_time(now), now, shared=self._warm.retains):
+        for name in self._cleanup.follow_end(self._tracker.end_time(now), now, shared=self._warm.retains):
             self._mark(name)
         self._plan_dirty(now)
-        self._finalizer_settled = self._finalizer.settle(self.experiment, self.spec, now)
+        self._finalizer_reconciled = self._finalizer.reconcile(self.experiment, self.spec, now)
         if self._is_open and not self.experiment.problem and self._may_start:
-            self._refusals.ask_again(self._trials, self._places, now)
+            self._refusals.ask_again(self._trials, self._slots, now)
             if not self._refusals.is_held:
                 self._start_trials(now)
-        self._cleanup.sweep(now)
-        self._warm.sweep(now, keeps=self._goes_on, retention=self._cleanup.retention)
-        self._front.take_in(self._search.own_tells)
-        self._dispatch.alarms.set(EXPERIMENT, self._nodes.next_change(now))
+        self._cleanup.delete_due(now)
+        self._warm.delete_idle(now, keeps=self._goes_on, retention=self._cleanup.retention)
+        self._front.take_in(self._search.own_observations)
+        self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
-        self._overview.write(
+        self._tracker.write(
             now,
-            hindrance=None if self.spec.suspend else self._search.hindrance,
+            blocker=None if self.spec.suspend else self._search.blocker,
             refusals=self._refusals,
-            capped=self._places.kept_back,
+            capped=self._slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.avoided(now)],
             storage=storage,
-            debounce=self._crowd.wait_among_experiments(
-                self.settings.experiment_debounce, self.settings.few_experiments
+            debounce=self._throttle.stretch_experiment_wait(
+                self.settings.experiment_debounce, self.settings.throttle_above_experiments
             ),
         )
 
     def _work_in_bucket(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
-        overview = self._overview
-        due = self._bucket_policy.due(
-            self.experiment, self.spec, is_over=overview.is_over, is_recorded=overview.is_recorded
-        )
+        tracker = self._tracker
+        due = self._due_jobs.find(self.experiment, self.spec, is_over=tracker.is_over, is_recorded=tracker.is_recorded)
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
-        overview.is_held = exporting and not overview.is_recorded
-        if overview.is_recorded and overview.is_over and all(map(self._storage.is_over, due)):
-            self._expiry.check(self.experiment, self.spec, now)
-        return self._storage.decide(due if overview.end_to_act_on is not None else (), now)
+        tracker.is_held = exporting and not tracker.is_recorded
+        if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
+            self._ttl.check(self.experiment, self.spec, now)
+        return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
 
     def _decide_deletion(self, now: float) -> None:
-        changed = {*self._dirty, *self._dispatch.alarms.ring(now)}
+        changed = {*self._dirty, *self._actions.timers.pop_due(now)}
         self._dirty = {}
-        self._warm.sweep(now, keeps=False, retention="None")
+        self._warm.delete_idle(now, keeps=False, retention="None")
         strays, prefix = (*self._strays.values(), *self._warm.all), self._context.store_prefix
         self._deletion.decide(
             self.experiment, self.spec, now, trials=self._trials, strays=strays, prefix=prefix, changed=changed
@@ -431,21 +436,21 @@ class ExperimentMachine:
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
                 trial = self._trials.get(name)
-                if trial is not None and trial not in self._introductions:
+                if trial is not None and trial not in self._registration:
                     self._plan(trial, now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
-        self._reopening.open(trial, now)
-        self._dispatch.alarms.set(trial.name, self._judge.settle_exploit(trial, now))
-        self._planner.plan(trial, self._overview.end_to_act_on, now)
+        self._trial_reset.open(trial, now)
+        self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
+        self._planner.plan(trial, self._tracker.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
-            self._dispatch.alarms.cancel(trial.name)  # set while it ran
-        self._overview.settle(trial, now)
-        self._protected.settle(trial)
-        self._nodes.settle(trial)
-        self._places.settle(trial, now)
-        self._cleanup.settle(trial, now)
-        for name in (*self._origins.waiting_for(trial), *self._judge.waiting_for(trial)):
+            self._actions.timers.cancel(trial.name)  # set while it ran
+        self._tracker.update(trial, now)
+        self._pins.update(trial)
+        self._nodes.update(trial)
+        self._slots.update(trial, now)
+        self._cleanup.update(trial, now)
+        for name in (*self._restore_sources.waiting_for(trial), *self._processor.waiting_for(trial)):
             self._mark(name)
 
     def _go_on_if_asked(self, now: float) -> None:
@@ -455,16 +460,16 @@ class ExperimentMachine:
             return
         following = resumption.following(status, self.spec)
         if resumption.is_asked(status, self.spec):
-            self._overview.go_on(following, now)
+            self._tracker.go_on(following, now)
         elif resumption.has_other_limits(status, self.spec):
             reopens = any(opens(trial, following) for trial in self._trials.values())
             if not self._end.still_holds(parse_rfc3339(status.completion_time) or now, reopens=reopens):
-                self._overview.go_on(following, now)
+                self._tracker.go_on(following, now)
 
     @property
     def _is_open(self) -> bool:
         """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
-        return self._overview.ended is None and not self._overview.is_going_on and not self._reopening.is_pending
+        return self._tracker.outcome is None and not self._tracker.is_going_on and not self._trial_reset.is_pending
 
     @property
     def _goes_on(self) -> bool:
@@ -474,23 +479,23 @@ class ExperimentMachine:
     @property
     def _may_start(self) -> bool:
         """Whether trials may be started: not while a storage pod works by what it was told of them."""
-        return not self.spec.suspend and not self._storage.is_busy and self._finalizer_settled
+        return not self.spec.suspend and not self._storage.is_busy and self._finalizer_reconciled
 
     def _end_if_due(self, now: float) -> None:
-        self._overview.ended, deadline = self._end.find(now)
+        self._tracker.outcome, deadline = self._end.find(now)
         if deadline is not None:
-            self._dispatch.alarms.set(EXPERIMENT, deadline)
+            self._actions.timers.set(EXPERIMENT, deadline)
 
     def _start_trials(self, now: float) -> None:
         limit = self.spec.max_concurrent_trials
-        for trial in self._places.fill(limit, now, max_pending=self.spec.max_pending_trials):
+        for trial in self._slots.fill(limit, now, max_pending=self.spec.max_pending_trials):
             self._mark(trial.name)
         self._plan_dirty(now)
-        places = self._places.unclaimed(limit)
-        self._search.create_trials(places, now)
-        self._search.ask(places, self.experiment.status.asked, now)
-        if self._overview.is_durable:
-            self._end_paused(self._promotions.never_promoted(len(self._overview.unfinished)), now)
+        slots = self._slots.unclaimed(limit)
+        self._search.create_trials(slots, now)
+        self._search.ask(slots, self.experiment.status.proposal_request, now)
+        if self._tracker.is_durable:
+            self._end_paused(self._paused_trials.never_promoted(len(self._tracker.unfinished)), now)
 
     def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
         """Ends trials that the scheduler has paused and that will never run again."""
@@ -504,12 +509,12 @@ class ExperimentMachine:
     def _saved(self, trial: TrialMachine) -> None:
         """What may go on now that the API server has a trial's status."""
         self._warm.saved(trial)
-        if self._judge.saved(trial):
-            for name in self._judge.tickets.waiting:
+        if self._processor.on_status_saved(trial):
+            for name in self._processor.barrier.waiting:
                 self._mark(name)
-            self._judge.tickets.waiting.clear()
+            self._processor.barrier.waiting.clear()
         self._search.saved(trial)
-        if self._reopening.saved(trial):
+        if self._trial_reset.saved(trial):
             self._outdated = True  # neither scheduler nor searcher is to know of the former ends
 
     def _rebuild(self, now: float) -> None:
@@ -520,45 +525,45 @@ class ExperimentMachine:
         """
         machines = list(self._trials.values())
         for machine in machines:
-            machine.unseen.statuses.clear()
+            machine.expectations.statuses.clear()
         own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
         pods = [*self._strays.values(), *own]
-        unseen = {machine.uid: machine.unseen for machine in machines}
-        self._build([machine.record for machine in machines], pods, unseen, now + self.settings.creation_doubt)
+        expectations = {machine.uid: machine.expectations for machine in machines}
+        self._build([machine.record for machine in machines], pods, expectations, now + self.settings.creation_timeout)
 
     def _adopt(
-        self, trial: Trial, pods: Iterable[Pod], unseen: Unseen | None, doubt_until: float = 0.0
+        self, trial: Trial, pods: Iterable[Pod], expectations: Expectations | None, pod_expected_until: float = 0.0
     ) -> TrialMachine:
-        machine = TrialMachine(trial, self._context, unseen)
+        machine = TrialMachine(trial, self._context, expectations)
         self._trials[trial.name] = machine
-        self._judge.restore_stopper(machine)
+        self._processor.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):
-                machine.pod_seen(pod)
+                machine.observe_pod(pod)
                 self._strays.pop(pod.uid, None)
             else:
                 self._strays[pod.uid] = pod
         self._warm.restore(machine)
-        if doubt_until and machine.lacks_recorded_pod:
-            machine.unseen.creation_until = machine.unseen.creation_until or doubt_until
+        if pod_expected_until and machine.lacks_recorded_pod:
+            machine.expectations.pod_expected_until = machine.expectations.pod_expected_until or pod_expected_until
         else:
             machine.miss_pods()
-        self._nodes.settle(machine)
-        self._protected.settle(machine)
+        self._nodes.update(machine)
+        self._pins.update(machine)
         self._mark(trial.name)
         return machine
 
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec
-        self._judge.stopper = make_trial_stopper(spec)
-        self._end = ExperimentEnd(spec, self._overview, self._search)
+        self._processor.stopper = make_trial_stopper(spec)
+        self._end = ExperimentEnd(spec, self._tracker, self._search)
         self._cleanup.take_spec(spec)
         self._context = self._make_context()
-        self._nodes = self._places.nodes = Nodes(spec.failures)
+        self._nodes = self._slots.nodes = Nodes(spec.failures)
         for trial in self._trials.values():
-            self._nodes.settle(trial)
+            self._nodes.update(trial)
             trial.context = self._context
-            self._judge.restore_stopper(trial)
+            self._processor.restore_stopper(trial)
             self._mark(trial.name)
 
     def _make_context(self) -> TrialContext:
@@ -570,13 +575,13 @@ class ExperimentMachine:
         return TrialContext(
             spec=self.spec,
             settings=self.settings,
-            time_attribute=self._judge.scheduler.time_attribute,
-            round=resumption.round_of(self.experiment.status),
+            time_attribute=self._processor.scheduler.time_attribute,
+            run_generation=resumption.run_generation_of(self.experiment.status),
             store_prefix=prefix,
-            judge=self._judge.judge,
-            limits=self._judge.limits,
-            pinned_steps=self._judge.scheduler.pinned_steps,
-            undo_clone=self._judge.undo_clone,
+            process_result=self._processor.process,
+            limits=self._processor.limits,
+            pinned_steps=self._processor.scheduler.pinned_steps,
+            undo_clone=self._processor.undo_clone,
             result_debounce=self._result_debounce,
             replicas=self.spec.trial_template.replicas,
             reuses=self.spec.trial_template.reuse,
@@ -584,9 +589,9 @@ class ExperimentMachine:
 
     def _result_debounce(self) -> float:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""
-        if self._judge.scheduler.records_every_result:
+        if self._processor.scheduler.records_every_result:
             return self.settings.result_debounce  # its decisions wait for that
-        return self._crowd.wait_among_trials(self.settings.result_debounce, self.settings.few_trials)
+        return self._throttle.stretch_trial_wait(self.settings.result_debounce, self.settings.throttle_above_trials)
 
     def _trial_with_index(self, index: int) -> TrialMachine | None:
         return self._trials.get(f"{self.experiment.name}-{index}")

@@ -11,7 +11,7 @@ from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, 
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExperimentOutcome:
     """Why no more trials are made, and whether that is a good end."""
 
     reason: ExperimentReason
@@ -20,7 +20,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Hindrance:
+class ProposalBlocker:
     """What keeps trials from being made at present."""
 
     reason: ExperimentReason
@@ -66,15 +66,15 @@ def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCount
     )
 
 
-def project(
+def compute_status(
     before: ExperimentStatus,
     *,
     trials: TrialCounts,
     best: BestTrial | None,
-    ended: Ended | None,
+    outcome: ExperimentOutcome | None,
     over: bool,
     problem: str,
-    hindrance: Hindrance | None,
+    blocker: ProposalBlocker | None,
     generation: int,
     now: str,
     suspended: Suspended | None = None,
@@ -83,16 +83,16 @@ def project(
     losses: str = "",
     limit: int | None = None,
 ) -> ExperimentStatus:
-    """The status that follows from what is known.
+    """Computes the status that follows from what is known.
 
     Args:
         before: The status so far; transition times are taken from it.
         trials: Trials by state.
         best: The best result so far.
-        ended: Why no more trials are made; None while there may be more.
+        outcome: Why no more trials are made; None while there may be more.
         over: Whether all trials are finished too.
         problem: Why the spec can't be used; empty where it can.
-        hindrance: What keeps trials from being made at present, if anything does.
+        blocker: What keeps trials from being made at present, if anything does.
         generation: The generation of the spec.
         now: The present time (RFC 3339).
         suspended: How its suspension goes; None where it is not suspended.
@@ -101,21 +101,21 @@ def project(
         losses: Which checkpoints were reported and are lost; empty where none is, or the condition says it already.
         limit: How many trials there will be; None where that is open.
     """
-    stall = _stall(trials, ended, problem=problem, hindrance=hindrance, hold=hold)
-    obstacle = hindrance.message if hindrance is not None else capped
+    stall = _stall(trials, outcome, problem=problem, blocker=blocker, hold=hold)
+    obstacle = blocker.message if blocker is not None else capped
     progress = _progress(trials, limit)
-    state, message = _state(trials, ended, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
+    state, message = _state(trials, outcome, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
     conditions = tuple(before.conditions)
-    truths = _truths(ended, over=over, stall=stall, message=message)
-    if hindrance is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
-        truths.append(_proposing(hindrance))
+    truths = _truths(outcome, over=over, stall=stall, message=message)
+    if blocker is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
+        truths.append(_proposing(blocker))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
         truths.append(_suspension(suspended))
-    if capped or find_condition(conditions, ConditionType.CAPPED) is not None:
+    if capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
         truths.append(_capped(capped))
     if losses:
         truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
-    truths += _decided(conditions, ended)
+    truths += _decided(conditions, outcome)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
     return before.model_copy(
@@ -146,7 +146,7 @@ def _progress(trials: TrialCounts, limit: int | None) -> str:
 
 def _state(
     trials: TrialCounts,
-    ended: Ended | None,
+    outcome: ExperimentOutcome | None,
     progress: str,
     *,
     over: bool,
@@ -154,12 +154,12 @@ def _state(
     obstacle: str,
     suspended: Suspended | None,
 ) -> tuple[ExperimentState, str]:
-    if ended is not None and over:
-        return (ExperimentState.COMPLETE if ended.good else ExperimentState.FAILED), ended.message
+    if outcome is not None and over:
+        return (ExperimentState.COMPLETE if outcome.good else ExperimentState.FAILED), outcome.message
     if stall is not None and (suspended is None or stall.reason is ExperimentReason.INVALID_SPEC):
         return ExperimentState.STALLED, stall.message
-    if ended is not None:
-        return ExperimentState.RUNNING, f"ending: {ended.message}; {progress}"
+    if outcome is not None:
+        return ExperimentState.RUNNING, f"ending: {outcome.message}; {progress}"
     if suspended is not None:
         return ExperimentState.SUSPENDED, f"{suspended.message}; {progress}"
     if obstacle:
@@ -168,7 +168,12 @@ def _state(
 
 
 def _stall(
-    trials: TrialCounts, ended: Ended | None, *, problem: str, hindrance: Hindrance | None, hold: Hold | None
+    trials: TrialCounts,
+    outcome: ExperimentOutcome | None,
+    *,
+    problem: str,
+    blocker: ProposalBlocker | None,
+    hold: Hold | None,
 ) -> Hold | None:
     """Why the experiment comes to nothing; None where it can come to something.
 
@@ -177,31 +182,33 @@ def _stall(
     """
     if problem:
         return Hold(ExperimentReason.INVALID_SPEC, problem)
-    if ended is not None:
+    if outcome is not None:
         return None
     if hold is not None:
         return hold
-    if hindrance is not None and hindrance.reason is ExperimentReason.NO_CONFIGURATION and not trials.total:
-        return Hold(hindrance.reason, hindrance.message)
+    if blocker is not None and blocker.reason is ExperimentReason.NO_CONFIGURATION and not trials.total:
+        return Hold(blocker.reason, blocker.message)
     return None
 
 
-def _decided(conditions: tuple[Condition, ...], ended: Ended | None) -> list[tuple[ConditionType, bool, str, str]]:
+def _decided(
+    conditions: tuple[Condition, ...], outcome: ExperimentOutcome | None
+) -> list[tuple[ConditionType, bool, str, str]]:
     """The conditions that tell of an end before it is acted on, named as those of a Job; there only from then on."""
     truths = []
     for type_, good in ((ConditionType.SUCCESS_CRITERIA_MET, True), (ConditionType.FAILURE_TARGET, False)):
-        if ended is not None and ended.good is good:
-            truths.append((type_, True, str(ended.reason), ended.message))
+        if outcome is not None and outcome.good is good:
+            truths.append((type_, True, str(outcome.reason), outcome.message))
         elif find_condition(conditions, type_) is not None:
             truths.append((type_, False, str(ExperimentReason.IN_PROGRESS), ""))
     return truths
 
 
-def _proposing(hindrance: Hindrance | None) -> tuple[ConditionType, bool, str, str]:
+def _proposing(blocker: ProposalBlocker | None) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there only after trials could not be made for a while."""
-    if hindrance is None:
+    if blocker is None:
         return ConditionType.PROPOSALS_MADE, True, str(ExperimentReason.PROPOSING), ""
-    return ConditionType.PROPOSALS_MADE, False, str(hindrance.reason), hindrance.message
+    return ConditionType.PROPOSALS_MADE, False, str(blocker.reason), blocker.message
 
 
 def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, str]:
@@ -215,11 +222,11 @@ def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, 
 def _capped(message: str) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there from the first time on that the namespace has as many pods as it may."""
     reason = ExperimentReason.NAMESPACE_CAP_REACHED if message else ExperimentReason.WITHIN_NAMESPACE_CAP
-    return ConditionType.CAPPED, bool(message), str(reason), message
+    return ConditionType.POD_LIMIT_REACHED, bool(message), str(reason), message
 
 
 def _truths(
-    ended: Ended | None, *, over: bool, stall: Hold | None, message: str
+    outcome: ExperimentOutcome | None, *, over: bool, stall: Hold | None, message: str
 ) -> list[tuple[ConditionType, bool, str, str]]:
     if stall is not None:
         accepted = [
@@ -231,10 +238,10 @@ def _truths(
             (ConditionType.READY, True, str(ExperimentReason.ACCEPTED), "the experiment is served"),
             (ConditionType.STALLED, False, str(ExperimentReason.ACCEPTED), ""),
         ]
-    finished = ended is not None and over
-    reason = str(ended.reason) if ended is not None and finished else str(ExperimentReason.IN_PROGRESS)
-    complete = finished and ended is not None and ended.good
-    failed = finished and ended is not None and not ended.good
+    finished = outcome is not None and over
+    reason = str(outcome.reason) if outcome is not None and finished else str(ExperimentReason.IN_PROGRESS)
+    complete = finished and outcome is not None and outcome.good
+    failed = finished and outcome is not None and not outcome.good
     return [
         *accepted,
         (ConditionType.COMPLETE, complete, reason, message if finished else ""),

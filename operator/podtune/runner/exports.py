@@ -10,7 +10,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.trial import Checkpoint
 from podtune.protocol.storage_job import ExportedCheckpoint, StoredTrial
 from podtune.runner import checkpoints, parameters
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.records import Experiment
 from podtune.runner.trial_machine import TrialMachine
 
@@ -18,11 +18,11 @@ VERSION = 1
 """Of the model card."""
 BEST = "best"
 """Where the best trial's checkpoint goes, if no other's is exported."""
-LINEAGE = (Entry.PROMOTE, Entry.EXPLOIT, Entry.UNDO)
+LINEAGE = (DecisionKind.PROMOTE, DecisionKind.EXPLOIT, DecisionKind.UNDO)
 """Decisions that made the weights what they are."""
 
 
-def place(experiment: Experiment, spec: ExperimentSpec) -> str:
+def export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
     """URI below which the experiment's exports go; empty where there are none."""
     export, store = spec.checkpoints.export, spec.checkpoints.store
     if export is None or store is None:
@@ -34,7 +34,7 @@ def place(experiment: Experiment, spec: ExperimentSpec) -> str:
 def settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
     """Tells what is asked for from what was asked for before: after a change there is another export."""
     assert spec.checkpoints.export is not None  # the caller has looked
-    asked = f"{spec.checkpoints.export.trials} {place(experiment, spec)}"
+    asked = f"{spec.checkpoints.export.trials} {export_prefix(experiment, spec)}"
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 

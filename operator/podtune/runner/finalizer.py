@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ANNOTATION_IMPORTED, FINALIZER
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import WriteMetadata
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.records import Experiment
 
 
 class Finalizer:
     """Puts the finalizer on an Experiment, and takes it off."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
+    def __init__(self, actions: ActionQueue) -> None:
+        self._actions = actions
 
-    def settle(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> bool:
+    def reconcile(self, experiment: Experiment, spec: ExperimentSpec, now: float) -> bool:
         """Has the finalizer follow the policy of an Experiment that is not being deleted.
 
         On the way, that an import is complete is acknowledged.
@@ -32,12 +32,12 @@ class Finalizer:
             return True
         finalizers = [*_others(experiment), *([FINALIZER] if wanted else [])]
         without = (ANNOTATION_IMPORTED,) if experiment.imported else ()
-        self._dispatch.ask(WriteMetadata(experiment.version, tuple(finalizers), without), now)
+        self._actions.enqueue(WriteMetadata(experiment.version, tuple(finalizers), without), now)
         return there or not wanted
 
     def drop(self, experiment: Experiment, now: float) -> None:
         """Takes it off, so that the Experiment can go."""
-        self._dispatch.ask(WriteMetadata(experiment.version, tuple(_others(experiment))), now)
+        self._actions.enqueue(WriteMetadata(experiment.version, tuple(_others(experiment))), now)
 
 
 def is_wanted(spec: ExperimentSpec) -> bool:

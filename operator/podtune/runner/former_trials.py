@@ -19,7 +19,7 @@ import math
 from collections.abc import Collection
 
 from podtune.api.trial import FormerTrial, TrialSpec
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.reported import lies_below
 from podtune.runner.results import metrics_of, number, show
 from podtune.runner.trial_machine import TrialMachine
@@ -87,7 +87,7 @@ def take_over(trial: TrialMachine, now: float) -> str:
     found = [checkpoint for checkpoint in former.checkpoints if lies_below(checkpoint.uri, trial.folder)]
     if found:
         newest = found[-1]
-        trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, origin=former.origin)
+        trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, restore_source=former.restore_source)
         _take_over_results(trial, former)
         what = f"goes on from the checkpoint of iteration {newest.step}"
     elif trial.finds_checkpoints:
@@ -95,7 +95,7 @@ def take_over(trial: TrialMachine, now: float) -> str:
     else:
         what = f"starts afresh: {former.lack or _lack(former)}"
     message = f"made anew: the Trial was deleted; {what}"
-    trial.note(Entry.RECREATE, message, {"checkpoint": found[-1].step} if found else {}, now=now)
+    trial.log_decision(DecisionKind.RECREATE, message, {"checkpoint": found[-1].step} if found else {}, now=now)
     trial.touch(now)
     return message
 
@@ -134,7 +134,7 @@ def _describe(trial: TrialMachine) -> FormerTrial:
     return FormerTrial(
         uid=trial.uid,
         checkpoints=own,
-        origin=status.origin,
+        restore_source=status.restore_source,
         last_result={} if status.parameters else status.last_result,
         best={} if status.best_parameters else status.best,
     )

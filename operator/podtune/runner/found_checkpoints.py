@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from podtune.api.trial import Checkpoint, Origin
+from podtune.api.trial import Checkpoint, RestoreSource
 from podtune.protocol.messages import Restored
 from podtune.runner import parameters
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.results import metrics_of, number, show
 from podtune.runner.trial_machine import TrialMachine
 from podtune.trial.layout import ITERATION
@@ -24,20 +24,20 @@ def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -
     Args:
         trial: The trial; its agent was to look.
         restored: What the attempt has begun with.
-        is_own: Whether that lies in the trial's own place in the bucket.
+        is_own: Whether that lies below the trial's own prefix in the bucket.
         now: The present time.
     """
     if is_own and restored.digest:
         message = _go_on(trial, restored)
-        because = {"checkpoint": restored.step}
+        inputs = {"checkpoint": restored.step}
     else:
-        trial.set(former=Origin())
+        trial.set(former=RestoreSource())
         what = "goes on from spec.restoreFrom" if restored.uri else "starts afresh"
         message = f"{what}: no checkpoint of its configuration was found in the bucket"
         message += f" ({restored.message})" if restored.message else ""
-        because = {}
+        inputs = {}
     trial.news = message
-    trial.note(Entry.RECREATE, message, because, now=now)
+    trial.log_decision(DecisionKind.RECREATE, message, inputs, now=now)
     trial.touch(now)
 
 
@@ -53,7 +53,7 @@ def _go_on(trial: TrialMachine, restored: Restored) -> str:
         metric=shown,
         configuration=parameters.fingerprint(trial.status.parameters),
     )
-    origin = Origin(uri=found.uri, step=found.step)
+    origin = RestoreSource(uri=found.uri, step=found.step)
     trial.set(checkpoints=[found], checkpoint=found, iteration=found.step, former=origin, clone=None)
     if value is not None:
         result = {objective: shown, ITERATION: str(found.step)}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from podtune.api.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
 from podtune.runner.results import show
-from podtune.tuning.pareto import ParetoFront, Point
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.pareto import ParetoFront, ParetoPoint
+from podtune.tuning.searchers.base import Observation
 
 
 class Front:
@@ -27,17 +27,17 @@ class Front:
         self._shown: list[ParetoTrial] = []
         self._seen = 0
 
-    def take_in(self, tells: Callable[[int], Sequence[Tell]]) -> None:
+    def take_in(self, observations: Callable[[int], Sequence[Observation]]) -> None:
         """Takes in what is new.
 
         Args:
-            tells: Gives all that the searcher may be told, from some place on.
+            observations: Gives all that the searcher may be told of, from a position on.
         """
         if len(self._metrics) < 2:
             return
-        new = tells(self._seen)
+        new = observations(self._seen)
         self._seen += len(new)
-        changes = [self._add(tell) for tell in new]
+        changes = [self._add(observation) for observation in new]
         if any(changes):
             self._shown = [self._entry(point) for point in self._front.spread(MAX_FRONT)]
 
@@ -46,12 +46,12 @@ class Front:
         """The front, best by the objective's own metric first; empty with a single objective."""
         return self._shown
 
-    def _add(self, tell: Tell) -> bool:
-        if not tell.final or tell.value is None:
+    def _add(self, observation: Observation) -> bool:
+        if not observation.final or observation.value is None:
             return False
-        return self._front.add(Point(tell.number, (tell.value, *tell.others)))
+        return self._front.add(ParetoPoint(observation.number, (observation.value, *observation.others)))
 
-    def _entry(self, point: Point) -> ParetoTrial:
+    def _entry(self, point: ParetoPoint) -> ParetoTrial:
         values = zip(self._metrics, point.values, strict=True)
         name = f"{self._experiment}-{point.trial * self._repeats}"
         return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})

@@ -17,18 +17,18 @@ from podtune.api.conditions import clip
 from podtune.api.model import seconds
 from podtune.api.names import QUEUE_NAME, DecisionAction, TrialReason, TrialState
 from podtune.api.trial import Decision
+from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import OpenGates
 from podtune.runner.attempt_pods import AttemptPods
-from podtune.runner.dispatch import Dispatch
 from podtune.runner.failures import NODE_REASONS, OUT_OF_MEMORY
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
 
-def keep_together(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
+def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
     """Brings a gang on as a whole: lets it begin, gives its places back, or ends it with the first of its pods."""
     pods = trial.attempt_pods
     if pods.replicas == 1 or trial.status.decision is not None:
@@ -38,15 +38,15 @@ def keep_together(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
         _end(trial, fallen, now)
     elif pods.is_complete and any(pod.gated for pod in pods):
         gated = tuple((pod.name, pod.uid) for pod in pods if pod.gated)
-        dispatch.ask(OpenGates(trial.name, gated), now, trial.name)
+        actions.enqueue(OpenGates(trial.name, gated), now, trial.name)
     elif pods.has_begun and not pods.is_placed:
-        _limit_placement(trial, dispatch, now)
+        _limit_placement(trial, actions, now)
 
 
 def requeue(trial: TrialMachine, message: str, now: float) -> None:
     """Sends a gang that was not placed to the back of the queue."""
     wait = _timeout(trial).delay(trial.status.attempt, f"{trial.uid}/requeue")
-    trial.note(Entry.RETRY, message, {}, now=now)
+    trial.log_decision(DecisionKind.RETRY, message, {}, now=now)
     trial.set(decision=None, retry_time=rfc3339(now + wait))
     trial.explain(TrialState.PENDING, TrialReason.NOT_PLACED, clip(message))
 
@@ -73,7 +73,7 @@ class PlacementTurn:
     def __init__(self) -> None:
         self._placing: set[str] = set()
 
-    def settle(self, trial: TrialMachine, *, creating: bool) -> None:
+    def update(self, trial: TrialMachine, *, creating: bool) -> None:
         """Takes in what became of a trial.
 
         Args:
@@ -90,11 +90,11 @@ class PlacementTurn:
         return min(self._placing - {trial.name}, default="")
 
 
-def wait_for_turn(trial: TrialMachine, other: str, dispatch: Dispatch, now: float) -> None:
+def wait_for_turn(trial: TrialMachine, other: str, actions: ActionQueue, now: float) -> None:
     """Says in the status that another gang is being placed."""
     if trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"waits until all pods of {other} have found a node"):
         trial.touch(now + trial.context.settings.starting_debounce)
-        dispatch.alarms.set(trial.name, trial.write_due)
+        actions.timers.set(trial.name, trial.write_due)
 
 
 def _has_fallen(pod: Pod) -> bool:
@@ -113,7 +113,7 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
     trial.decide(DecisionAction.END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
 
 
-def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> None:
+def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
     """Has a gang give its places back that it has held for too long without the others."""
     pods = trial.attempt_pods
     held_since = min((pod.started for pod in pods if pod.started), default=0.0)
@@ -121,7 +121,7 @@ def _limit_placement(trial: TrialMachine, dispatch: Dispatch, now: float) -> Non
         return  # it holds nothing, and so may wait
     due = held_since + _timeout(trial).delay(trial.attempt, f"{trial.uid}/placement")
     if now < due:
-        dispatch.alarms.set(trial.name, due)
+        actions.timers.set(trial.name, due)
         return
     message = (
         f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout, "

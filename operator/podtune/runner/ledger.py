@@ -34,10 +34,10 @@ MAX_TRIAL = 3072
 _FRAME = 96
 """Bytes of an entry besides its texts."""
 
-Because = Mapping[str, float | int | str]
+DecisionInputs = Mapping[str, float | int | str]
 
 
-class Entry(StrEnum):
+class DecisionKind(StrEnum):
     """What was decided."""
 
     CONTINUE = "CONTINUE"
@@ -62,7 +62,14 @@ class Entry(StrEnum):
 
 
 def enter(
-    status: TrialStatus, action: Entry, message: str, because: Because, *, now: float, attempt: int, step: int
+    status: TrialStatus,
+    action: DecisionKind,
+    message: str,
+    inputs: DecisionInputs,
+    *,
+    now: float,
+    attempt: int,
+    step: int,
 ) -> TrialStatus:
     """The status with one more decision; where there is no room, older ones go.
 
@@ -70,12 +77,12 @@ def enter(
         status: The status so far.
         action: What was decided.
         message: Why, in a sentence.
-        because: The numbers behind it.
+        inputs: The numbers behind it.
         now: The present time.
         attempt: The attempt that it was decided on.
         step: The iteration that it was decided on.
     """
-    numbers = list(because.items())[:MAX_NUMBERS]
+    numbers = list(inputs.items())[:MAX_NUMBERS]
     entry = LedgerEntry(
         number=status.ledger[-1].number + 1 if status.ledger else 1,
         time=rfc3339(now),
@@ -83,20 +90,20 @@ def enter(
         step=step,
         action=action,
         message=clip(message, MAX_LEDGER_MESSAGE),
-        because={name[:MAX_NUMBER_NAME]: show(value)[:MAX_NUMBER] for name, value in numbers},
+        inputs={name[:MAX_NUMBER_NAME]: show(value)[:MAX_NUMBER] for name, value in numbers},
     )
     return status.model_copy(update={"ledger": _kept([*status.ledger, entry], status.ledger_exported)})
 
 
 def latest_start(status: TrialStatus) -> int:
     """Number of the last entry that says why the trial starts; 0 where there is none."""
-    return next((entry.number for entry in reversed(status.ledger) if entry.action == Entry.START), 0)
+    return next((entry.number for entry in reversed(status.ledger) if entry.action == DecisionKind.START), 0)
 
 
 def tells_of_start(status: TrialStatus) -> bool:
     """Whether why the next attempt starts stands there: nothing but new parameters has come after it."""
-    latest = next((entry for entry in reversed(status.ledger) if entry.action != Entry.CONFIGURE), None)
-    return latest is not None and latest.action in (Entry.START, Entry.PROMOTE, Entry.EXPLOIT)
+    latest = next((entry for entry in reversed(status.ledger) if entry.action != DecisionKind.CONFIGURE), None)
+    return latest is not None and latest.action in (DecisionKind.START, DecisionKind.PROMOTE, DecisionKind.EXPLOIT)
 
 
 def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
@@ -109,7 +116,7 @@ def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ..
             step=entry.step,
             action=entry.action,
             message=entry.message,
-            because=entry.because,
+            inputs=entry.inputs,
         )
         for entry in status.ledger
         if entry.number > known
@@ -167,4 +174,4 @@ def _kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:
 
 
 def _size(entry: LedgerEntry) -> int:
-    return _FRAME + len(entry.message) + sum(len(name) + len(number) + 6 for name, number in entry.because.items())
+    return _FRAME + len(entry.message) + sum(len(name) + len(number) + 6 for name, number in entry.inputs.items())

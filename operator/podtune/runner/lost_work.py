@@ -19,7 +19,7 @@ OURS = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL
 
 def note_loss(trial: TrialMachine, final: FinalCommit | None) -> None:
     """Has the status say what the attempt that ends has lost, by its agent's last word, or else its last report."""
-    unstored = final.unstored if final is not None else trial.unseen.unstored_of(trial.attempt_uid)
+    unstored = final.unstored if final is not None else trial.expectations.unstored_of(trial.attempt_uid)
     if unstored is None or not trial.home or not _is_missed(trial, unstored):
         return
     before = trial.status.lost_checkpoint
@@ -57,7 +57,7 @@ def _is_missed(trial: TrialMachine, unstored: Unstored) -> bool:
     An agent that was killed may have stored and reported it after its last word.
     """
     decision = trial.status.decision
-    if clones.is_given_up(trial.status) or _is_stored(trial, unstored.step):
+    if clones.is_superseded(trial.status) or _is_stored(trial, unstored.step):
         return False
     if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
         return True

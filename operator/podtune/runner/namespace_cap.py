@@ -104,7 +104,7 @@ class NamespaceCap:
         held, wanted = self._held(first), self._waiting[first]
         return held == 0 or held + wanted < self._held(experiment)
 
-    def settle(self, experiment: str, *, promised: int, waits: bool) -> None:
+    def update(self, experiment: str, *, promised: int, waits: bool) -> None:
         """Takes in what an experiment makes of its claims.
 
         Args:

@@ -60,14 +60,14 @@ class Nodes:
         """By trial: its failures as they are counted."""
         self._failures: dict[str, list[tuple[float, str]]] = {}
         """By node: when it has failed which trial, the latest last."""
-        self._places: dict[str, str] = {}
+        self._nodes_of: dict[str, str] = {}
         """By trial: the node it was last on."""
         self._seen: Counter[str] = Counter()
         """By node: how many trials know of it."""
 
-    def settle(self, trial: TrialMachine) -> None:
+    def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has durably recorded."""
-        self._settle_place(trial)
+        self._update_node(trial)
         recorded = tuple(trial.saved.failed_nodes)
         before = self._recorded.get(trial.name, ())
         if recorded == before:
@@ -112,16 +112,16 @@ class Nodes:
         first = bisect_left(entries, (now - self._memory, ""))
         return Avoided(name, len(entries) - first, until) if until > now else None
 
-    def _settle_place(self, trial: TrialMachine) -> None:
-        place = trial.saved.pod.node if trial.saved.pod is not None else ""
-        before = self._places.get(trial.name, "")
-        if place == before:
+    def _update_node(self, trial: TrialMachine) -> None:
+        node = trial.saved.pod.node if trial.saved.pod is not None else ""
+        before = self._nodes_of.get(trial.name, "")
+        if node == before:
             return
-        if place:
-            self._seen[place] += 1
+        if node:
+            self._seen[node] += 1
         if before:
             self._seen[before] -= 1
-        self._places[trial.name] = place
+        self._nodes_of[trial.name] = node
 
     def _forget(self, failure: NodeFailure, trial: str) -> None:
         entries = self._failures[failure.node]

@@ -13,8 +13,8 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.overrides import with_overrides
 from podtune.api.trial import Checkpoint, TrialStatus
 from podtune.runner import parameters
-from podtune.runner.judgement import Judge
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
+from podtune.runner.result_processor import ResultProcessor
 from podtune.runner.search import Search
 from podtune.runner.trial_machine import TrialMachine
 
@@ -24,14 +24,14 @@ MAX_REFUSAL = 512
 class Overrides:
     """Takes in what users change, and tells scheduler and searcher of it."""
 
-    def __init__(self, judge: Judge, search: Search) -> None:
+    def __init__(self, processor: ResultProcessor, search: Search) -> None:
         """Makes it.
 
         Args:
-            judge: Tells the scheduler.
+            processor: Tells the scheduler.
             search: Tells the searcher.
         """
-        self._judge = judge
+        self._processor = processor
         self._search = search
 
     def take_in(self, trial: TrialMachine, now: float) -> None:
@@ -56,8 +56,8 @@ class Overrides:
         trial.touch(now)
         self._accept(trial, now)
         if changes:
-            trial.note(Entry.CONFIGURE, "goes on with spec.overrides", changes, now=now)
-            self._judge.configured(trial, now)
+            trial.log_decision(DecisionKind.CONFIGURE, "goes on with spec.overrides", changes, now=now)
+            self._processor.configured(trial, now)
             self._search.configured(trial)
 
     def check(self, trial: TrialMachine, now: float) -> None:
@@ -86,7 +86,7 @@ class Overrides:
     def _accept(self, trial: TrialMachine, now: float) -> None:
         trial.refusal = ""
         if trial.status.reason == TrialReason.INVALID_OVERRIDES:
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials places")
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
             trial.touch(now)
 
     def _refuse(self, trial: TrialMachine, problem: str, now: float) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from podtune.api.experiment import Asked
+from podtune.api.experiment import ProposalRequest
 from podtune.api.restore_from import RestoreFrom
 from podtune.api.search_space import format_value
-from podtune.api.trial import Proposal, TrialSpec, format_indexes
+from podtune.api.trial import ProposalRecord, TrialSpec, format_indexes
 from podtune.runner.actions import Propose
 from podtune.tuning.randomness import trial_seed
-from podtune.tuning.searchers.base import Proposed
+from podtune.tuning.searchers.base import Proposal
 
 
 class Proposals:
@@ -30,7 +30,7 @@ class Proposals:
         repeats: int,
         seed: int,
         existing: Iterable[TrialSpec] = (),
-        origins: Sequence[RestoreFrom | None] = (),
+        restore_sources: Sequence[RestoreFrom | None] = (),
     ) -> None:
         """Starts with the Trials that are there.
 
@@ -39,12 +39,12 @@ class Proposals:
             repeats: How many Trials each configuration becomes.
             seed: The experiment's seed.
             existing: All Trials.
-            origins: What the first configurations start from, by number.
+            restore_sources: What the first configurations start from, by number.
         """
         self._experiment = experiment
         self._repeats = repeats
         self._seed = seed
-        self._origins = tuple(origins)
+        self._restore_sources = tuple(restore_sources)
         self._present: set[int] = set()
         self._answered: set[int] = set()
         self._missing: list[int] = []
@@ -66,7 +66,7 @@ class Proposals:
         """How many Trials there are or will be from what was answered."""
         return len(self._present) + len(self.waiting)
 
-    def open_numbers(self, asked: Asked | None) -> range:
+    def open_numbers(self, asked: ProposalRequest | None) -> range:
         """The first stretch of numbers among those asked for before that nothing came of: they are asked for again."""
         numbers = range(asked.first, asked.last + 1) if asked is not None else range(0)
         first = next((number for number in numbers if number not in self._answered), None)
@@ -81,15 +81,15 @@ class Proposals:
             return range(self._missing[0], self._missing[0] + 1)
         return range(self._next, self._next + count)
 
-    def answered(self, request: Propose, answers: Sequence[Proposed]) -> None:
+    def answered(self, request: Propose, answers: Sequence[Proposal]) -> None:
         """Takes in the searcher's answer; fewer than asked for mean that there are no more."""
-        running = [trial.number for trial in request.unfinished]
+        running = [trial.number for trial in request.pending]
         for number, proposed in enumerate(answers, start=request.first):
             if number not in self._answered:
-                self._note(number)
-                basis = Proposal(
+                self._mark_answered(number)
+                basis = ProposalRecord(
                     number=number,
-                    told=request.end,
+                    observed_seq=request.observed_seq,
                     running=format_indexes(running),
                     attributes=dict(proposed.attributes),
                 )
@@ -106,7 +106,7 @@ class Proposals:
         self._present.add(spec.index)
         number = spec.index // self._repeats
         if number not in self._answered:
-            self._note(number)
+            self._mark_answered(number)
             self._wait_for(number, spec.parameters, spec.proposal)
 
     def is_begun(self, number: int) -> bool:
@@ -118,7 +118,7 @@ class Proposals:
         """Name of the Trial with this index."""
         return f"{self._experiment}-{index}"
 
-    def _wait_for(self, number: int, parameters: dict[str, str], basis: Proposal | None) -> None:
+    def _wait_for(self, number: int, parameters: dict[str, str], basis: ProposalRecord | None) -> None:
         """The Trials of a configuration that are not there are to be made."""
         for repeat in range(self._repeats):
             index = number * self._repeats + repeat
@@ -128,11 +128,11 @@ class Proposals:
                     index=index,
                     parameters=parameters,
                     seed=trial_seed(self._seed, repeat),
-                    restore_from=self._origins[number] if number < len(self._origins) else None,
+                    restore_from=self._restore_sources[number] if number < len(self._restore_sources) else None,
                     proposal=basis,
                 )
 
-    def _note(self, number: int) -> None:
+    def _mark_answered(self, number: int) -> None:
         """There is a configuration with this number."""
         self._answered.add(number)
         if number in self._missing:

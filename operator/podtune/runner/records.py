@@ -80,9 +80,10 @@ class Pod:
         training_until: When it ended; 0 where it has not.
         gpus: How many GPUs it holds, from when it started to when it ended.
         trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
-        rank: Its place in a gang, from 0; 0 where the attempt has but one pod.
+        rank: Its index in a gang, from 0; 0 where the attempt has but one pod.
         gated: Whether the gate of ours that holds a gang's pods back until all are there is still in place.
-        variant: What a warm pod's manifest was made from, as a digest; empty for one that serves one attempt alone.
+        template_hash: What a warm pod's manifest was made from, as a digest; empty for one that serves one attempt
+            alone.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Pod:
     trial_uid: str = ""
     rank: int = 0
     gated: bool = False
-    variant: str = ""
+    template_hash: str = ""
 
     @property
     def is_over(self) -> bool:

@@ -18,13 +18,13 @@ from podtune.api.conditions import clip, find_condition
 from podtune.api.experiment import PodRefusal
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.runner import resources
-from podtune.runner.actions import CreatePod, EmitEvent, Outcome, TryPod, Verdict
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, EmitEvent, TryPod
 from podtune.runner.experiment_status import Hold
-from podtune.runner.places import Places
 from podtune.runner.records import Experiment
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import Slots
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial_machine import TrialMachine
 
@@ -46,16 +46,16 @@ _REMEDIES: Mapping[str, str] = {
 class Refusals:
     """Whether the API server refuses an experiment's pods at present; it outlives what is made anew."""
 
-    def __init__(self, experiment: Experiment, dispatch: Dispatch, settings: RunnerSettings) -> None:
+    def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
         """Takes in what is recorded.
 
         Args:
             experiment: The Experiment.
-            dispatch: Where actions are asked for.
+            actions: Where actions are asked for.
             settings: Times.
         """
         self._experiment = experiment
-        self._dispatch = dispatch
+        self._actions = actions
         self._settings = settings
         self._refusal = experiment.status.pod_refusal
         stalled = find_condition(experiment.status.conditions, ConditionType.STALLED)
@@ -79,25 +79,25 @@ class Refusals:
         """What people are told of it."""
         return Hold(ExperimentReason.POD_REFUSED, self._message) if self._refusal is not None else None
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         self._experiment = experiment
 
-    def landed(self, action: CreatePod | TryPod, outcome: Outcome, now: float) -> None:
+    def on_action_result(self, action: CreatePod | TryPod, result: ActionResult, now: float) -> None:
         """Hears whether the API server takes a pod, or would."""
-        if outcome.reason is ExperimentReason.POD_REFUSED:
+        if result.reason is ExperimentReason.POD_REFUSED:
             if isinstance(action, TryPod):
-                self._refused(action.creation, outcome.message, now)
+                self._refused(action.creation, result.message, now)
             elif self._refusal is None:  # else it was on its way already
-                self._refused(action, outcome.message, now)
-        elif isinstance(action, TryPod) and outcome.verdict is Verdict.DONE:
+                self._refused(action, result.message, now)
+        elif isinstance(action, TryPod) and result.status is ActionStatus.DONE:
             self._release()
 
     def _release(self) -> None:
         """Pods may be made again."""
         self._refusal, self._message = None, ""
 
-    def ask_again(self, trials: Mapping[str, TrialMachine], places: Places, now: float) -> None:
+    def ask_again(self, trials: Mapping[str, TrialMachine], slots: Slots, now: float) -> None:
         """Asks the API server, when it is time, whether it still refuses pods.
 
         It is asked about the pod of the same trial, else of one that waits. Where none waits, no trial is proposed for
@@ -106,23 +106,23 @@ class Refusals:
 
         Args:
             trials: All trials.
-            places: Where they wait.
+            slots: Where trials wait.
             now: The present time.
         """
         if self._refusal is None:
             return
         due = self._due
         if now < due <= now + self._settings.refusal_wait * (1 + JITTER):  # else the clock has gone back since
-            self._dispatch.alarms.set(EXPERIMENT, due)
+            self._actions.timers.set(EXPERIMENT, due)
             return
         refused = trials.get(self._refusal.trial)
-        waiting = (refused,) if refused is not None and refused.is_to_run else places.queue.trials
+        waiting = (refused,) if refused is not None and refused.is_to_run else slots.queue.trials
         had_pods = (trial for trial in trials.values() if trial.status.last_attempt is not None)
         trial = next(iter(waiting), None) or next(had_pods, refused)
         if trial is None or (trial.attempt_pods and not trial.attempt_pods.lacks_some):
             self._release()  # nothing is known that would be refused
         else:
-            self._dispatch.ask(TryPod(places.creation(trial, now)), now)
+            self._actions.enqueue(TryPod(slots.creation(trial, now)), now)
 
     def _refused(self, creation: CreatePod, words: str, now: float) -> None:
         is_new = self._refusal is None
@@ -131,7 +131,7 @@ class Refusals:
         if is_new and self._message != self._told:
             self._told = self._message
             event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)
-            self._dispatch.ask(event, now)
+            self._actions.enqueue(event, now)
 
     @property
     def _due(self) -> float:

@@ -19,7 +19,7 @@ class Unaccepted(Enum):
     TOO_EARLY = "too early"
     """Its pod has not been seen yet: ask again."""
     MISPLACED = "misplaced"
-    """A checkpoint in it does not lie in the trial's place in the bucket, or there is no bucket."""
+    """A checkpoint in it does not lie below the trial's prefix in the bucket, or there is no bucket."""
     FOLLOWS = "follows"
     """It is of a pod of a gang that does not lead it: results come from rank 0."""
 
@@ -36,14 +36,15 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
     return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
 
 
-def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tuple[str, ...] = ()) -> Reply:
+def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tuple[str, ...] = ()) -> Reply:
     """The answer to a report that was taken in.
 
     Args:
         trial: The trial.
         report: The report.
-        may_act: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of it.
-        protected: URIs of the trial's checkpoints that other trials need.
+        is_flushed: Whether all that the trial's decision rests on is durable; before that the agent hears nothing of
+            it.
+        pinned: URIs of the trial's checkpoints that other trials need.
     """
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
     recorded = {checkpoint.uri for checkpoint in trial.status.checkpoints}
@@ -53,14 +54,14 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
         if commit.uri in saved or not (commit.uri in recorded or is_ahead(trial, commit))
     )
     is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
-    decision = trial.saved.decision if may_act else None
+    decision = trial.saved.decision if is_flushed else None
     return Reply(
         acked_seq=trial.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == DecisionAction.PAUSE else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
-        kept=(*protected, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
+        kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.to_export(trial.saved, report.ledger),
     )
 
@@ -68,7 +69,7 @@ def reply(trial: TrialMachine, report: Report, *, may_act: bool, protected: tupl
 def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
-    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_given_up(trial.status)
+    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_superseded(trial.status)
     if pauses and checkpoint_waits.stores_answer(trial):
         return False
     return pauses or (decision is None and trial.wanted_step is not None)

@@ -14,9 +14,9 @@ from podtune.trial.layout import ITERATION
 
 def take_report(trial: TrialMachine, report: Report, now: float) -> None:
     """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
-    trial.unseen.heard(report.attempt, report.unstored)
+    trial.expectations.heard(report.attempt, report.unstored)
     if report.restored is not None:
-        _restored_seen(trial, report.restored, now)
+        _observe_restored(trial, report.restored, now)
     for result in report.results:
         if result.seq == trial.acked_seq + 1:
             _take(trial, result, now)
@@ -24,13 +24,13 @@ def take_report(trial: TrialMachine, report: Report, now: float) -> None:
         if not is_ahead(trial, commit):
             _accept(trial, commit, now)
     if report.store_problem != trial.store_problem:
-        _store_problem_seen(trial, report.store_problem, now)
+        _observe_store_problem(trial, report.store_problem, now)
 
 
 def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], now: float) -> None:
     """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
     if final.restored is not None:
-        _restored_seen(trial, final.restored, now)
+        _observe_restored(trial, final.restored, now)
     for result in [*unacked, final.last]:
         if result is not None and result.seq == trial.acked_seq + 1:
             _take(trial, result, now)
@@ -45,16 +45,16 @@ def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], n
 
 
 def misplaced(trial: TrialMachine, report: Report) -> str:
-    """URI of a checkpoint in a report that does not lie below the trial's place in its bucket; empty where all do."""
+    """URI of a checkpoint in a report that does not lie below the trial's prefix in its bucket; empty where all do."""
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
     return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
 
 
-def lies_below(uri: str, place: str) -> bool:
-    """Whether an URI is below a place that ends with a slash, on servers too that fold `..`; below none is nothing."""
-    if not place or not uri.startswith(place):
+def lies_below(uri: str, prefix: str) -> bool:
+    """Whether a URI is below a prefix that ends with a slash, on servers too that fold `..`; below none is nothing."""
+    if not prefix or not uri.startswith(prefix):
         return False
-    return not any(part in ("", ".", "..") for part in uri.removeprefix(place).split("/"))
+    return not any(part in ("", ".", "..") for part in uri.removeprefix(prefix).split("/"))
 
 
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
@@ -84,7 +84,7 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     new = results.is_new(trial.status, result, trial.context.time_attribute)
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
-        trial.context.judge(trial, result, now)
+        trial.context.process_result(trial, result, now)
     trial.touch(now + _wait_for_others(trial))
 
 
@@ -94,7 +94,7 @@ def _wait_for_others(trial: TrialMachine) -> float:
     def says_running(status: TrialStatus) -> bool:
         return status.state is TrialState.RUNNING and status.attempt == trial.attempt
 
-    if any(map(says_running, (trial.saved, *trial.unseen.statuses))):
+    if any(map(says_running, (trial.saved, *trial.expectations.statuses))):
         return trial.context.result_debounce()
     # In a warm pod a short trial is over before anybody looks; of another it is soon seen that it runs.
     may_wait = trial.recorded_pod or not says_running(trial.status)
@@ -109,7 +109,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     result, or else the next one; of one that has given up what it has learnt, none.
     """
     home = trial.home
-    if not lies_below(commit.uri, home) or clones.is_given_up(trial.status):
+    if not lies_below(commit.uri, home) or clones.is_superseded(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
@@ -135,7 +135,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)
 
 
-def _restored_seen(trial: TrialMachine, restored: Restored, now: float) -> None:
+def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> None:
     """The agent has told what the attempt started from.
 
     One that is pausing may have started from the very checkpoint that the next one is to clone once more.
@@ -161,7 +161,7 @@ def _count_held(trial: TrialMachine, seq: int) -> None:
         )
 
 
-def _store_problem_seen(trial: TrialMachine, problem: StoreProblem | None, now: float) -> None:
+def _observe_store_problem(trial: TrialMachine, problem: StoreProblem | None, now: float) -> None:
     if trial.store_problem is None:
         trial.store_problem_since = _store_problem_recorded(trial) or now
     trial.store_problem = problem

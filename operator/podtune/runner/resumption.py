@@ -2,7 +2,7 @@
 
 With its end an experiment records the limits that it ended by. It goes on when the spec says other ones by which it
 would not have ended, or when `spec.resume.id` is another one. That is written into its status first, with the policies
-that hold; then the trials follow (see `Reopening`).
+that hold; then the trials follow (see `TrialReset`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from podtune.api.resume import Resume, Resumption
 
 
 def ended_by(spec: ExperimentSpec) -> str:
-    """What an end is recorded with: a digest of the limits, and the id of the last wish to go on."""
+    """What an end is recorded with: a digest of the limits, and the id of the last request to go on."""
     limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
     return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
 
@@ -33,13 +33,16 @@ def following(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
     """What is recorded when the experiment goes on."""
     resume = _resume(spec)
     return Resumption(
-        round=round_of(status) + 1, unfinished=resume.unfinished, errored=resume.errored, finished=resume.finished
+        run_generation=run_generation_of(status) + 1,
+        unfinished=resume.unfinished,
+        errored=resume.errored,
+        finished=resume.finished,
     )
 
 
-def round_of(status: ExperimentStatus) -> int:
+def run_generation_of(status: ExperimentStatus) -> int:
     """How often the experiment has gone on after an end."""
-    return status.resumption.round if status.resumption is not None else 0
+    return status.resumption.run_generation if status.resumption is not None else 0
 
 
 def _resume(spec: ExperimentSpec) -> Resume:

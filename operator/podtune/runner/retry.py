@@ -28,29 +28,29 @@ class InFlight:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
-        self._flying: set[tuple[str, str]] = set()
+        self._started: set[tuple[str, str]] = set()
         self._failed: dict[tuple[str, str], tuple[int, float]] = {}
 
     def __contains__(self, key: tuple[str, str]) -> bool:
-        return key in self._flying
+        return key in self._started
 
     def ready_at(self, key: tuple[str, str]) -> float:
         """When an action of this key may be asked for: 0 for at once, infinity while one is under way."""
-        if key in self._flying:
+        if key in self._started:
             return float("inf")
         return self._failed[key][1] if key in self._failed else 0.0
 
-    def launch(self, key: tuple[str, str]) -> None:
+    def start(self, key: tuple[str, str]) -> None:
         """An action of this key was asked for."""
-        self._flying.add(key)
+        self._started.add(key)
 
     def cancel(self, key: tuple[str, str]) -> None:
         """The action of this key that was asked for will not be carried out."""
-        self._flying.discard(key)
+        self._started.discard(key)
 
-    def land(self, key: tuple[str, str], *, failed: bool, now: float) -> None:
+    def finish(self, key: tuple[str, str], *, failed: bool, now: float) -> None:
         """An action of this key was heard of."""
-        self._flying.discard(key)
+        self._started.discard(key)
         if not failed:
             self._failed.pop(key, None)
             return

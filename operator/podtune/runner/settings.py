@@ -13,8 +13,8 @@ class RunnerSettings:
 
     Attributes:
         result_debounce: A result that nothing depends on is written to the status within this.
-        few_trials: Where more trials than this have a pod, of all experiments, within so many times longer, up to 30
-            seconds: agents keep what is not written.
+        throttle_above_trials: Where more trials than this have a pod, in all experiments, that time grows in
+            proportion, up to 30 seconds. Agents keep what is not written.
         checkpoint_debounce: A committed checkpoint is written to the status within this.
         pending_debounce: A pod that is kept from starting is explained in the status after this.
         starting_debounce: One that merely takes its time, or waits for its turn, is explained after this.
@@ -22,7 +22,8 @@ class RunnerSettings:
         first_result_debounce: The same once it has a result.
         message_debounce: Other words for the same reason are written within this; those of Kubernetes change often.
         experiment_debounce: The experiment's status is written this often at most; its end, at once.
-        few_experiments: Where more experiments than this go on, so many times rarer, down to every 30 seconds.
+        throttle_above_experiments: Where more experiments than this go on, the interval grows in proportion, up to 30
+            seconds.
         handover_wait: A program in a warm pod leaves a trial that is to stop or pause within this, or its pod goes.
         idle_pod_time: A warm pod that no trial needs is deleted after this.
         finished_pod_time: A finished pod that nobody asked to be retained is deleted after this.
@@ -33,10 +34,10 @@ class RunnerSettings:
         requeue_wait: A pod that avoids nodes is left to the scheduler for this before it is made anew.
         refusal_wait: The API server is asked again after this, up to a tenth more or less, whether it takes pods that
             it has refused.
-        creation_doubt: A pod whose creation got no answer shows up within this, or was not made.
+        creation_timeout: A pod whose creation got no answer shows up within this, or was not made.
         proposal_batch: Proposals asked for at a time, at most.
         proposal_deadline: A searcher that thinks longer about a request is called slow.
-        tell_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
+        observation_wait: Ends of trials that are being written are waited for this long before the searcher is asked.
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         storage_tries: A job in the bucket is tried so often.
         storage_backoff: Wait before a job in the bucket is tried again.
@@ -45,7 +46,7 @@ class RunnerSettings:
     """
 
     result_debounce: float = 3.0
-    few_trials: int = 100
+    throttle_above_trials: int = 100
     checkpoint_debounce: float = 0.5
     pending_debounce: float = 2.0
     starting_debounce: float = 5.0
@@ -53,7 +54,7 @@ class RunnerSettings:
     first_result_debounce: float = 0.5
     message_debounce: float = 30.0
     experiment_debounce: float = 1.0
-    few_experiments: int = 10
+    throttle_above_experiments: int = 10
     handover_wait: float = 10.0
     idle_pod_time: float = 10.0
     finished_pod_time: float = 600.0
@@ -63,10 +64,10 @@ class RunnerSettings:
     report_wait: float = 60.0
     requeue_wait: float = 30.0
     refusal_wait: float = 300.0
-    creation_doubt: float = 30.0
+    creation_timeout: float = 30.0
     proposal_batch: int = 16
     proposal_deadline: float = 120.0
-    tell_wait: float = 2.0
+    observation_wait: float = 2.0
     log_tries: int = 4
     storage_tries: int = 5
     storage_backoff: Backoff = field(default_factory=lambda: Backoff(10.0, 300.0))

@@ -17,17 +17,17 @@ from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.storage_jobs import StorageJob, StorageJobState, StorageStatus
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
-from podtune.runner.actions import CreateStoragePod, DeletePod, EmitEvent, Outcome, Verdict, storage_pod_name
-from podtune.runner.alarms import EXPERIMENT
-from podtune.runner.dispatch import Dispatch
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 CONDITIONS = {
     StoragePurpose.EXPORT: ConditionType.EXPORTED,
-    StoragePurpose.TIDY: ConditionType.BUCKET_TIDY,
-    StoragePurpose.EMPTY: ConditionType.BUCKET_EMPTY,
+    StoragePurpose.PRUNE: ConditionType.BUCKET_PRUNED,
+    StoragePurpose.PURGE: ConditionType.BUCKET_PURGED,
 }
 """The condition that tells how the latest job of a purpose has gone."""
 _TRUTHS = {
@@ -39,33 +39,33 @@ CREATE_STORAGE_POD = ("create-storage-pod", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class StorageJobSpec:
     """A job that is to be done.
 
     Attributes:
         purpose: What for.
-        occasion: What it is due for; done for this, it is not due again.
+        trigger: What it is due for; done for this, it is not due again.
         trials: What its pod has to know of the trials; asked for only when the pod is made.
     """
 
     purpose: StoragePurpose
-    occasion: str
+    trigger: str
     trials: Callable[[], Iterable[StoredTrial]] = tuple
 
 
 class StorageWork:
     """The storage pods of one experiment."""
 
-    def __init__(self, experiment: Experiment, dispatch: Dispatch, settings: RunnerSettings) -> None:
+    def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
         """Knows of no pods yet.
 
         Args:
             experiment: The Experiment.
-            dispatch: Where actions are asked for.
+            actions: Where actions are asked for.
             settings: How often a job is tried, and how long is waited in between.
         """
         self._experiment = experiment
-        self._dispatch = dispatch
+        self._actions = actions
         self._settings = settings
         self._pods: dict[str, StoragePod] = {}
         self._made: set[int] = set()
@@ -78,9 +78,9 @@ class StorageWork:
         """Whether no pod can be made any more, since the namespace is being deleted."""
         self._told = set(_given_up(self._status))
 
-    # Facts
+    # Observations of objects
 
-    def experiment_seen(self, experiment: Experiment) -> None:
+    def observe_experiment(self, experiment: Experiment) -> None:
         """Takes in a version of the Experiment."""
         self._experiment = experiment
 
@@ -88,22 +88,22 @@ class StorageWork:
         """Whether a pod of this name is one of ours."""
         return pod in self._pods
 
-    def pod_seen(self, pod: StoragePod) -> None:
+    def observe_pod(self, pod: StoragePod) -> None:
         """Takes in a version of a storage pod; one that is gone is reported with `gone` set."""
         known = self._pods.get(pod.name)
         if known is None or known.uid != pod.uid or pod.version >= known.version or pod.gone:
             self._pods[pod.name] = pod
 
-    def landed(self, action: CreateStoragePod | DeletePod, outcome: Outcome) -> None:
+    def on_action_result(self, action: CreateStoragePod | DeletePod, result: ActionResult) -> None:
         """Hears whether a pod was made, or its deletion accepted."""
         match action:
-            case DeletePod() if outcome.verdict is Verdict.DONE:
+            case DeletePod() if result.status is ActionStatus.DONE:
                 self._deleted.add(action.uid)
-            case CreateStoragePod() if outcome.verdict is Verdict.DONE:
+            case CreateStoragePod() if result.status is ActionStatus.DONE:
                 self._made.add(action.number)
-            case CreateStoragePod() if outcome.verdict is Verdict.REFUSED:
-                self._refused[action.number] = outcome.message
-                self.is_namespace_ending = outcome.reason is ExperimentReason.NAMESPACE_ENDING
+            case CreateStoragePod() if result.status is ActionStatus.REFUSED:
+                self._refused[action.number] = result.message
+                self.is_namespace_ending = result.reason is ExperimentReason.NAMESPACE_ENDING
 
     # Decisions
 
@@ -112,17 +112,17 @@ class StorageWork:
         """Whether a pod is at work: what it was told of the trials has to hold until it has ended."""
         return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
 
-    def is_over(self, due: Due) -> bool:
+    def is_over(self, due: StorageJobSpec) -> bool:
         """Whether a job has come to its end, a good or a bad one, and that is on record."""
         job = self._status.job(due.purpose)
-        return job is not None and job.occasion == due.occasion and job.state.is_finished
+        return job is not None and job.trigger == due.trigger and job.state.is_finished
 
-    def problem_of(self, due: Due) -> str:
+    def problem_of(self, due: StorageJobSpec) -> str:
         """Why a job was given up; empty where it was not."""
         job = self._status.job(due.purpose)
         return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
 
-    def decide(self, due: Sequence[Due], now: float) -> StorageStatus | None:
+    def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
         """Brings the work forward and asks for the actions that are due.
 
         Args:
@@ -148,11 +148,11 @@ class StorageWork:
             return self._go_on(storage, job, todo, now)
         retry = parse_rfc3339(job.retry_time) or 0.0
         if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
-            self._dispatch.alarms.set(EXPERIMENT, retry)
+            self._actions.timers.set(EXPERIMENT, retry)
             return storage
         return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
 
-    def _go_on(self, storage: StorageStatus, job: StorageJob, due: Due, now: float) -> StorageStatus:
+    def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
         """Looks after a job that is on record as running."""
         pod = self._pods.get(self._name(job))
         if pod is not None and pod.is_over:
@@ -166,17 +166,17 @@ class StorageWork:
             if now >= late:
                 why = pod.waiting if pod is not None and pod.waiting else "nobody says why"
                 return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
-            self._dispatch.alarms.set(EXPERIMENT, late)
+            self._actions.timers.set(EXPERIMENT, late)
         # One that is there may lack what belongs to it, if an operator was killed in between.
         is_whole = job.pod in self._made or (pod is not None and pod.started)
-        if not is_whole and self._dispatch.ready(CREATE_STORAGE_POD, now):
-            self._dispatch.ask(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
+        if not is_whole and self._actions.ready(CREATE_STORAGE_POD, now):
+            self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
         return storage
 
     def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
         """Ends a job that is not due any more; it is off the record when its pod is gone."""
         pod = self._pods.get(self._name(job))
-        if CREATE_STORAGE_POD in self._dispatch:
+        if CREATE_STORAGE_POD in self._actions:
             return storage
         if pod is not None and not pod.is_over:
             self._delete(pod, now)
@@ -195,15 +195,15 @@ class StorageWork:
 
     def _delete(self, pod: StoragePod, now: float) -> None:
         if not pod.deleting and pod.uid not in self._deleted:
-            self._dispatch.ask(DeletePod("", pod.name, pod.uid), now)
+            self._actions.enqueue(DeletePod("", pod.name, pod.uid), now)
 
     def _tell(self, now: float) -> None:
         """Tells people of jobs that were given up."""
         for job in self._status.jobs:
-            if job.state is StorageJobState.FAILED and (job.purpose, job.occasion) not in self._told:
-                self._told.add((job.purpose, job.occasion))
+            if job.state is StorageJobState.FAILED and (job.purpose, job.trigger) not in self._told:
+                self._told.add((job.purpose, job.trigger))
                 message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
-                self._dispatch.ask(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
+                self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
 
     def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
         if ok or job.tries >= self._settings.storage_tries:
@@ -243,17 +243,17 @@ def _has_end(conditions: Iterable[Condition]) -> bool:
 
 
 def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
-    return [(job.purpose, job.occasion) for job in storage.jobs if job.state is StorageJobState.FAILED]
+    return [(job.purpose, job.trigger) for job in storage.jobs if job.state is StorageJobState.FAILED]
 
 
-def _is_for(job: StorageJob, due: Due) -> bool:
-    return job.purpose is due.purpose and job.occasion == due.occasion
+def _is_for(job: StorageJob, due: StorageJobSpec) -> bool:
+    return job.purpose is due.purpose and job.trigger == due.trigger
 
 
-def _begun(due: Due, pod: int, tries: int, now: float) -> StorageJob:
+def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
     return StorageJob(
         purpose=due.purpose,
-        occasion=due.occasion,
+        trigger=due.trigger,
         state=StorageJobState.RUNNING,
         pod=pod,
         tries=tries,

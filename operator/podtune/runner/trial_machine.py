@@ -24,16 +24,16 @@ from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProble
 from podtune.runner import clones, ledger, parameters
 from podtune.runner.actions import Logs
 from podtune.runner.attempt_pods import AttemptPods, pod_name
-from podtune.runner.ledger import Because, Entry
+from podtune.runner.expectations import Expectations
+from podtune.runner.ledger import DecisionInputs, DecisionKind
 from podtune.runner.records import Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
-from podtune.runner.unseen import Unseen
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
-WISHED_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
-"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the wish does."""
+USER_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
+"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the user takes that back."""
 GOES_ON = frozenset({DecisionAction.PAUSE, DecisionAction.RETRY, DecisionAction.END, DecisionAction.REQUEUE})
 """Decisions that end an attempt and not the trial."""
 
@@ -45,11 +45,11 @@ class TrialContext:
     spec: ExperimentSpec
     settings: RunnerSettings
     time_attribute: str
-    round: int
+    run_generation: int
     """How often the experiment has gone on after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
-    judge: Callable[[TrialMachine, Result, float], None]
+    process_result: Callable[[TrialMachine, Result, float], None]
     """Shows a result to stopper and scheduler, and records their decision."""
     limits: Callable[[TrialMachine], Mapping[str, str]]
     """Resource limits that the rungs which a trial has passed give it."""
@@ -66,9 +66,9 @@ class TrialContext:
 
 
 class TrialMachine:
-    """The state of one trial. The experiment's machine feeds it facts, and asks it what it needs."""
+    """The state of one trial. The experiment's machine feeds it what was seen, and asks it what it needs."""
 
-    def __init__(self, trial: Trial, context: TrialContext, unseen: Unseen | None = None) -> None:
+    def __init__(self, trial: Trial, context: TrialContext, expectations: Expectations | None = None) -> None:
         self.name = trial.name
         self.uid = trial.uid
         self.index = trial.spec.index
@@ -79,7 +79,7 @@ class TrialMachine:
         self.saved = trial.status
         self.status = trial.status
         self.context = context
-        self.unseen = unseen or Unseen()
+        self.expectations = expectations or Expectations()
         self.attempt_pods = AttemptPods(context.replicas)
         self.leftovers: dict[str, Pod] = {}
         self.attempt_uid = self._recorded_attempt_uid()
@@ -88,7 +88,7 @@ class TrialMachine:
         self.printed: str | None = None
         """What the program had printed last when its end was decided; None where that was not read."""
         self.write_due = NEVER
-        self.decision_ticket = 0
+        self.decision_lsn = 0
         self.restored: Restored | None = None
         self.store_problem: StoreProblem | None = None
         self.store_problem_since = 0.0
@@ -135,7 +135,7 @@ class TrialMachine:
         """All pods as they were last seen."""
         return (*self.leftovers.values(), *self.attempt_pods)
 
-    def trial_seen(self, trial: Trial) -> bool:
+    def observe_trial(self, trial: Trial) -> bool:
         """Takes in a version of the Trial.
 
         Returns:
@@ -144,8 +144,8 @@ class TrialMachine:
         """
         if trial.version <= self.version:
             return True
-        is_known = trial.status == self.saved or trial.status in self.unseen.statuses
-        self.unseen.statuses.clear()  # any that is still on its way is for an older version, and will be refused
+        is_known = trial.status == self.saved or trial.status in self.expectations.statuses
+        self.expectations.statuses.clear()  # any that is still on its way is for an older version, and will be refused
         self.spec, self.generation, self.version = trial.spec, trial.generation, trial.version
         self.deleting = trial.deleting
         self.saved = trial.status
@@ -157,21 +157,21 @@ class TrialMachine:
         """Whether a pod is this trial's, not one of an earlier trial of the same name."""
         return pod.trial_uid in ("", self.uid)
 
-    def pod_seen(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """Takes in a version of one of the trial's pods."""
-        if pod.uid in self.unseen.gone and not pod.gone:
+        if pod.uid in self.expectations.gone and not pod.gone:
             return
         if pod.gone:
-            self.unseen.gone.add(pod.uid)
-            self.unseen.deletions.discard(pod_of(pod.uid))
+            self.expectations.gone.add(pod.uid)
+            self.expectations.deletions.discard(pod_of(pod.uid))
         if pod.attempt == self.attempt and not self.is_finished:
-            self._attempt_seen(pod)
+            self._observe_attempt_pod(pod)
         elif not pod.gone:
-            self._leftover_seen(pod)
+            self._observe_leftover(pod)
         elif (known := self.leftovers.get(pod.name)) is not None and known.uid == pod.uid:
             del self.leftovers[pod.name]
 
-    def _attempt_seen(self, pod: Pod) -> None:
+    def _observe_attempt_pod(self, pod: Pod) -> None:
         known = self.attempt_pods.of(pod.rank)
         if known is not None and pod.version < known.version:
             if pod.uid != known.uid or not pod.gone:
@@ -183,10 +183,10 @@ class TrialMachine:
             self._attempt_begins(pod.uid)
         self.attempt_pods = self.attempt_pods.with_pod(pod)
         if not self.attempt_pods.lacks_some:
-            self.unseen.creation_until = 0.0
+            self.expectations.pod_expected_until = 0.0
             self.refused_since = None
 
-    def _leftover_seen(self, pod: Pod) -> None:
+    def _observe_leftover(self, pod: Pod) -> None:
         known = self.leftovers.get(pod.name)
         if known is None or known.uid != pod.uid or known.version <= pod.version:
             self.leftovers[pod.name] = pod
@@ -230,9 +230,9 @@ class TrialMachine:
         return self.status.state is not None and self.status.state.is_finished
 
     @property
-    def awaits_origin(self) -> bool:
+    def awaits_restore_source(self) -> bool:
         """Whether the checkpoint that its user has it start from is still to be found."""
-        return clones.awaits_origin(self.spec, self.status)
+        return clones.awaits_restore_source(self.spec, self.status)
 
     @property
     def awaits_takeover(self) -> bool:
@@ -262,8 +262,8 @@ class TrialMachine:
             saved.last_attempt == status.last_attempt
             and saved.decision == status.decision
             and saved.parameters == status.parameters
-            and saved.round == status.round
-            and saved.origin == status.origin
+            and saved.run_generation == status.run_generation
+            and saved.restore_source == status.restore_source
             and saved.former == status.former
             and clones.is_same(saved.clone, status.clone)
             and saved.exploit == status.exploit
@@ -277,22 +277,22 @@ class TrialMachine:
 
     @property
     def recorded_pod(self) -> str:
-        """UID of the shared pod that the current attempt has on record; empty where it has none."""
-        return self._shared_pod(self.saved.pod)
+        """UID of the warm pod that the current attempt has on record; empty where it has none."""
+        return self._warm_pod_uid(self.saved.pod)
 
     @property
     def claimed_pod(self) -> str:
-        """UID of the shared pod that the current attempt has, or is to have; empty where it has none."""
+        """UID of the warm pod that the current attempt has, or is to have; empty where it has none."""
         if self.pod is not None:
             return pod_of(self.pod.uid)
-        return self._shared_pod(self.status.pod)
+        return self._warm_pod_uid(self.status.pod)
 
     @property
     def is_claiming(self) -> bool:
-        """Whether its claim on a shared pod is being written."""
+        """Whether its claim on a warm pod is being written."""
         return self.pod is None and bool(self.claimed_pod) and self.claimed_pod != self.recorded_pod
 
-    def _shared_pod(self, pod: PodRef | None) -> str:
+    def _warm_pod_uid(self, pod: PodRef | None) -> str:
         if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
             return ""
         return pod_of(pod.uid)
@@ -305,7 +305,7 @@ class TrialMachine:
             self.is_durable
             and saved.state == status.state
             and saved.scheduler == status.scheduler
-            and saved.rung_tells == status.rung_tells
+            and saved.rung_observations == status.rung_observations
             and saved.checkpoints == status.checkpoints
         )
 
@@ -315,7 +315,7 @@ class TrialMachine:
         return self.acked_seq > 0
 
     @property
-    def occupies_place(self) -> bool:
+    def occupies_slot(self) -> bool:
         """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
         return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
 
@@ -346,12 +346,12 @@ class TrialMachine:
     def is_pausing(self) -> bool:
         """Whether the scheduler has decided to pause it: the results that come after do not count."""
         decision = self.status.decision
-        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in WISHED_PAUSES
+        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in USER_PAUSES
 
     @property
-    def is_paused_by_wish(self) -> bool:
+    def is_paused_by_user(self) -> bool:
         """Whether it waits for a user to let it go on."""
-        return self.status.state is TrialState.PAUSED and self.status.reason in WISHED_PAUSES
+        return self.status.state is TrialState.PAUSED and self.status.reason in USER_PAUSES
 
     def may_start_at(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started.
@@ -360,7 +360,7 @@ class TrialMachine:
         """
         if (
             self.refusal
-            or self.awaits_origin
+            or self.awaits_restore_source
             or self.awaits_takeover
             or self.status.exploit is not None
             or not self.is_durable
@@ -383,7 +383,7 @@ class TrialMachine:
         now: float,
         step: int | None = None,
         ranks: Sequence[int] = (),
-        ticket: int = 0,
+        lsn: int = 0,
     ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
@@ -394,7 +394,7 @@ class TrialMachine:
             now: The present time.
             step: The iteration of the result that it was taken on; the last one unless it is said.
             ranks: Of an END: the ranks whose pods had ended, or were being taken away.
-            ticket: The decision must not be acted on before all records up to this one are durable.
+            lsn: The decision must not be acted on before all records up to this one are durable.
         """
         decision = Decision(
             action=action,
@@ -407,33 +407,35 @@ class TrialMachine:
             ranks=list(ranks),
         )
         self.set(decision=decision)
-        self.decision_ticket = ticket
+        self.decision_lsn = lsn
         self.touch(now)
 
     def claim(self, pod: PodRef, now: float) -> None:
-        """Has a shared pod run the next attempt, as soon as that is on record."""
+        """Has a warm pod run the next attempt, as soon as that is on record."""
         self.set(pod=pod, durable_seq=0)
         self.explain(TrialState.PENDING, TrialReason.STARTING, f"pod {pod.name} runs it next")
         self.touch(now)
 
-    def resume(self, message: str, *, ticket: int, now: float) -> None:
+    def resume(self, message: str, *, lsn: int, now: float) -> None:
         """The scheduler has picked it: it is made to run as soon as that is durable.
 
         Args:
             message: Why it was picked.
-            ticket: It must not run before all records up to this one are durable.
+            lsn: It must not run before all records up to this one are durable.
             now: The present time.
         """
         self.set(decision=None)
         self.explain(TrialState.PENDING, TrialReason.QUEUED, clip(message))
-        self.decision_ticket = ticket
+        self.decision_lsn = lsn
         self.touch(now)
 
-    def note(self, action: Entry, message: str, because: Because, *, now: float, step: int | None = None) -> None:
+    def log_decision(
+        self, action: DecisionKind, message: str, inputs: DecisionInputs, *, now: float, step: int | None = None
+    ) -> None:
         """Puts a decision into the ledger; it is written with what follows from it."""
         at = self.status.iteration if step is None else step
         attempt = self.status.attempt if self.pod is None else self.attempt
-        self.status = ledger.enter(self.status, action, message, because, now=now, attempt=attempt, step=at)
+        self.status = ledger.enter(self.status, action, message, inputs, now=now, attempt=attempt, step=at)
 
     # The end of an attempt
 
@@ -443,7 +445,7 @@ class TrialMachine:
         return [
             pod
             for pod in self.attempt_pods
-            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.unseen.deletions)
+            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.expectations.deletions)
         ]
 
     def final_commit(self) -> FinalCommit | None:
@@ -485,7 +487,13 @@ class TrialMachine:
     def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
-        self.set(completion_time=rfc3339(now), retry_time=None, clone=None, exploit=None, round=self.context.round)
+        self.set(
+            completion_time=rfc3339(now),
+            retry_time=None,
+            clone=None,
+            exploit=None,
+            run_generation=self.context.run_generation,
+        )
         self.touch(now)
 
     def cover(self) -> None:

@@ -9,7 +9,7 @@ from podtune.protocol.messages import Restored
 from podtune.runner import ledger, lost_work, resources, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial_machine import WISHED_PAUSES, TrialMachine
+from podtune.runner.trial_machine import USER_PAUSES, TrialMachine
 
 HELD = "; its user has paused it, too (spec.desiredState)"
 
@@ -47,7 +47,7 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
 def explain_queue(trial: TrialMachine, now: float) -> None:
     """Says in the status that a trial without a pod waits for its turn."""
     if trial.status.state is None:
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials places")
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
         trial.touch(now + trial.context.settings.starting_debounce)
 
 
@@ -102,7 +102,7 @@ def _start(trial: TrialMachine, restored: Restored | None) -> str:
 
 
 def _ended_by(last: AttemptEnd) -> str:
-    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *WISHED_PAUSES):
+    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *USER_PAUSES):
         return "a pause"
     return f"exit code {last.exit_code}" if last.exit_code else last.reason
 

@@ -104,7 +104,7 @@ class Totals:
         self._starts = 0.0
         self._gpu_starts = 0.0
 
-    def settle(self, trial: str, status: TrialStatus, pods: Sequence[Pod], now: float) -> None:
+    def update(self, trial: str, status: TrialStatus, pods: Sequence[Pod], now: float) -> None:
         """Takes in what became of a trial."""
         part = _part(status, pods, now)
         before = self._parts.get(trial)

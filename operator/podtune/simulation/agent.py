@@ -7,8 +7,8 @@ from collections.abc import Callable
 from podtune.protocol.assignment import Assignment, attempt_folder
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
-from podtune.simulation.site import Site
-from podtune.simulation.training import Training
+from podtune.simulation.environment import SimEnvironment
+from podtune.simulation.training_state import TrainingState
 from podtune.simulation.uploads import Uploads
 
 FIRST_PATIENCE, LONGEST_PATIENCE = 0.02, 1.0
@@ -20,7 +20,7 @@ class Agent:
 
     def __init__(
         self,
-        site: Site,
+        environment: SimEnvironment,
         trial: str,
         pod: str,
         attempt: str,
@@ -32,7 +32,7 @@ class Agent:
         """Makes an agent that has nothing to say yet.
 
         Args:
-            site: Where its pod lives.
+            environment: What its pod shares with others.
             trial: Name of the trial.
             pod: Name of the pod.
             attempt: The attempt's id.
@@ -40,7 +40,7 @@ class Agent:
             begin: Begins with the next attempt, in a pod that is reused.
             stored: Is called when a checkpoint was stored, or was given up.
         """
-        self._site = site
+        self._environment = environment
         self._trial = trial
         self._pod = pod
         self._attempt = attempt
@@ -52,8 +52,8 @@ class Agent:
         """Those that are not durable."""
         self._written = 0
         self._acked = 0
-        self._uploads = Uploads(site, stored=self._store, changed=stored)
-        self._held: dict[str, Training] = {}
+        self._uploads = Uploads(environment, stored=self._store, changed=stored)
+        self._held: dict[str, TrainingState] = {}
         """What checkpoints hold that are not stored, by their URI."""
         self._decisions = 0
         """Number of the last decision on the trial that it has heard of."""
@@ -62,14 +62,14 @@ class Agent:
         self.is_asked_to_leave = False
         """Whether a stop or a pause was decided."""
 
-    def take(self, metrics: dict[str, float | int | str | bool], training: Training, *, checkpoint: bool) -> None:
+    def take(self, metrics: dict[str, float | int | str | bool], training: TrainingState, *, checkpoint: bool) -> None:
         """Takes in a result of the program's, perhaps with a checkpoint, and posts it."""
         self._written += 1
-        result = Result(self._written, self._site.clock.now, metrics, training.iteration, checkpoint)
+        result = Result(self._written, self._environment.clock.now, metrics, training.iteration, checkpoint)
         self._results.append(result)
         if checkpoint:
             self.wants_checkpoint = False
-            uri = f"{self._site.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
+            uri = f"{self._environment.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
             self._held[uri] = training
             self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri))
         self.post()
@@ -88,15 +88,15 @@ class Agent:
         """Of the checkpoints that wait only the newest counts."""
         self._uploads.hurry()
 
-    def break_off(self) -> None:
+    def cancel_uploads(self) -> None:
         """There is no time left to store anything."""
-        self._uploads.break_off()
+        self._uploads.cancel()
 
     def post(self) -> None:
         """Posts what is not acknowledged and learns from the reply; again if the operator lacks older results."""
         for _ in range(2):
             acked = self._acked
-            reply = self._site.operator.post(self._trial, self._pod, self._report())
+            reply = self._environment.operator.post(self._trial, self._pod, self._report())
             if reply is None:
                 return
             self._learn(reply)
@@ -104,15 +104,15 @@ class Agent:
                 return
 
     def find_operator(self) -> None:
-        """Tells an operator that was started anew what it lacks; one that asks what is next keeps to its times."""
+        """Posts to an operator that was started anew; where the attempt is over, `_poll` learns from the replies."""
         if self._final is None:
             self.post()
         else:
-            self._site.operator.post(self._trial, self._pod, self._report())
+            self._environment.operator.post(self._trial, self._pod, self._report())
 
     def hand_over(self) -> None:
         """The program has gone on to another trial: tells so until it is told what is next."""
-        self._final = self.last_words(done=True)
+        self._final = self.final_commit(done=True)
         self._poll()
 
     def _poll(self) -> None:
@@ -120,7 +120,9 @@ class Agent:
         self.post()
         if self._final is not None:
             self._polls += 1
-            self._site.clock.after(min(LONGEST_PATIENCE, FIRST_PATIENCE * 2.0 ** min(self._polls, 10)), self._ask)
+            self._environment.clock.after(
+                min(LONGEST_PATIENCE, FIRST_PATIENCE * 2.0 ** min(self._polls, 10)), self._ask
+            )
 
     def _ask(self) -> None:
         if self._final is not None:
@@ -131,7 +133,7 @@ class Agent:
         self._final = None
         self._uploads.close()
 
-    def last_words(self, *, done: bool) -> FinalCommit:
+    def final_commit(self, *, done: bool) -> FinalCommit:
         """The final commit, if nothing more is stored from now on."""
         return FinalCommit(
             attempt=self._attempt,
@@ -173,7 +175,7 @@ class Agent:
         self.wants_checkpoint = reply.should_checkpoint
         self.is_asked_to_leave = reply.decision != "CONTINUE"
         if reply.kept:
-            self._site.bucket.keep(self._trial, reply.kept)
+            self._environment.bucket.keep(self._trial, reply.kept)
 
     def _store(self, commit: CheckpointCommit) -> None:
-        self._site.bucket.store(self._trial, commit.uri, self._held.pop(commit.uri))
+        self._environment.bucket.store(self._trial, commit.uri, self._held.pop(commit.uri))

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from podtune.simulation.training import Training
+from podtune.simulation.training_state import TrainingState
 
 
 class Bucket:
     """What each checkpoint holds, by URI."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Training] = {}
+        self._held: dict[str, TrainingState] = {}
         self._of: dict[str, list[str]] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def store(self, trial: str, uri: str, training: Training) -> None:
+    def store(self, trial: str, uri: str, training: TrainingState) -> None:
         """Commits a checkpoint of a trial."""
         self._held[uri] = training
         self._of.setdefault(trial, []).append(uri)
 
-    def restore(self, candidates: Iterable[str]) -> tuple[str, Training] | None:
+    def restore(self, candidates: Iterable[str]) -> tuple[str, TrainingState] | None:
         """The first of several checkpoints that is there, and what it holds; None where none is."""
         return next(((uri, self._held[uri]) for uri in candidates if uri in self._held), None)
 
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """Deletes, as agents do, what was committed before a trial's newest kept checkpoint and is not kept."""
         uris = self._of.get(trial, [])
-        newest = max((place for place, uri in enumerate(uris) if uri in kept), default=0)
+        newest = max((index for index, uri in enumerate(uris) if uri in kept), default=0)
         dropped = [uri for uri in uris[:newest] if uri not in kept]
         for uri in dropped:
             del self._held[uri]

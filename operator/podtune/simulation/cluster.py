@@ -59,7 +59,7 @@ def _limited(container: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping
     return {**container, "resources": {**resources, "limits": {**(resources.get("limits") or {}), **limits}}}
 
 
-class Gpus:
+class GpuPool:
     """The GPUs of the cluster, and who waits for some."""
 
     def __init__(self, clock: Clock, total: float | None) -> None:

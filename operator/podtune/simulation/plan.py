@@ -18,13 +18,13 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.gpus import gpus_among, requested_gpus
 from podtune.api.objective import Objective
 from podtune.runner import resources
-from podtune.runner.ledger import Entry
+from podtune.runner.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, with_limits
-from podtune.simulation.course import Outcome
-from podtune.simulation.curves.base import Curve, Curves
-from podtune.simulation.ladder import PlannedBracket, brackets, milestones
+from podtune.simulation.curves.base import Curves, LearningCurve
+from podtune.simulation.horizon import ITERATIONS, iteration_limit, scheduler_kind, time_per_iteration
+from podtune.simulation.rung_plan import PlannedBracket, plan_brackets, plan_milestones
 from podtune.simulation.simulation import Simulation
-from podtune.simulation.trainings import ITERATIONS, an_iteration, longest_training, scheduler_kind
+from podtune.simulation.trace import SimulationResult
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration
@@ -108,8 +108,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     Raises:
         SimulationError: The experiment can't run on this cluster.
     """
-    length = iterations or longest_training(spec, seconds) or ITERATIONS
-    advance = an_iteration(spec, seconds)
+    length = iterations or iteration_limit(spec, seconds) or ITERATIONS
+    advance = time_per_iteration(spec, seconds)
     gpus = requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _simulable(spec)
     if spec.scheduler.needs_store is None:
@@ -129,9 +129,9 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         iterations=length,
         seconds=seconds,
         gpus_a_trial=_counted(gpus, spec.trial_template.replicas),
-        brackets=brackets(spec),
+        brackets=plan_brackets(spec),
         rungs=_rungs(
-            spec, milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
+            spec, plan_milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
         ),
         decisions=_decisions(outcomes, scale),
         hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
@@ -164,13 +164,13 @@ class LotteryCurves(Curves):
         return
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> Curve:
+    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """Draws the worth of a trial, and the error of its first result."""
         random = generator(self._seed, "worth", trial)
         return _LotteryCurve(self, random.random(), random.gauss(0.0, ERROR))
 
 
-class _LotteryCurve(Curve):
+class _LotteryCurve(LearningCurve):
     def __init__(self, curves: LotteryCurves, worth: float, error: float) -> None:
         self._curves = curves
         self._worth = worth
@@ -203,7 +203,7 @@ def _simulable(spec: ExperimentSpec) -> ExperimentSpec:
     return spec.model_copy(update={"search": search.model_copy(update=changes)})
 
 
-def _run(spec: ExperimentSpec, model: ClusterModel, seed: int, iterations: int, seconds: float) -> Outcome:
+def _run(spec: ExperimentSpec, model: ClusterModel, seed: int, iterations: int, seconds: float) -> SimulationResult:
     curves = LotteryCurves(spec.objective, iterations=iterations, seconds=seconds, seed=seed)
     return Simulation(spec, curves, model, seed=seed).run()
 
@@ -212,7 +212,7 @@ def _runs(trials: int) -> int:
     return max(1, min(RUNS, MAX_TRIALS // trials))
 
 
-def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[Outcome]) -> float:
+def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[SimulationResult]) -> float:
     """How many times as many trials there will be as were simulated, where those came to their number's end."""
     limit = simulated.search.trial_limit
     if isinstance(spec.search.max_trials, str) or any(len(outcome.trials) < limit for outcome in outcomes):
@@ -223,7 +223,7 @@ def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[O
 def _rungs(
     spec: ExperimentSpec,
     milestones: Sequence[int],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[SimulationResult],
     scale: float,
     *,
     seconds: float,
@@ -258,15 +258,15 @@ def _rungs(
     return tuple(planned)
 
 
-def _decisions(outcomes: Sequence[Outcome], scale: float) -> dict[str, float]:
+def _decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict[str, float]:
     """Counts what the ledgers of the trials hold, by kind; decisions to let a trial be are left out."""
     counts = Counter(decided.entry.action for outcome in outcomes for decided in outcome.decisions)
-    told = sorted(action for action in counts if action != Entry.CONTINUE)
+    told = sorted(action for action in counts if action != DecisionKind.CONTINUE)
     return {action: scale * counts[action] / len(outcomes) for action in told}
 
 
 def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
-    if iterations is None and longest_training(spec, seconds) is None:
+    if iterations is None and iteration_limit(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
     if not requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
         yield "the template asks for no GPU, and none is counted for the pods of a gang"

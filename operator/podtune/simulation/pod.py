@@ -14,8 +14,8 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.simulation.agent import Agent
 from podtune.simulation.clock import NEVER
-from podtune.simulation.site import Site
-from podtune.simulation.training import advance, fresh, resumed
+from podtune.simulation.environment import SimEnvironment
+from podtune.simulation.training_state import advance, resume_training, start_training
 from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
 from podtune.tuning.randomness import generator
 from podtune.tuning.searchers.base import Configuration
@@ -44,19 +44,21 @@ class _Stage(Enum):
 
 
 class SimulatedPod:
-    """One attempt of a trial. The pods of a gang share one fate, and find their places together."""
+    """One attempt of a trial. The pods of a gang share one outcome, and find their nodes together."""
 
-    def __init__(self, site: Site, action: CreatePod, record: Pod, configuration: Configuration, gpus: float) -> None:
+    def __init__(
+        self, environment: SimEnvironment, action: CreatePod, record: Pod, configuration: Configuration, gpus: float
+    ) -> None:
         """Makes a pod; `enter` has it wait for its GPUs.
 
         Args:
-            site: Where it lives.
+            environment: What it shares with other pods.
             action: What the operator asked for.
             record: The pod as the API server has it.
             configuration: What it trains with.
             gpus: How many GPUs of the cluster it waits for and takes.
         """
-        self._site = site
+        self._environment = environment
         self.record = record
         self._followers = [
             replace(record, name=action.name_of(rank), uid=f"{action.name_of(rank)}-uid", rank=rank)
@@ -65,7 +67,7 @@ class SimulatedPod:
         self.gpus = gpus
         self._stage = _Stage.WAITING
         self._taken_up = 0.0
-        random = generator(site.seed, "pod", record.name)
+        random = generator(environment.seed, "pod", record.name)
         self._slowness = random.uniform(1 - VARIATION, 1 + VARIATION)
         self._luck = random.expovariate(1.0)
         """The number of failures to be expected by the time that one hits this pod."""
@@ -75,7 +77,7 @@ class SimulatedPod:
         """When what of it still runs is killed."""
         self._phase, self._is_done = PodPhase.FAILED, False
         """How it ends once its agent has ended, too; and whether its program was done."""
-        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.variant else record.uid
+        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.template_hash else record.uid
         uris = [checkpoint.uri for checkpoint in action.restore]
         self._take_up(action.trial, attempt, configuration, uris, or_fail=action.restore_or_fail)
 
@@ -86,25 +88,25 @@ class SimulatedPod:
         self._trial = trial
         self._is_leaving = False
         """Whether the program has gone on to the next trial, while its agent stores what is left of this one."""
-        self._curve = self._site.curves.curve(configuration, int(trial.rpartition("-")[2]))
-        found = self._site.bucket.restore(restore)
+        self._curve = self._environment.curves.curve(configuration, int(trial.rpartition("-")[2]))
+        found = self._environment.bucket.restore(restore)
         assert found or not or_fail, f"{trial}: the checkpoint that it clones is gone"
-        self._training = resumed(found[1], configuration) if found else fresh(configuration)
+        self._training = resume_training(found[1], configuration) if found else start_training(configuration)
         restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
         self.agent = Agent(
-            self._site, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._stored
+            self._environment, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._stored
         )
         self._restores = found is not None
 
     def _take_next(self, assignment: Assignment) -> None:
         """The pod is given another trial."""
-        self._site.course.started(f"{assignment.trial}-{assignment.number}", dict(assignment.parameters))
+        self._environment.trace.record_start(f"{assignment.trial}-{assignment.number}", dict(assignment.parameters))
         restore = [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")]
         or_fail = assignment.restore_or_fail
         self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), restore, or_fail=or_fail)
         self.agent.post()
-        seconds = self._site.model.restore * self._slowness if self._restores else 0.0
-        self._site.clock.after(seconds, self._train_next)
+        seconds = self._environment.model.restore * self._slowness if self._restores else 0.0
+        self._environment.clock.after(seconds, self._train_next)
 
     def _train_next(self) -> None:
         if self._stage is _Stage.TRAINING and not self.record.deleting:
@@ -127,7 +129,7 @@ class SimulatedPod:
 
     def enter(self) -> None:
         """Waits for its GPUs, if it has to."""
-        self._site.gpus.take(self.gpus, self.record.name, self._start)
+        self._environment.gpus.take(self.gpus, self.record.name, self._start)
 
     def delete(self, grace: int | None = None) -> None:
         """Somebody asks for its deletion: it is gone when program and agent have ended, at once where nothing runs.
@@ -138,7 +140,7 @@ class SimulatedPod:
         if self.record.deleting or self.record.gone:
             return
         if self._stage is _Stage.WAITING:
-            self._site.gpus.leave(self.record.name)
+            self._environment.gpus.leave(self.record.name)
         if self._stage in (_Stage.WAITING, _Stage.ENDED):
             self._change(gone=True)
             return
@@ -146,7 +148,7 @@ class SimulatedPod:
             self._change(deleting=True)  # its agent has less time left than a first deletion gives it
             return
         self._change(deleting=True, interrupted=True)
-        self._terminate(self._site.grace_period if grace is None else grace)
+        self._terminate(self._environment.grace_period if grace is None else grace)
 
     def resend(self) -> None:
         """Its agent finds an operator that was started anew."""
@@ -155,29 +157,29 @@ class SimulatedPod:
 
     def _start(self) -> None:
         self._stage = _Stage.STARTING
-        self._change(started=self._site.clock.now, node=NODE)
-        model = self._site.model
+        self._change(started=self._environment.clock.now, node=NODE)
+        model = self._environment.model
         seconds = model.pod_start + (model.restore if self._restores else 0.0)
-        self._site.clock.after(seconds * self._slowness, self._begin)
+        self._environment.clock.after(seconds * self._slowness, self._begin)
 
     def _begin(self) -> None:
         if self._stage is not _Stage.STARTING or self.record.deleting:
             return
         self._stage = _Stage.TRAINING
-        model = self._site.model
+        model = self._environment.model
         rate = model.crashes_per_hour + model.disruptions_per_hour
         if rate > 0:
-            self._fails_at = self._site.clock.now + self._luck / rate * SECONDS_AN_HOUR
-        self._change(phase=PodPhase.RUNNING, training=True, training_since=self._site.clock.now)
+            self._fails_at = self._environment.clock.now + self._luck / rate * SECONDS_AN_HOUR
+        self._change(phase=PodPhase.RUNNING, training=True, training_since=self._environment.clock.now)
         self._go_on()
 
     # The program
 
     def _go_on(self) -> None:
         """On to the next iteration, the end of the program, or a failure, whichever comes first."""
-        clock = self._site.clock
+        clock = self._environment.clock
         is_through = self._training.iteration >= self._curve.length
-        if self.record.variant and (is_through or self._may_leave):
+        if self.record.template_hash and (is_through or self._may_leave):
             self._is_leaving = True
             self.agent.finish()
             self._hand_over_if_stored()
@@ -200,16 +202,16 @@ class SimulatedPod:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
             return
         before = self._training.seconds
-        self._training, reported = advance(self._training, self._curve, self._site.metric)
+        self._training, reported = advance(self._training, self._curve, self._environment.metric)
         iteration, seconds = self._training.iteration, self._training.seconds
         metrics: dict[str, float | int | str | bool] = {ITERATION: iteration}
         metrics |= {TIME_THIS_ITER: round(seconds - before, DECIMALS), TIME_TOTAL: round(seconds, DECIMALS)}
-        metrics.setdefault(self._site.time_attribute, iteration)
+        metrics.setdefault(self._environment.time_attribute, iteration)
         metrics |= reported
-        every = self._site.model.checkpoint_every
+        every = self._environment.model.checkpoint_every
         due = (every > 0 and iteration % every == 0) or self.agent.wants_checkpoint
-        checkpoint = due and self._site.prefix != ""
-        self._site.course.reported(self._trial, iteration, metrics)
+        checkpoint = due and self._environment.prefix != ""
+        self._environment.trace.record_result(self._trial, iteration, metrics)
         self.agent.take(metrics, self._training, checkpoint=checkpoint)
         self._go_on()
 
@@ -228,21 +230,21 @@ class SimulatedPod:
     def _fail(self) -> None:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
             return
-        model = self._site.model
+        model = self._environment.model
         rate = model.crashes_per_hour + model.disruptions_per_hour
         if self._lot * rate < model.crashes_per_hour:
             self._finish(PodPhase.FAILED, CRASHED, done=False)
             return
         is_abrupt = self._lot * rate - model.crashes_per_hour < ABRUPT * model.disruptions_per_hour
         self._change(disruption=CLOSED_NODE if is_abrupt else DRAINED_NODE, deleting=True, interrupted=True)
-        self._terminate(model.pod_stop if is_abrupt else self._site.grace_period)
+        self._terminate(model.pod_stop if is_abrupt else self._environment.grace_period)
 
     # Its end
 
     def _terminate(self, grace: float) -> None:
         """SIGTERM: the program ends, then its agent, both before so many seconds are over."""
-        self._killed_at = self._site.clock.now + grace
-        self._site.clock.after(min(grace, self._site.model.pod_stop), self._terminated)
+        self._killed_at = self._environment.clock.now + grace
+        self._environment.clock.after(min(grace, self._environment.model.pod_stop), self._terminated)
 
     def _terminated(self) -> None:
         if self._stage is _Stage.TRAINING:
@@ -252,33 +254,33 @@ class SimulatedPod:
 
     def _finish(self, phase: PodPhase, end: ContainerEnd, *, done: bool) -> None:
         """The program has ended; its agent stores what it can before the pod ends."""
-        clock = self._site.clock
+        clock = self._environment.clock
         self._stage, self._is_leaving = _Stage.DRAINING, False
         self._phase, self._is_done = phase, done
         self.agent.finish()
         self._change(ends=(end,), training_until=clock.now)
-        until = min(clock.now + self._site.drain, self._killed_at)
+        until = min(clock.now + self._environment.drain, self._killed_at)
         if not self.agent.is_storing or until <= clock.now:
             self._conclude()
             return
-        clock.after(backlog_time(self._site.drain), self.agent.hurry)
+        clock.after(backlog_time(self._environment.drain), self.agent.hurry)
         clock.after(until - clock.now, self._out_of_time)
 
     def _out_of_time(self) -> None:
         """The agent has had all the time that it may take, or is killed before."""
         if self._stage is not _Stage.DRAINING:
             return
-        if self._site.clock.now < self._killed_at:
-            self.agent.break_off()
+        if self._environment.clock.now < self._killed_at:
+            self.agent.cancel_uploads()
         self._conclude()
 
     def _conclude(self) -> None:
         """Nothing of it runs any more."""
-        words = self.agent.last_words(done=self._is_done).to_json() if self._stage is _Stage.DRAINING else ""
+        words = self.agent.final_commit(done=self._is_done).to_json() if self._stage is _Stage.DRAINING else ""
         self.agent.close()
         self._stage = _Stage.ENDED
-        self._change(phase=self._phase, agent_message=words, ended=self._site.clock.now)
-        self._site.gpus.give_back(self.gpus)
+        self._change(phase=self._phase, agent_message=words, ended=self._environment.clock.now)
+        self._environment.gpus.give_back(self.gpus)
         if self.record.deleting:
             self._change(gone=True)
 
@@ -288,4 +290,4 @@ class SimulatedPod:
             for record in self.records
         )
         for record in self.records:
-            self._site.operator.pod_changed(record)
+            self._environment.operator.pod_changed(record)

@@ -22,6 +22,7 @@ from podtune.runner import actions, grace_periods
 from podtune.runner.actions import (
     DONE,
     Action,
+    ActionStatus,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -31,28 +32,27 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     Logs,
     OpenGates,
     Propose,
     TryPod,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
-from podtune.runner.informed import InformedSearcher
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
+from podtune.runner.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock
-from podtune.simulation.cluster import ClusterModel, Gpus, with_limits
-from podtune.simulation.course import Course, Outcome
+from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
 from podtune.simulation.curves.base import Curves
+from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.objects import Objects
 from podtune.simulation.pod import SimulatedPod
-from podtune.simulation.site import Site
+from podtune.simulation.trace import SimulationResult, Trace
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 
@@ -94,16 +94,16 @@ class Simulation:
         store = spec.checkpoints.store
         drain = seconds(spec.checkpoints.drain) if store else 0.0
         self._clock = Clock()
-        gpus = Gpus(self._clock, model.gpus)
-        self._course = Course(spec.objective, self._clock, gpus)
-        self._site = Site(
+        gpus = GpuPool(self._clock, model.gpus)
+        self._trace = Trace(spec.objective, self._clock, gpus)
+        self._environment = SimEnvironment(
             clock=self._clock,
             model=model,
             gpus=gpus,
             bucket=Bucket(),
             operator=self,
             curves=curves,
-            course=self._course,
+            trace=self._trace,
             metric=spec.objective.metric,
             time_attribute=make_scheduler(spec).time_attribute,
             prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
@@ -114,7 +114,7 @@ class Simulation:
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
         self._machine = self._boot()
-        self._searcher = InformedSearcher(spec)
+        self._searcher = SearcherSession(spec)
         self._wake = START
         self.events = 0
         """How many things have happened so far."""
@@ -122,7 +122,7 @@ class Simulation:
     @property
     def bucket(self) -> Bucket:
         """The checkpoints."""
-        return self._site.bucket
+        return self._environment.bucket
 
     @property
     def is_over(self) -> bool:
@@ -130,7 +130,7 @@ class Simulation:
         state = self._objects.experiment.status.state
         return state is not None and state.is_finished
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationResult:
         """Runs the experiment to its end.
 
         Raises:
@@ -163,12 +163,12 @@ class Simulation:
     def fork(self) -> Simulation:
         """Another simulation that is where this one is, but for its operator, which was killed and started again."""
         other = copy.copy(self)
-        shared = [self._spec, self._site.curves, self._site.model, self._objects.experiment]
-        shared += [*self._objects.trials.values(), *self._course.decisions, *self._course.starts]
+        shared = [self._spec, self._environment.curves, self._environment.model, self._objects.experiment]
+        shared += [*self._objects.trials.values(), *self._trace.decisions, *self._trace.starts]
         # What never changes need not be copied, and whoever watches the copied cluster is the copy.
         memo: dict[int, object] = {id(self): other, **{id(thing): thing for thing in shared}}
-        other._site, other._objects = copy.deepcopy((self._site, self._objects), memo)
-        other._clock, other._course = other._site.clock, other._site.course
+        other._environment, other._objects = copy.deepcopy((self._environment, self._objects), memo)
+        other._clock, other._trace = other._environment.clock, other._environment.trace
         other.restart()
         return other
 
@@ -176,37 +176,37 @@ class Simulation:
         """Kills the operator and starts it again: it knows what the objects record, and what agents tell it again."""
         self._objects.reload()
         self._machine = self._boot()
-        self._searcher = InformedSearcher(self._spec)
+        self._searcher = SearcherSession(self._spec)
         for pod in list(self._objects.pods.values()):
             pod.resend()
         self._decide()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationResult:
         """How it has gone so far."""
         trials = self._objects.trials.values()
-        return Outcome(
+        return SimulationResult(
             status=self._objects.experiment.status,
             trials=tuple(sorted(trials, key=lambda trial: trial.spec.index)),
-            improvements=tuple(self._course.improvements),
-            decisions=tuple(self._course.decisions),
-            starts=tuple(self._course.starts),
-            results=self._course.results,
-            seconds=self._course.seconds,
-            gpu_hours=self._site.gpus.hours,
-            optimum=self._site.curves.optimum,
+            improvements=tuple(self._trace.improvements),
+            decisions=tuple(self._trace.decisions),
+            starts=tuple(self._trace.starts),
+            results=self._trace.results,
+            seconds=self._trace.seconds,
+            gpu_hours=self._environment.gpus.hours,
+            optimum=self._environment.curves.optimum,
         )
 
     # What happens in the cluster
 
     def _change(self, spec: ExperimentSpec) -> None:
-        self._machine.experiment_seen(self._objects.change_experiment(spec))
+        self._machine.observe_experiment(self._objects.change_experiment(spec))
 
     def pod_changed(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""
         if pod.gone and pod.rank == 0:
             del self._objects.pods[pod.name]
-        self._machine.pod_seen(pod)
+        self._machine.observe_pod(pod)
 
     def post(self, trial: str, pod: str, report: Report) -> Reply | None:
         """The operator hears an agent."""
@@ -227,32 +227,32 @@ class Simulation:
                 self._wake = plan.wake
                 return
             for action in plan.actions:
-                outcome = self._carry_out(action)
-                self._machine.landed(action, outcome, self._clock.now)
+                result = self._carry_out(action)
+                self._machine.on_action_result(action, result, self._clock.now)
 
-    def _carry_out(self, action: Action) -> actions.Outcome:
+    def _carry_out(self, action: Action) -> actions.ActionResult:
         objects = self._objects
         match action:
             case Propose():
                 return self._propose(action)
             case CreateTrial():
-                self._machine.trial_seen(objects.create_trial(action.name, action.spec))
+                self._machine.observe_trial(objects.create_trial(action.name, action.spec))
             case CreatePod() | CreateStoragePod():
                 self._make_pod(action)
             case DeletePod():
                 if action.name in objects.pods:
                     objects.pods[action.name].delete(action.grace)
             case DeleteFinishedPods():
-                ended = [pod for pod in objects.pods.values() if pod.record.is_over and not pod.record.variant]
+                ended = [pod for pod in objects.pods.values() if pod.record.is_over and not pod.record.template_hash]
                 for pod in [pod for pod in ended if pod.record.trial in action.trials]:
                     pod.delete()
             case FindCheckpoint():
-                return actions.Outcome(Verdict.REFUSED, "a simulation knows nothing of other experiments")
+                return actions.ActionResult(ActionStatus.REFUSED, "a simulation knows nothing of other experiments")
             case FetchLogs():
-                return actions.Outcome(Verdict.DONE, logs=Logs())
+                return actions.ActionResult(ActionStatus.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LearnFrom() | OpenGates() | TryPod() | DeleteExperiment():
+            case EmitEvent() | LoadWarmStart() | OpenGates() | TryPod() | DeleteExperiment():
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)
@@ -263,12 +263,12 @@ class Simulation:
         match action:
             case WriteTrialStatus():
                 before = objects.trials[action.name].status
-                self._course.recorded(action.name, before, action.status)
-                self._machine.trial_seen(objects.write_trial(action.name, action.status))
+                self._trace.record_decisions(action.name, before, action.status)
+                self._machine.observe_trial(objects.write_trial(action.name, action.status))
             case WriteExperimentStatus():
-                self._machine.experiment_seen(objects.write_experiment(action.status))
+                self._machine.observe_experiment(objects.write_experiment(action.status))
             case WriteMetadata():
-                self._machine.experiment_seen(objects.write_finalizers(action.finalizers))
+                self._machine.observe_experiment(objects.write_finalizers(action.finalizers))
 
     def _make_pod(self, action: CreatePod | CreateStoragePod) -> None:
         if isinstance(action, CreatePod):
@@ -281,11 +281,11 @@ class Simulation:
         name = actions.storage_pod_name(self._objects.experiment.name, action.number)
         report = StorageReport(action.purpose, ok=True, message="simulated")
         done = StoragePod(name, name, PodPhase.SUCCEEDED, version=1, started=True, message=report.to_json())
-        self._machine.storage_pod_seen(done)
+        self._machine.observe_storage_pod(done)
 
-    def _propose(self, action: Propose) -> actions.Outcome:
+    def _propose(self, action: Propose) -> actions.ActionResult:
         try:
-            return actions.Outcome(Verdict.DONE, proposals=self._searcher.answer(action))
+            return actions.ActionResult(ActionStatus.DONE, proposals=self._searcher.answer(action))
         except NoConfiguration as error:
             raise SimulationError(f"no configuration can be proposed: {error}") from error
 
@@ -293,13 +293,13 @@ class Simulation:
         existing = self._objects.pods.get(action.name)
         if existing is not None:  # it was made before the operator was restarted
             for record in existing.records:
-                self._machine.pod_seen(record)
+                self._machine.observe_pod(record)
             return
         gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
-        places = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
-        total = self._site.model.gpus
-        if total is not None and places > total:
-            raise SimulationError(f"a trial needs {places:g} GPUs, the cluster has {total:g}; give it more")
+        gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
+        total = self._environment.model.gpus
+        if total is not None and gpus_needed > total:
+            raise SimulationError(f"a trial needs {gpus_needed:g} GPUs, the cluster has {total:g}; give it more")
         record = Pod(
             name=action.name,
             uid=f"{action.name}-uid",
@@ -308,14 +308,14 @@ class Simulation:
             version=1,
             gpus=gpus,
             trial_uid=action.trial_uid,
-            variant=action.variant,
+            template_hash=action.template_hash,
         )
         configuration = self._configuration(action.spec)
-        self._course.started(action.name, configuration)
-        pod = SimulatedPod(self._site, action, record, configuration, places)
+        self._trace.record_start(action.name, configuration)
+        pod = SimulatedPod(self._environment, action, record, configuration, gpus_needed)
         self._objects.pods[action.name] = pod
         for made in pod.records:
-            self._machine.pod_seen(made)
+            self._machine.observe_pod(made)
         pod.enter()
 
     def _configuration(self, spec: TrialSpec) -> Configuration:

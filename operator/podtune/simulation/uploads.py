@@ -8,7 +8,7 @@ from functools import partial
 from podtune.api.model import seconds
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
-from podtune.simulation.site import Site
+from podtune.simulation.environment import SimEnvironment
 
 DIGEST = "sha256:simulated"
 OUT_OF_TIME = StoreProblem("TimedOut", "there is no time left; raise checkpoints.drain", permanent=False)
@@ -22,16 +22,18 @@ class Uploads:
         problem: Why one can't be stored at present.
     """
 
-    def __init__(self, site: Site, *, stored: Callable[[CheckpointCommit], None], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, environment: SimEnvironment, *, stored: Callable[[CheckpointCommit], None], changed: Callable[[], None]
+    ) -> None:
         """Makes uploads that have nothing to do yet.
 
         Args:
-            site: Says how long a checkpoint takes, and how long it may take.
+            environment: Says how long a checkpoint takes, and how long it may take.
             stored: Is called with each that is in the bucket.
             changed: Is called when there is something to report.
         """
-        self._clock, self._taken = site.clock, site.model.checkpoint
-        self._timeout, self._retries = seconds(site.sync.timeout), site.sync.retries
+        self._clock, self._taken = environment.clock, environment.model.checkpoint
+        self._timeout, self._retries = seconds(environment.sync.timeout), environment.sync.retries
         self._on_stored, self._on_change = stored, changed
         self._tried: PendingCheckpoint | None = None
         self._tries = 0
@@ -48,7 +50,7 @@ class Uploads:
         """Of those that wait only the newest counts."""
         self.queue.give_up_all_but_newest()
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """There is no time left."""
         self.problem = OUT_OF_TIME
         self.close()

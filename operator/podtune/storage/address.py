@@ -11,7 +11,7 @@ from podtune.storage.manifest import ManifestFile
 
 MANIFEST = "manifest.json"
 DATA = "data"
-PARTS = "parts"
+SHARDS = "parts"
 PACKS = "packs"
 HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
@@ -30,7 +30,7 @@ class StoreAddress:
         region: Region of the bucket.
         addressing: Where the bucket's name stands: `Path`, `VirtualHost`, or `Auto`, which takes the path unless the
             server is AWS.
-        ca_file: File with authorities that are believed in the place of the system's; none when empty.
+        ca_file: File with authorities that are believed instead of the system's; none when empty.
         kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
         wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
             `whenRequired`. Either way every request is signed with the SHA-256 of its body.
@@ -60,7 +60,7 @@ class StoreAddress:
 
     def experiment_prefix(self, uid: str) -> str:
         """What all keys of an experiment start with; it ends with a slash."""
-        return "/".join(part for part in (self.prefix, uid) if part) + "/"
+        return "/".join(chunk for chunk in (self.prefix, uid) if chunk) + "/"
 
     @classmethod
     def from_json(cls, text: str) -> StoreAddress:
@@ -89,7 +89,7 @@ class StoreAddress:
 
 @dataclass(frozen=True, slots=True)
 class TrialAddress:
-    """The place of one trial in a bucket.
+    """The address of one trial in a bucket.
 
     Attributes:
         store: The bucket.
@@ -104,10 +104,10 @@ class TrialAddress:
     @property
     def prefix(self) -> str:
         """What all keys of the trial start with; it ends with a slash."""
-        return "/".join(part for part in (self.store.prefix, self.experiment_uid, self.trial) if part) + "/"
+        return "/".join(chunk for chunk in (self.store.prefix, self.experiment_uid, self.trial) if chunk) + "/"
 
     def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
-        """The place of one checkpoint."""
+        """The address of one checkpoint."""
         return CheckpointAddress(self.store.bucket, f"{self.prefix}{attempt_folder(attempt)}/{step}")
 
     def attempt(self, attempt: str) -> str:
@@ -127,14 +127,14 @@ class TrialAddress:
         return f"{self.prefix}{attempt_folder(attempt)}/{LEDGER}"
 
     @property
-    def late_ledger(self) -> str:
+    def orphan_ledger(self) -> str:
         """The key of the decisions on the trial that no attempt has stored."""
         return f"{self.prefix}{LEDGER}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAddress:
-    """The place of one checkpoint: data below `data/`, and beside it the manifest.
+    """The address of one checkpoint: data below `data/`, and beside it the manifest.
 
     Attributes:
         bucket: Name of the bucket.
@@ -158,12 +158,12 @@ class CheckpointAddress:
         """The key of one file of the checkpoint."""
         return f"{self.root}/{DATA}/{path}"
 
-    def part(self, rank: int) -> str:
-        """The key of the manifest of one rank's files."""
-        return f"{self.root}/{PARTS}/{rank}.json"
+    def shard(self, rank: int) -> str:
+        """The key of a rank's shard: the manifest of its files."""
+        return f"{self.root}/{SHARDS}/{rank}.json"
 
     def pack(self, writer: int, number: int) -> str:
-        """The key of an object that holds several small files; several writers may each store a part."""
+        """The key of an object that holds several small files; several writers may each store a shard."""
         return f"{self.root}/{PACKS}/{writer}-{number}"
 
     @property
@@ -171,26 +171,26 @@ class CheckpointAddress:
         """What all keys of the trial start with that it belongs to; it ends with a slash."""
         return self.root.rsplit("/", 2)[0] + "/"
 
-    def data_part(self, path: str, number: int) -> str:
-        """The key of a part, from 0, of a file of the checkpoint that is split."""
-        return _part_of(self.data(path), number)
+    def data_chunk(self, path: str, number: int) -> str:
+        """The key of a chunk, from 0, of a file of the checkpoint that is split."""
+        return _chunk_key(self.data(path), number)
 
     def object_of(self, file: ManifestFile) -> str:
         """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on.
 
-        Of a file that is split it is what the keys of its parts have in common.
+        Of a file that is split it is what the keys of its chunks have in common.
         """
         return f"{self.trial_prefix}{file.object}" if file.object else self.data(file.path)
 
-    def part_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
-        """The key of the object that holds a part of a file, and the part's first byte in there; parts are from 0."""
+    def chunk_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
+        """The key of the object that holds a chunk of a file, from 0, and the chunk's first byte in there."""
         key = self.object_of(file)
-        return (_part_of(key, number), 0) if file.split else (key, file.offset + number * file.part_size)
+        return (_chunk_key(key, number), 0) if file.split else (key, file.offset + number * file.chunk_size)
 
     def objects_of(self, file: ManifestFile) -> list[str]:
         """The keys of all objects that a file of this checkpoint's manifest lies in."""
         key = self.object_of(file)
-        return [_part_of(key, number) for number in range(len(file.parts))] if file.split else [key]
+        return [_chunk_key(key, number) for number in range(len(file.chunks))] if file.split else [key]
 
     @property
     def step(self) -> int:
@@ -212,6 +212,6 @@ class CheckpointAddress:
         return cls(bucket, root)
 
 
-def _part_of(key: str, number: int) -> str:
-    """As many digits as the largest number has, so that parts are listed in their order."""
+def _chunk_key(key: str, number: int) -> str:
+    """As many digits as the largest number has, so that chunks are listed in their order."""
     return f"{key}/{number:05d}"

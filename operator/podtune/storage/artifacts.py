@@ -52,7 +52,7 @@ class ArtifactSync:
 
         Args:
             store: The bucket.
-            trial: Place of the trial in it.
+            trial: Where the trial is in it.
             attempt: Id of the attempt.
             directory: Where the files are.
             selected: Says of a file's path whether it is to be stored.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 
-class Backoff:
+class ExponentialBackoff:
     """Doubling waits with equal jitter: each is drawn from the upper half of its step.
 
     After https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/. Not thread-safe.

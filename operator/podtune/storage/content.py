@@ -30,7 +30,7 @@ class Content(Protocol):
         """The bytes, from the first to the last, anew with each call; a piece is good until the next one is taken."""
 
 
-class Held:
+class BytesContent:
     """Bytes in memory, which nobody changes any more."""
 
     def __init__(self, data: bytes | bytearray) -> None:
@@ -56,9 +56,9 @@ class ContentChanged(Exception):
 
 
 class FileSlice:
-    """A part of an open file.
+    """A slice of an open file.
 
-    It is read once to be hashed and once to be sent, the second time from the page cache: so a part of any size takes
+    It is read once to be hashed and once to be sent, the second time from the page cache: so a slice of any size takes
     no more memory than a piece.
     """
 
@@ -69,7 +69,7 @@ class FileSlice:
 
         Args:
             file: File descriptor; it is never sought in, so several threads may read from it.
-            offset: Where the part begins.
+            offset: Where the slice begins.
             size: Its bytes.
             path: Of the file, for messages.
             checked: Called before each piece; raises where nothing more is to be read.

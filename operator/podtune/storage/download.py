@@ -1,7 +1,7 @@
 """The files of one checkpoint on their way from the bucket.
 
-Large files come in parts, side by side, each written to its place and held to its own hash; files that lie next to each
-other in one object come in one request. So memory is bounded, whatever the checkpoint's size.
+Large files come in chunks, side by side, each written to its offset and held to its own hash; files that lie next to
+each other in one object come in one request. So memory is bounded, whatever the checkpoint's size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from podtune.storage.address import CheckpointAddress
 from podtune.storage.content import Bytes
 from podtune.storage.directory import Directory
 from podtune.storage.errors import NotFound
-from podtune.storage.manifest import Manifest, ManifestFile
+from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
 
@@ -45,7 +45,7 @@ class Download:
         self,
         store: ObjectStore,
         address: CheckpointAddress,
-        manifest: Manifest,
+        manifest: CheckpointManifest,
         directory: Directory,
         *,
         local: LocalSource | None = None,
@@ -55,7 +55,7 @@ class Download:
 
         Args:
             store: Where the checkpoint is.
-            address: Its place there.
+            address: Where it is in there.
             manifest: Its files.
             directory: Where they go; it does not exist yet.
             local: Where some may be had without the store.
@@ -103,21 +103,21 @@ class Download:
                 os.ftruncate(stream, file.size)
 
     def _take_local(self) -> list[ManifestFile]:
-        """Takes what is near at hand; returns the others."""
+        """Takes what is at hand locally; returns the others."""
         local = self._local
         if local is None:
             return list(self._files)
-        near: set[str] = set()
+        local_paths: set[str] = set()
 
         def take(file: ManifestFile) -> None:
             with _opened(self._directory, file.path) as target:
                 if local.fetch(file, target):
-                    near.add(file.path)
+                    local_paths.add(file.path)
 
         run_all(lambda file=file: take(file) for file in self._files)  # type: ignore[misc]
-        self.local_files = len(near)
-        self.local_bytes = sum(file.size for file in self._files if file.path in near)
-        return [file for file in self._files if file.path not in near]
+        self.local_files = len(local_paths)
+        self.local_bytes = sum(file.size for file in self._files if file.path in local_paths)
+        return [file for file in self._files if file.path not in local_paths]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _Whole:
             return
         size = file.size if file.object else None  # an object of its own is asked for whole: it may be too long
         pieces = source.store.get(source.address.object_of(file), file.offset, size)
-        if not _write(source, _Place(file.path, 0, file.size, file.sha256), pieces):
+        if not _write(source, _Destination(file.path, 0, file.size, file.sha256), pieces):
             yield file
 
     def key(self, address: CheckpointAddress) -> str:
@@ -148,21 +148,21 @@ class _Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of a large file."""
+class _Chunk:
+    """A chunk of a large file."""
 
     file: ManifestFile
     number: int
 
     def fetch(self, source: _Source) -> Iterator[ManifestFile]:
-        file, size = self.file, self.file.part_bytes(self.number)
-        key, first = source.address.part_of(file, self.number)
-        place = _Place(file.path, self.number * file.part_size, size, file.parts[self.number])
-        if not _write(source, place, source.store.get(key, first, size)):
+        file, size = self.file, self.file.chunk_bytes(self.number)
+        key, first = source.address.chunk_of(file, self.number)
+        destination = _Destination(file.path, self.number * file.chunk_size, size, file.chunks[self.number])
+        if not _write(source, destination, source.store.get(key, first, size)):
             yield file
 
     def key(self, address: CheckpointAddress) -> str:
-        return address.part_of(self.file, self.number)[0]
+        return address.chunk_of(self.file, self.number)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class _Run:
         for file in self.files:
             start = file.offset - first.offset
             content = memoryview(data)[start : start + file.size]
-            if not _write(source, _Place(file.path, 0, file.size, file.sha256), [content]):
+            if not _write(source, _Destination(file.path, 0, file.size, file.sha256), [content]):
                 yield file
 
     @property
@@ -191,15 +191,15 @@ class _Run:
         return address.object_of(self.file)
 
 
-_Piece = _Whole | _Part | _Run
+_Piece = _Whole | _Chunk | _Run
 
 
 def _pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
     """The pieces of work, the largest first."""
     small: list[ManifestFile] = []
     for file in sorted(files, key=lambda file: -file.size):
-        if file.parts:
-            yield from (_Part(file, number) for number in range(len(file.parts)))
+        if file.chunks:
+            yield from (_Chunk(file, number) for number in range(len(file.chunks)))
         elif file.object and file.size <= RUN:
             small.append(file)
         else:
@@ -238,7 +238,7 @@ def _fetch(source: _Source, piece: _Piece) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Destination:
     """Where a piece of a file goes, and what it is to be."""
 
     path: str
@@ -247,19 +247,19 @@ class _Place:
     sha256: str
 
 
-def _write(source: _Source, place: _Place, pieces: Iterable[Bytes]) -> bool:
-    """Writes a piece of a file to its place; returns whether it is what it should be."""
+def _write(source: _Source, destination: _Destination, pieces: Iterable[Bytes]) -> bool:
+    """Writes a piece of a file to its destination; returns whether it is what it should be."""
     digest = hashlib.sha256()
     written = 0
-    with _opened(source.directory, place.path) as stream:
+    with _opened(source.directory, destination.path) as stream:
         for piece in pieces:
             source.checked()
-            if written + len(piece) > place.size:
+            if written + len(piece) > destination.size:
                 return False
             digest.update(piece)
-            os.pwrite(stream, piece, place.start + written)
+            os.pwrite(stream, piece, destination.start + written)
             written += len(piece)
-    return written == place.size and digest.hexdigest() == place.sha256
+    return written == destination.size and digest.hexdigest() == destination.sha256
 
 
 def _opened(directory: Directory, path: str) -> AbstractContextManager[int]:
@@ -278,5 +278,5 @@ def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile
         return iter(())
     if not file.split:
         return store.get(address.object_of(file), file.offset, file.size)
-    places = ((*address.part_of(file, number), file.part_bytes(number)) for number in range(len(file.parts)))
-    return chain.from_iterable(store.get(*place) for place in places)
+    ranges = ((*address.chunk_of(file, number), file.chunk_bytes(number)) for number in range(len(file.chunks)))
+    return chain.from_iterable(store.get(*destination) for destination in ranges)

@@ -8,8 +8,8 @@ StoreError
 ├── InvalidCredentials    missing, unknown, wrong or expired
 ├── Unreachable           no answer, or one that says to come again later
 ├── TimedOut              it took longer than it may
-├── PartsMissing          of a checkpoint of several ranks (`storage.parts`)
-├── PartsConflict         the same
+├── ShardsMissing         of a checkpoint of several ranks (`storage.shards`)
+├── ShardsConflict        the same
 └── RequestRejected       any other refusal
 
 Each is a sentence that names the bucket, the server and the remedy.

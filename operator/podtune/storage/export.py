@@ -1,8 +1,8 @@
-"""Copying a checkpoint to a place of its own, from where it may be served when nothing else of its experiment is left.
+"""Exports a checkpoint to an address of its own: it may be served from there when its experiment is gone.
 
 An export is a checkpoint like any other, with a model card beside the manifest: `restoreFrom` and the agent read it. It
 holds all of its data itself, where a trial's checkpoints may share theirs. The store copies what it can by itself; in
-any case everything is read back from the new place, and held to the hashes that were committed.
+any case everything is read back from there, and held to the hashes that were committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from podtune.storage.address import DATA, CheckpointAddress
 from podtune.storage.download import CorruptCheckpoint, read_file
 from podtune.storage.errors import AccessDenied, NotFound, RequestRejected, StoreError
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestFile, digest_of, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
 
@@ -27,7 +27,7 @@ LARGEST_COPY = 1 << 30
 
 
 class NotOurs(StoreError):
-    """The place holds what somebody else has exported."""
+    """The destination holds what somebody else has exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +61,39 @@ class Exporter:
         self._can_copy = same_bucket
 
     def export(
-        self, checkpoint: CheckpointAddress, digest: str, place: CheckpointAddress, card: Mapping[str, Any]
+        self, checkpoint: CheckpointAddress, digest: str, destination: CheckpointAddress, card: Mapping[str, Any]
     ) -> Exported:
         """Copies one checkpoint. It may be repeated: what is there already is left as it is.
 
         Args:
             checkpoint: Where it is.
             digest: Of the manifest that was committed.
-            place: Where it goes; what this experiment, or an earlier one of its name, has exported there is replaced.
+            destination: Where it goes; an earlier export of this experiment, or of one of its name, is replaced there.
             card: What is to be known of it besides; its `experiment` says whose it is.
 
         Raises:
             CorruptCheckpoint: It is not what was committed.
-            ManifestError: Its manifest can't be read.
+            InvalidManifest: Its manifest can't be read.
             StoreError: The store can't do it now, or at all.
         """
         manifest = self._manifest(checkpoint, digest)
         exported = replace(manifest, files=tuple(_by_itself(file) for file in manifest.files))
         data = exported.to_bytes()
         whole_card = _card(card, checkpoint, digest, data, exported)
-        done = Exported(place.uri, digest_of(data), exported.size)
-        if self._is_there(place, data, whole_card, card):
+        done = Exported(destination.uri, digest_of(data), exported.size)
+        if self._is_there(destination, data, whole_card, card):
             return done
-        self._target.delete([place.manifest])  # so that nobody takes the old one's manifest for the new one's data
-        run_all(self._tasks(checkpoint, place, manifest.files))
-        self._target.put_bytes(f"{place.root}/{CARD}", whole_card)
-        self._target.put_bytes(place.manifest, data)
-        kept = {place.data(file.path) for file in exported.files}
-        self._target.delete([key for key in self._target.list(f"{place.root}/{DATA}/") if key not in kept])
+        self._target.delete(
+            [destination.manifest]
+        )  # so that nobody takes the old one's manifest for the new one's data
+        run_all(self._tasks(checkpoint, destination, manifest.files))
+        self._target.put_bytes(f"{destination.root}/{CARD}", whole_card)
+        self._target.put_bytes(destination.manifest, data)
+        kept = {destination.data(file.path) for file in exported.files}
+        self._target.delete([key for key in self._target.list(f"{destination.root}/{DATA}/") if key not in kept])
         return done
 
-    def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> Manifest:
+    def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
         try:
             data = self._source.get_bytes(checkpoint.manifest, MAX_BYTES)
         except NotFound as error:
@@ -100,22 +102,22 @@ class Exporter:
             raise CorruptCheckpoint(f"the manifest of {checkpoint.uri} is not the one that was committed")
         return parse_manifest(data)
 
-    def _is_there(self, place: CheckpointAddress, manifest: bytes, card: bytes, facts: Mapping[str, Any]) -> bool:
+    def _is_there(self, destination: CheckpointAddress, manifest: bytes, card: bytes, facts: Mapping[str, Any]) -> bool:
         """Whether just this was exported before.
 
         Raises:
             NotOurs: Somebody else has exported something here.
         """
-        before = self._read(f"{place.root}/{CARD}", MAX_CARD)
+        before = self._read(f"{destination.root}/{CARD}", MAX_CARD)
         if before is None:
             return False
         owner, ours = _owner(before), facts.get("experiment", {})
         if (owner.get("namespace"), owner.get("name")) != (ours.get("namespace"), ours.get("name")):
             raise NotOurs(
-                f"{place.uri} holds an export of experiment {owner.get('name')!r} of namespace "
-                f"{owner.get('namespace')!r}; name another place in checkpoints.export.to, or delete it"
+                f"{destination.uri} holds an export of experiment {owner.get('name')!r} of namespace "
+                f"{owner.get('namespace')!r}; name another address in checkpoints.export.to, or delete it"
             )
-        return before == card and self._read(place.manifest, MAX_BYTES) == manifest
+        return before == card and self._read(destination.manifest, MAX_BYTES) == manifest
 
     def _read(self, key: str, limit: int) -> bytes | None:
         try:
@@ -124,10 +126,10 @@ class Exporter:
             return None
 
     def _tasks(
-        self, checkpoint: CheckpointAddress, place: CheckpointAddress, files: Iterable[ManifestFile]
+        self, checkpoint: CheckpointAddress, destination: CheckpointAddress, files: Iterable[ManifestFile]
     ) -> Iterator[Any]:
         for file in files:
-            yield lambda file=file: self._copy(checkpoint, place.data(file.path), file)
+            yield lambda file=file: self._copy(checkpoint, destination.data(file.path), file)
 
     def _copy(self, checkpoint: CheckpointAddress, key: str, file: ManifestFile) -> None:
         if not (self._is_object_of_its_own(file) and self._copied(checkpoint.object_of(file), key)):
@@ -162,7 +164,7 @@ def _by_itself(file: ManifestFile) -> ManifestFile:
 
 
 def _card(
-    facts: Mapping[str, Any], checkpoint: CheckpointAddress, digest: str, manifest: bytes, exported: Manifest
+    facts: Mapping[str, Any], checkpoint: CheckpointAddress, digest: str, manifest: bytes, exported: CheckpointManifest
 ) -> bytes:
     """The model card: the same checkpoint always gives the same bytes."""
     body = {
@@ -204,26 +206,26 @@ class _Pieces:
 
 
 class _Check:
-    """Hashes a file as its manifest does, whole or in parts."""
+    """Hashes a file as its manifest does, whole or in chunks."""
 
     def __init__(self, file: ManifestFile) -> None:
         self._file = file
         self._size = 0
         self._hash = hashlib.sha256()
-        self._parts: list[str] = []
+        self._chunks: list[str] = []
 
     def take(self, piece: bytes) -> None:
-        part = self._file.part_size if self._file.parts else 0
+        chunk = self._file.chunk_size if self._file.chunks else 0
         while piece:
-            room = part - self._size % part if part else len(piece)
+            room = chunk - self._size % chunk if chunk else len(piece)
             self._hash.update(piece[:room])
             self._size += len(piece[:room])
             piece = piece[room:]
-            if part and self._size % part == 0:
-                self._end_part()
+            if chunk and self._size % chunk == 0:
+                self._end_chunk()
 
-    def _end_part(self) -> None:
-        self._parts.append(self._hash.hexdigest())
+    def _end_chunk(self) -> None:
+        self._chunks.append(self._hash.hexdigest())
         self._hash = hashlib.sha256()
 
     @property
@@ -231,8 +233,8 @@ class _Check:
         """Whether all that was taken is the file."""
         if self._size != self._file.size:
             return False
-        if not self._file.parts:
+        if not self._file.chunks:
             return self._hash.hexdigest() == self._file.sha256
-        if self._size % self._file.part_size:
-            self._end_part()
-        return tuple(self._parts) == self._file.parts
+        if self._size % self._file.chunk_size:
+            self._end_chunk()
+        return tuple(self._chunks) == self._file.chunks

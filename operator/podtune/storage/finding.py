@@ -1,7 +1,7 @@
-"""Finding the checkpoints that a trial has in the bucket, where no record of them is left.
+"""Finds the checkpoints that a trial has in the bucket, where no record of them is left.
 
-The place that is looked in has the experiment's UID in it, so nothing is found that an earlier experiment of the same
-name has left. Within it the manifests say what each checkpoint was trained with.
+The prefix holds the experiment's UID, so nothing is found that an earlier experiment of the same name has left.
+Below it the manifests say what each checkpoint was trained with.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from podtune.storage.address import MANIFEST, CheckpointAddress, TrialAddress
 from podtune.storage.candidate import Candidate
 from podtune.storage.errors import NotFound
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, digest_of, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, InvalidManifest, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 MAX_LOOKED_AT = 100
@@ -24,7 +24,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
 
     Args:
         store: The bucket.
-        trial: The trial's place in it.
+        trial: The trial's address in it.
         configuration: Digest of what the trial trains with; nothing is found where it is empty.
 
     Returns:
@@ -35,12 +35,12 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     """
     if not configuration:
         return ()
-    found: list[tuple[Manifest, Candidate]] = []
+    found: list[tuple[CheckpointManifest, Candidate]] = []
     for address in _addresses(store, trial):
         try:
             data = store.get_bytes(address.manifest, MAX_BYTES)
             manifest = parse_manifest(data)
-        except (NotFound, ManifestError):
+        except (NotFound, InvalidManifest):
             continue  # it goes at this moment, or is none
         if manifest.configuration == configuration:
             found.append((manifest, Candidate(address.uri, digest_of(data), manifest.step)))
@@ -49,7 +49,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
 
 
 def _addresses(store: ObjectStore, trial: TrialAddress) -> list[CheckpointAddress]:
-    """The places of the checkpoints of the highest steps."""
+    """The addresses of the checkpoints of the highest steps."""
     addresses = []
     for key in store.list(trial.prefix):
         attempt, _, rest = key.removeprefix(trial.prefix).partition("/")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from podtune.protocol.assignment import attempt_folder
 from podtune.storage.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress
-from podtune.storage.catalogue import Catalogue
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore
 
@@ -38,17 +38,17 @@ class GarbageCollector:
     """
 
     def __init__(
-        self, store: ObjectStore, trial: TrialAddress, attempt: str, catalogue: Catalogue | None = None
+        self, store: ObjectStore, trial: TrialAddress, attempt: str, content_index: ContentIndex | None = None
     ) -> None:
         """Starts without knowledge.
 
         Args:
             store: The bucket.
-            trial: Place of the trial in it.
+            trial: Where the trial is in it.
             attempt: Id of the current attempt.
-            catalogue: What the trial has in the bucket; it learns what was deleted.
+            content_index: What the trial has in the bucket; it learns what was deleted.
         """
-        self._catalogue = Catalogue(trial.prefix) if catalogue is None else catalogue
+        self._content_index = ContentIndex(trial.prefix) if content_index is None else content_index
         self._store = store
         self._trial = trial
         self._attempt = attempt_folder(attempt)
@@ -65,7 +65,7 @@ class GarbageCollector:
         """
         for address in self._ours(uris):
             self.known.add(address)
-            self._catalogue.load(self._store, address)
+            self._content_index.load(self._store, address)
 
     def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
         """Deletes all that is neither kept nor protected, and older than the newest that is kept.
@@ -94,10 +94,10 @@ class GarbageCollector:
         if not doomed and not self._remnants:
             return []
         for address in self.known - doomed:
-            self._catalogue.load(self._store, address)
+            self._content_index.load(self._store, address)
         for address in doomed:
-            self._catalogue.forget(address)
-        return self._delete(doomed, self._catalogue.references())
+            self._content_index.forget(address)
+        return self._delete(doomed, self._content_index.references())
 
     def _delete(self, doomed: set[CheckpointAddress], needed: Collection[str]) -> list[str]:
         """Deletes checkpoints, but for what others refer to; returns their URIs."""
@@ -115,7 +115,7 @@ class GarbageCollector:
         return deleted
 
     def _ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
-        """The addresses among `uris` that lie in this trial's place: a clone's donor lies in another."""
+        """The addresses among `uris` that lie below this trial's prefix: a clone's donor lies below another."""
         addresses: set[CheckpointAddress] = set()
         for uri in uris:
             try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import LocalTree
-from podtune.storage.manifest import Manifest, ManifestFile, digest_of_parts
+from podtune.storage.manifest import CheckpointManifest, ManifestFile, digest_of_chunks
 from podtune.storage.parallel import run_all
 
 FOLDER = "by-content"
@@ -41,7 +41,7 @@ class LocalCache:
             return False  # it is not there, or can't be read: the bucket has it
         return is_right
 
-    def keep(self, tree: LocalTree, manifest: Manifest) -> int:
+    def keep(self, tree: LocalTree, manifest: CheckpointManifest) -> int:
         """Takes a checkpoint's files in, and lets go of all that belongs to other checkpoints; returns bytes copied.
 
         Args:
@@ -75,18 +75,18 @@ class LocalCache:
 
 
 def _name(file: ManifestFile) -> str:
-    """Files that were hashed in parts have a SHA-256 of their own kind."""
-    return f"{file.sha256}-{file.size}-{file.part_size}"
+    """Files that were hashed in chunks have a SHA-256 of their own kind."""
+    return f"{file.sha256}-{file.size}-{file.chunk_size}"
 
 
 def _copy(source: int, target: int, file: ManifestFile) -> bool:
     """Copies a file, and returns whether it is what the manifest says."""
-    part_size = file.part_size or max(1, file.size)
+    chunk_size = file.chunk_size or max(1, file.size)
     digests: list[str] = []
     buffer = memoryview(bytearray(PIECE))
     position = 0
     while position < file.size:
-        end = min(file.size, position + part_size)
+        end = min(file.size, position + chunk_size)
         digest = hashlib.sha256()
         while position < end:
             size = os.preadv(source, [buffer[: end - position]], position)
@@ -96,5 +96,5 @@ def _copy(source: int, target: int, file: ManifestFile) -> bool:
             os.pwrite(target, buffer[:size], position)
             position += size
         digests.append(digest.hexdigest())
-    whole = digest_of_parts(digests) if file.parts else (digests or [hashlib.sha256().hexdigest()])[0]
+    whole = digest_of_chunks(digests) if file.chunks else (digests or [hashlib.sha256().hexdigest()])[0]
     return whole == file.sha256

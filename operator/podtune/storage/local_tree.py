@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from podtune.storage.directory import Directory, descended, open_entry
-from podtune.storage.manifest import MAX_FILES, ManifestError, check_paths
+from podtune.storage.manifest import MAX_FILES, InvalidManifest, check_paths
 
 MAX_DEPTH = 32
 
@@ -77,7 +77,7 @@ class LocalTree:
         found.sort(key=lambda file: file.path)
         try:
             check_paths([file.path for file in found])
-        except ManifestError as error:
+        except InvalidManifest as error:
             raise UnusableTree(f"{self._name}: {error}") from error
         return tuple(found)
 

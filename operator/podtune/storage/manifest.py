@@ -3,10 +3,10 @@
 It is stored after all the data: where there is no manifest, there is no checkpoint. Its digest stands in the trial's
 status, so a manifest in the bucket that is not the one that was committed is known at once.
 
-Version 1 knows files that are objects of their own, hashed whole. In version 2 a file may be hashed in parts, so that
+Version 1 knows files that are objects of their own, hashed whole. In version 2 a file may be hashed in chunks, so that
 these can be hashed, sent and fetched side by side, and it may lie in an object of an earlier checkpoint of the trial,
-or among others in one object. In version 3 each part of it may be an object. A manifest is written in the first version
-that can say it.
+or among others in one object. In version 3 each chunk of it may be an object. A manifest is written in the first
+version that can say it. Chunks are called `parts` in it, and their size `partSize`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 VERSIONS = (1, 2, 3)
 MAX_BYTES = 64 << 20
 MAX_FILES = 100_000
-MAX_PARTS = 10_000
+MAX_CHUNKS = 10_000
 """Of a file; no object of S3 has more."""
 MAX_PATH = 512
 """Bytes of a path: a key of S3 holds 1024 together with all that is put before it."""
@@ -29,11 +29,11 @@ MAX_KEY = 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class ManifestError(ValueError):
+class InvalidManifest(ValueError):
     """A text is no manifest, or not the one it should be; the message names the field."""
 
 
-class UnknownVersion(ManifestError):
+class UnknownVersion(InvalidManifest):
     """A manifest was written by a newer program."""
 
 
@@ -44,20 +44,20 @@ class ManifestFile:
     Attributes:
         path: Relative to the checkpoint's directory, with slashes.
         size: Bytes.
-        sha256: Of its content, in hexadecimal; where there are parts, of their SHA-256s (32 bytes each) one after the
+        sha256: Of its content, in hexadecimal; where there are chunks, of their SHA-256s (32 bytes each) one after the
             other.
-        part_size: Bytes of each part but the last; 0 where it is hashed whole.
-        parts: SHA-256 of each part, in hexadecimal.
-        object: Where it lies, relative to the trial's place; empty where that is `data/<path>` of this checkpoint.
+        chunk_size: Bytes of each chunk but the last; 0 where it is hashed whole.
+        chunks: SHA-256 of each chunk, in hexadecimal.
+        object: Where it lies, relative to the trial's prefix; empty where that is `data/<path>` of this checkpoint.
         offset: Its first byte in there.
-        split: Whether each part is an object by itself, below that place.
+        split: Whether each chunk is an object by itself, below that key.
     """
 
     path: str
     size: int
     sha256: str
-    part_size: int = 0
-    parts: tuple[str, ...] = ()
+    chunk_size: int = 0
+    chunks: tuple[str, ...] = ()
     object: str = ""
     offset: int = 0
     split: bool = False
@@ -72,17 +72,17 @@ class ManifestFile:
         """The first version of the manifest that can say where it lies."""
         if self.split:
             return 3
-        return 2 if self.parts or self.object else 1
+        return 2 if self.chunks or self.object else 1
 
-    def part_bytes(self, number: int) -> int:
-        """The size of a part, from 0."""
-        return min(self.part_size, self.size - number * self.part_size)
+    def chunk_bytes(self, number: int) -> int:
+        """The size of a chunk, from 0."""
+        return min(self.chunk_size, self.size - number * self.chunk_size)
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a manifest."""
         body: dict[str, Any] = {"path": self.path, "size": self.size, "sha256": self.sha256}
-        if self.parts:
-            body |= {"partSize": self.part_size, "parts": list(self.parts)}
+        if self.chunks:
+            body |= {"partSize": self.chunk_size, "parts": list(self.chunks)}
         if self.object:
             body |= {"object": self.object, "offset": self.offset}
         if self.split:
@@ -91,7 +91,7 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CheckpointManifest:
     """A whole checkpoint.
 
     Attributes:
@@ -137,9 +137,9 @@ class Manifest:
         return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
 
-def digest_of_parts(parts: Sequence[str]) -> str:
-    """The SHA-256 that stands for a file whose parts were hashed by themselves."""
-    return hashlib.sha256(bytes.fromhex("".join(parts))).hexdigest()
+def digest_of_chunks(chunks: Sequence[str]) -> str:
+    """The SHA-256 that stands for a file whose chunks were hashed by themselves."""
+    return hashlib.sha256(bytes.fromhex("".join(chunks))).hexdigest()
 
 
 def digest_of(data: bytes) -> str:
@@ -147,29 +147,29 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def parse_manifest(data: bytes) -> Manifest:
+def parse_manifest(data: bytes) -> CheckpointManifest:
     """Reads a manifest. Its paths are safe: each lies below the directory that it is put together with.
 
     Raises:
-        ManifestError: It is not one.
+        InvalidManifest: It is not one.
     """
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ManifestError(f"the manifest is not JSON: {error}") from error
+        raise InvalidManifest(f"the manifest is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise ManifestError("the manifest is not a JSON object")
+        raise InvalidManifest("the manifest is not a JSON object")
     version = body.get("version")
     if isinstance(version, int) and version > VERSIONS[-1]:
         raise UnknownVersion(f"the manifest's version is {version}; this program knows 1 to {VERSIONS[-1]}")
     if isinstance(version, bool) or version not in VERSIONS:
-        raise ManifestError(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
+        raise InvalidManifest(f"the manifest's version is {version!r}; this program knows 1 to {VERSIONS[-1]}")
     items = body.get("files")
     if not isinstance(items, list) or len(items) > MAX_FILES:
-        raise ManifestError(f"files is not a list of at most {MAX_FILES}")
+        raise InvalidManifest(f"files is not a list of at most {MAX_FILES}")
     files = tuple(_parse_file(item) for item in items)
     check_paths([file.path for file in files])
-    return Manifest(
+    return CheckpointManifest(
         attempt=_text(body, "attempt"),
         step=_count(body, "step"),
         iteration=_count(body, "iteration"),
@@ -185,21 +185,21 @@ def check_paths(paths: list[str]) -> None:
     """Checks that paths can be the files of one directory.
 
     Raises:
-        ManifestError: One leads out of the directory, is there twice, or is also the directory of another.
+        InvalidManifest: One leads out of the directory, is there twice, or is also the directory of another.
     """
     seen: set[str] = set()
     for path in paths:
         problem = _path_problem(path)
         if problem:
-            raise ManifestError(f"path {path[:MAX_PATH]!r} {problem}")
+            raise InvalidManifest(f"path {path[:MAX_PATH]!r} {problem}")
         if path in seen:
-            raise ManifestError(f"path {path!r} is there twice")
+            raise InvalidManifest(f"path {path!r} is there twice")
         seen.add(path)
     for path in seen:
         parts = path.split("/")
         for depth in range(1, len(parts)):
             if "/".join(parts[:depth]) in seen:
-                raise ManifestError(f"path {path!r} lies below a file of the checkpoint")
+                raise InvalidManifest(f"path {path!r} lies below a file of the checkpoint")
 
 
 def _path_problem(path: str) -> str | None:
@@ -209,10 +209,10 @@ def _path_problem(path: str) -> str | None:
         return "is not valid Unicode; rename the file"
     if not 0 < size <= MAX_PATH:
         return f"does not have 1 to {MAX_PATH} bytes; shorten it"
-    return _parts_problem(path)
+    return _segments_problem(path)
 
 
-def _parts_problem(path: str) -> str | None:
+def _segments_problem(path: str) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "is not a plain path below the checkpoint's directory"
     if any(ord(character) < 32 or ord(character) == 127 for character in path):
@@ -222,53 +222,53 @@ def _parts_problem(path: str) -> str | None:
 
 def _parse_file(item: Any) -> ManifestFile:
     if not isinstance(item, dict):
-        raise ManifestError("an entry of files is not a JSON object")
+        raise InvalidManifest("an entry of files is not a JSON object")
     path, size, sha256 = _text(item, "path"), _count(item, "size"), _sha256(item.get("sha256"))
-    part_size, parts = _parse_parts(item, size, sha256) if "parts" in item else (0, ())
+    chunk_size, chunks = _parse_chunks(item, size, sha256) if "parts" in item else (0, ())
     split = item.get("split", False)
-    if not isinstance(split, bool) or (split and not parts):
-        raise ManifestError("split is not a truth value, or a file without parts is split")
+    if not isinstance(split, bool) or (split and not chunks):
+        raise InvalidManifest("split is not a truth value, or a file without parts is split")
     if "object" not in item:
-        return ManifestFile(path, size, sha256, part_size, parts, split=split)
-    place = _text(item, "object")
-    problem = "has too many bytes" if len(place) > MAX_KEY else _parts_problem(place)
+        return ManifestFile(path, size, sha256, chunk_size, chunks, split=split)
+    key = _text(item, "object")
+    problem = "has too many bytes" if len(key) > MAX_KEY else _segments_problem(key)
     if problem:
-        raise ManifestError(f"object {place[:MAX_PATH]!r} {problem}")
-    return ManifestFile(path, size, sha256, part_size, parts, place, _count(item, "offset"), split)
+        raise InvalidManifest(f"object {key[:MAX_PATH]!r} {problem}")
+    return ManifestFile(path, size, sha256, chunk_size, chunks, key, _count(item, "offset"), split)
 
 
-def _parse_parts(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int, tuple[str, ...]]:
-    part_size, parts = _count(item, "partSize"), item["parts"]
-    if not isinstance(parts, list) or len(parts) > MAX_PARTS:
-        raise ManifestError(f"parts is not a list of at most {MAX_PARTS}")
-    digests = tuple(_sha256(part) for part in parts)
-    if not part_size or -(-size // part_size) != len(digests) or digest_of_parts(digests) != sha256:
-        raise ManifestError("partSize, parts, size and sha256 of a file do not go together")
-    return part_size, digests
+def _parse_chunks(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int, tuple[str, ...]]:
+    chunk_size, chunks = _count(item, "partSize"), item["parts"]
+    if not isinstance(chunks, list) or len(chunks) > MAX_CHUNKS:
+        raise InvalidManifest(f"parts is not a list of at most {MAX_CHUNKS}")
+    digests = tuple(_sha256(chunk) for chunk in chunks)
+    if not chunk_size or -(-size // chunk_size) != len(digests) or digest_of_chunks(digests) != sha256:
+        raise InvalidManifest("partSize, parts, size and sha256 of a file do not go together")
+    return chunk_size, digests
 
 
 def _sha256(value: Any) -> str:
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise ManifestError(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
+        raise InvalidManifest(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
     return value
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or len(value) > 4096:
-        raise ManifestError(f"{name} is missing or not a text")
+        raise InvalidManifest(f"{name} is missing or not a text")
     return value
 
 
 def _count(body: Mapping[str, Any], name: str) -> int:
     value = body.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 60:
-        raise ManifestError(f"{name} is not a whole number from 0")
+        raise InvalidManifest(f"{name} is not a whole number from 0")
     return value
 
 
 def _seconds(body: Mapping[str, Any], name: str) -> float:
     value = body.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 60:
-        raise ManifestError(f"{name} is not a number of seconds from 0")
+        raise InvalidManifest(f"{name} is not a number of seconds from 0")
     return float(value)

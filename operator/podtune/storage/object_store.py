@@ -13,7 +13,7 @@ MAX_PARTS = 9_000
 
 
 def part_size(size: int, smallest: int) -> int:
-    """How large the parts are in which so many bytes are sent: larger where they would become too many."""
+    """The size of the parts in which so many bytes are sent: larger where they would become too many."""
     return max(smallest, -(-size // MAX_PARTS))
 
 
@@ -42,7 +42,7 @@ class StoredPart:
     """A part that the store has.
 
     Attributes:
-        number: Its place, from 1.
+        number: Its number, from 1.
         etag: The store's name for it.
         sha256: Of its content, in hexadecimal.
     """
@@ -62,7 +62,7 @@ class ObjectStore(Protocol):
         """Finds out whether the bucket is there and may be used."""
 
     def put(self, key: str, source: Reader, size: int) -> None:
-        """Stores an object, in the place of one that may be there; readers see the old one or the new one, whole.
+        """Stores an object, replacing one that may be there; readers see the old one or the new one, whole.
 
         Args:
             key: Its key.
@@ -80,7 +80,7 @@ class ObjectStore(Protocol):
         """Begins to store an object in parts."""
 
     def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
-        """Stores a part, in the place of one of the same number; each but the last has 5 MiB or more."""
+        """Stores a part, replacing one of the same number; each but the last has 5 MiB or more."""
 
     def complete_upload(self, upload: PartialUpload, parts: Sequence[StoredPart]) -> None:
         """Makes an object of all its parts.
@@ -122,7 +122,7 @@ class ObjectStore(Protocol):
         """Deletes objects; keys without one are passed over."""
 
     def copy(self, source: str, key: str) -> None:
-        """Has the store copy an object by itself, in the place of one that may be there; at most 5 GiB.
+        """Has the store copy an object by itself, replacing one that may be there; at most 5 GiB.
 
         Raises:
             NotFound: There is no such object.

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from podtune.storage.address import CheckpointAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.finding import find_checkpoints
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestError, digest_of, parse_manifest
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, InvalidManifest, digest_of, parse_manifest
 from podtune.storage.object_store import ObjectStore
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RestoreOutcome:
     """What came of a restore.
 
     Attributes:
@@ -31,7 +31,7 @@ class Outcome:
     """
 
     candidate: Candidate | None
-    manifest: Manifest | None
+    manifest: CheckpointManifest | None
     message: str
     local_bytes: int = 0
 
@@ -49,7 +49,7 @@ class Restorer:
         store: ObjectStore,
         bucket: str,
         *,
-        backoff: Backoff,
+        backoff: ExponentialBackoff,
         patience: float,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
@@ -86,7 +86,7 @@ class Restorer:
         """
         return self._patiently(lambda: find_checkpoints(self._store, trial, configuration))
 
-    def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> Outcome:
+    def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> RestoreOutcome:
         """Restores into a directory that is there afterwards only if something was restored.
 
         Args:
@@ -103,14 +103,14 @@ class Restorer:
             parent.remove(name)
             try:
                 download = self._restore_one(candidate, parent, name)
-            except (CorruptCheckpoint, ManifestError, StoreError, OSError) as error:
+            except (CorruptCheckpoint, InvalidManifest, StoreError, OSError) as error:
                 if not _is_of_the_checkpoint(error):
                     raise
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
-            return Outcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
+            return RestoreOutcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
         parent.remove(name)
-        return Outcome(None, None, "; ".join(problems))
+        return RestoreOutcome(None, None, "; ".join(problems))
 
     def _restore_one(self, candidate: Candidate, parent: Directory, name: str) -> Download:
         address = CheckpointAddress.from_uri(candidate.uri)
@@ -128,7 +128,7 @@ class Restorer:
             parent.remove(unfinished)
         return download
 
-    def _fetch_manifest(self, candidate: Candidate, address: CheckpointAddress) -> Manifest:
+    def _fetch_manifest(self, candidate: Candidate, address: CheckpointAddress) -> CheckpointManifest:
         try:
             data = self._store.get_bytes(address.manifest, MAX_BYTES)
         except NotFound as error:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from podtune.storage.address import StoreAddress
-from podtune.storage.content import PIECE, Content, Held
+from podtune.storage.content import PIECE, BytesContent, Content
 from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected, Unreachable
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part_size
 
@@ -64,9 +64,9 @@ class S3Store:
             return
         upload = self.start_upload(key)
         try:
-            parts, data = [self.put_part(upload, 1, Held(first))], _read(source, part)
+            parts, data = [self.put_part(upload, 1, BytesContent(first))], _read(source, part)
             while data:
-                parts.append(self.put_part(upload, len(parts) + 1, Held(data)))
+                parts.append(self.put_part(upload, len(parts) + 1, BytesContent(data)))
                 data = _read(source, part)
             self.complete_upload(upload, parts)
         except BaseException:
@@ -75,7 +75,7 @@ class S3Store:
 
     def put_bytes(self, key: str, data: bytes) -> None:
         """See `ObjectStore.put_bytes`."""
-        self.put_content(key, Held(data))
+        self.put_content(key, BytesContent(data))
 
     def put_content(self, key: str, content: Content) -> None:
         """See `ObjectStore.put_content`."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from podtune.storage.address import CheckpointAddress
-from podtune.storage.catalogue import Catalogue
+from podtune.storage.cancel import CancelToken
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.errors import NotFound
-from podtune.storage.file_upload import Target, upload_files
-from podtune.storage.interruption import Interruption
+from podtune.storage.file_upload import UploadContext, upload_files
 from podtune.storage.local_tree import LocalFile, LocalTree
-from podtune.storage.manifest import MAX_BYTES, Manifest, ManifestFile, digest_of
+from podtune.storage.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.parts import Commit, commit_alone
 from podtune.storage.selection import matcher
+from podtune.storage.shards import Commit, commit_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Options:
         packs: Whether small files are put together in larger objects, and large ones split into smaller ones.
         reuses: Whether what the trial has in the bucket already is referred to, and not stored again.
         exclude: Patterns of files that are left out.
-        writer: Tells those apart that each store a part of one checkpoint.
+        writer: Tells those apart that each store a shard of one checkpoint.
     """
 
     packs: bool = False
@@ -40,7 +40,7 @@ DEFAULTS = Options()
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CheckpointInfo:
     """What is known of a checkpoint besides its files.
 
     Attributes:
@@ -64,11 +64,11 @@ def upload_checkpoint(
     store: ObjectStore,
     tree: LocalTree,
     address: CheckpointAddress,
-    taken: Taken,
+    info: CheckpointInfo,
     *,
     options: Options = DEFAULTS,
-    catalogue: Catalogue | None = None,
-    interruption: Interruption | None = None,
+    content_index: ContentIndex | None = None,
+    cancel_token: CancelToken | None = None,
     done: dict[LocalFile, ManifestFile] | None = None,
     commit: Commit = commit_alone,
 ) -> str:
@@ -77,11 +77,11 @@ def upload_checkpoint(
     Args:
         store: The bucket.
         tree: The checkpoint's directory.
-        address: Its place in the bucket.
-        taken: What is known of it besides its files.
+        address: Where it goes in the bucket.
+        info: What is known of it besides its files.
         options: How it is stored.
-        catalogue: What the trial has in the bucket; it learns of this checkpoint.
-        interruption: Says when to break off.
+        content_index: What the trial has in the bucket; it learns of this checkpoint.
+        cancel_token: Says when to give up.
         done: The files that an earlier try has stored; it learns of those that this one stores.
         commit: Stores the manifest.
 
@@ -90,28 +90,28 @@ def upload_checkpoint(
         StoreError: The store can't take it now, or at all.
         OSError: A file can't be read.
     """
-    catalogue = Catalogue(address.trial_prefix) if catalogue is None else catalogue
-    target = Target(
+    content_index = ContentIndex(address.trial_prefix) if content_index is None else content_index
+    context = UploadContext(
         store,
         address,
-        catalogue if options.reuses else Catalogue(address.trial_prefix),
-        interruption or Interruption(time.monotonic),
+        content_index if options.reuses else ContentIndex(address.trial_prefix),
+        cancel_token or CancelToken(time.monotonic),
         options.packs,
         {} if done is None else done,
         options.writer,
     )
-    manifest = Manifest(
-        attempt=taken.attempt,
-        step=taken.step,
-        iteration=taken.iteration,
-        metric=taken.metric,
+    manifest = CheckpointManifest(
+        attempt=info.attempt,
+        step=info.step,
+        iteration=info.iteration,
+        metric=info.metric,
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
-        files=upload_files(target, tree, tree.files(matcher(options.exclude))),
-        time_total=taken.time_total,
-        configuration=taken.configuration,
+        files=upload_files(context, tree, tree.files(matcher(options.exclude))),
+        time_total=info.time_total,
+        configuration=info.configuration,
     )
     committed = commit(store, address, manifest)
-    catalogue.add(address, committed)
+    content_index.add(address, committed)
     return digest_of(committed.to_bytes())
 
 

@@ -5,4 +5,6 @@ Needs what the extra `testing` installs, which the operator itself does not.
 
 import pytest
 
-pytest.register_assert_rewrite("podtune.testing.life", "podtune.testing.searchers", "podtune.testing.schedulers")
+pytest.register_assert_rewrite(
+    "podtune.testing.scheduler_driver", "podtune.testing.searchers", "podtune.testing.schedulers"
+)

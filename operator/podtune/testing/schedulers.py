@@ -17,8 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.trial import TrialStatus
-from podtune.testing.life import Answer, Life
-from podtune.tuning.schedulers.base import Action, Dismissal, Record, Scheduler, Start, Verdict
+from podtune.testing.scheduler_driver import Answer, SchedulerDriver
+from podtune.tuning.schedulers.base import (
+    Record,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+    StopPaused,
+)
 from podtune.tuning.searchers.base import Configuration
 
 INHERITED = [HealthCheck.differing_executors]
@@ -50,7 +57,7 @@ class SchedulerConformance:
         self, seed: int, cut: int, mode: Literal["max", "min"]
     ) -> None:
         """At any cut, from records in any order: between a pause and its end, between a choice and the start."""
-        uncut = Life(self.make(seed=seed, mode=mode), seed, self.configuration)
+        uncut = SchedulerDriver(self.make(seed=seed, mode=mode), seed, self.configuration)
         for _ in range(cut):
             uncut.step()
         rebuilt = uncut.restarted(self.make(seed=seed, mode=mode))
@@ -62,43 +69,43 @@ class SchedulerConformance:
     @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
     def test_a_record_changes_only_where_it_says_so(self, seed: int) -> None:
         """What isn't announced isn't written, and would be forgotten."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            before = life.records()
-            life.step()
-            found = changed(before, life.records())
-            assert life.recorded <= found <= life.recorded | life.may_record
+            before = driver.records()
+            driver.step()
+            found = changed(before, driver.records())
+            assert driver.recorded <= found <= driver.recorded | driver.may_record
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_a_record_fits_into_the_status_of_a_trial(self, seed: int) -> None:
         """It is texts of a bounded length, below a few keys."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            life.step()
-        for record in life.records().values():
+            driver.step()
+        for record in driver.records().values():
             assert TrialStatus.model_validate({"scheduler": record}, strict=True).scheduler == record
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_whatever_ends_or_pauses_a_trial_has_a_reason_with_numbers(self, seed: int) -> None:
         """A sentence for people, and the numbers by name."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            for decision in decisive(life.step()):
+            for decision in decisive(driver.step()):
                 assert any(character.isdigit() for character in decision.message)
-                assert decision.because
+                assert decision.inputs
                 assert len(decision.message) <= MAX_MESSAGE
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=20, deadline=None, suppress_health_check=INHERITED)
     def test_who_pauses_says_so(self, seed: int) -> None:
         """Without a checkpoint a paused trial would start afresh, so a store is demanded of who pauses."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            answer = life.step()
-            paused = isinstance(answer, Verdict) and answer.action is Action.PAUSE
-            assert life.scheduler.pauses or not paused
+            answer = driver.step()
+            paused = isinstance(answer, SchedulerDecision) and answer.action is SchedulerAction.PAUSE
+            assert driver.scheduler.pauses or not paused
 
     @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
     @settings(max_examples=60, deadline=None, suppress_health_check=INHERITED)
@@ -106,42 +113,42 @@ class SchedulerConformance:
         self, seed: int, cut: int, deleted: int
     ) -> None:
         """A restart couldn't know of it."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(cut):
-            life.step()
-        if deleted not in life.trials:
+            driver.step()
+        if deleted not in driver.trials:
             return
-        life.delete(deleted)
-        rebuilt = life.restarted(self.make(seed=seed))
+        driver.delete(deleted)
+        rebuilt = driver.restarted(self.make(seed=seed))
         for _ in range(EVENTS - cut):
-            assert repr(rebuilt.step()) == repr(life.step())  # NaN equals nothing
-        life.scheduler.forget(deleted)
-        assert rebuilt.records() == life.records()
+            assert repr(rebuilt.step()) == repr(driver.step())  # NaN equals nothing
+        driver.scheduler.forget(deleted)
+        assert rebuilt.records() == driver.records()
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_whoever_asks_twice_hears_the_same(self, seed: int) -> None:
-        """A place may be offered again before the trial that was picked for it has started."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
+        """A slot may be offered again before the trial that was picked for it has started."""
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            life.step()
-            if life.world.queue:
-                waiting = tuple(life.world.queue)
-                first, again = life.scheduler.choose(waiting), life.scheduler.choose(waiting)
+            driver.step()
+            if driver.world.queue:
+                waiting = tuple(driver.world.queue)
+                first, again = driver.scheduler.choose(waiting), driver.scheduler.choose(waiting)
                 assert (first and first.trial) == (again and again.trial)
                 assert again is None or not again.recorded
-            assert repr(life.scheduler.dismissed()) == repr(life.scheduler.dismissed())
+            assert repr(driver.scheduler.trials_to_stop()) == repr(driver.scheduler.trials_to_stop())
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
     def test_a_trial_that_is_dismissed_is_never_chosen(self, seed: int) -> None:
         """It is on its way out."""
-        life = Life(self.make(seed=seed), seed, self.configuration)
-        dismissed: set[int] = set()
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
+        trials_to_stop: set[int] = set()
         for _ in range(EVENTS):
-            answer = life.step()
-            assert not isinstance(answer, Start) or answer.trial not in dismissed
-            dismissed |= {dismissal.trial for dismissal in life.scheduler.dismissed()}
+            answer = driver.step()
+            assert not isinstance(answer, StartDecision) or answer.trial not in trials_to_stop
+            trials_to_stop |= {stop.trial for stop in driver.scheduler.trials_to_stop()}
 
     @pytest.mark.parametrize("waiting", [[4], [4, 2, 9], range(100)])
     def test_the_next_trial_is_one_of_those_that_wait(self, waiting: Sequence[int]) -> None:
@@ -161,10 +168,10 @@ class SchedulerConformance:
         assert scheduler.on_trial_complete(0, {}) == (scheduler.record(0) != before)
 
 
-def decisive(answer: Answer) -> Sequence[Verdict | Dismissal]:
+def decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
     """What an answer says that ends or pauses a trial."""
-    if isinstance(answer, Verdict):
-        return (answer,) if answer.action is not Action.CONTINUE else ()
+    if isinstance(answer, SchedulerDecision):
+        return (answer,) if answer.action is not SchedulerAction.CONTINUE else ()
     return answer if isinstance(answer, tuple) else ()
 
 

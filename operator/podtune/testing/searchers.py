@@ -21,19 +21,19 @@ from hypothesis import strategies as st
 
 from podtune.api.search_space import Parameter, Scalar, format_value, parse_value
 from podtune.testing.spaces import every_kind, holds, search_spaces
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 
 INHERITED = [HealthCheck.differing_executors]
 """Each class that inherits a property checks it for its own searcher."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskEvent:
     """A proposal of a recorded run."""
 
     number: int
-    unfinished: tuple[Unfinished, ...]
-    proposed: Proposed | None
+    pending: tuple[PendingTrial, ...]
+    proposed: Proposal | None
 
 
 class SearcherConformance:
@@ -54,12 +54,12 @@ class SearcherConformance:
         """
         raise NotImplementedError
 
-    def told(self, number: int, proposed: Proposed, value: float | None) -> Tell:
+    def told(self, number: int, proposed: Proposal, value: float | None) -> Observation:
         """A finished trial."""
         others = (0.5,) * (self.criteria - 1)
-        return Tell(number, proposed.configuration, value, 1, others, attributes=proposed.attributes)
+        return Observation(number, proposed.configuration, value, 1, others, attributes=proposed.attributes)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         """A recorded run."""
         return recorded_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
@@ -81,37 +81,37 @@ class SearcherConformance:
     def test_a_rebuilt_searcher_goes_on_as_the_uncut_one(self) -> None:
         """At every proposal of runs with failures and several trials at a time."""
         for seed in range(3):
-            tells: list[Tell] = []
+            observations: list[Observation] = []
             for event in self.run(seed):
-                if isinstance(event, Tell):
-                    tells.append(event)
+                if isinstance(event, Observation):
+                    observations.append(event)
                     continue
                 rebuilt = self.make(every_kind(), seed=seed)
-                for tell in tells:
-                    rebuilt.tell(reread(tell))
-                assert rebuilt.ask(event.number, event.unfinished) == event.proposed
+                for observation in observations:
+                    rebuilt.tell(reread(observation))
+                assert rebuilt.ask(event.number, event.pending) == event.proposed
 
     def test_asking_leaves_no_trace(self) -> None:
         """Proposals that are asked for twice, or thrown away, change nothing later."""
         wavering = self.make(every_kind(), seed=0)
         for event in self.run():
-            if isinstance(event, Tell):
+            if isinstance(event, Observation):
                 wavering.tell(event)
                 continue
-            wavering.ask(event.number + 5, event.unfinished)
+            wavering.ask(event.number + 5, event.pending)
             wavering.ask(event.number, [])
-            wavering.ask(event.number, event.unfinished)
-            assert wavering.ask(event.number, event.unfinished) == event.proposed
+            wavering.ask(event.number, event.pending)
+            assert wavering.ask(event.number, event.pending) == event.proposed
 
     def test_another_attempt_proposes_something_else(self) -> None:
         """What a constraint refuses is not proposed for ever."""
         for event in self.run() if self.draws else ():
-            if isinstance(event, Asked) and event.number % 10 == 9:
+            if isinstance(event, AskEvent) and event.number % 10 == 9:
                 searcher = self._told_until(event)
-                attempts = [searcher.ask(event.number, event.unfinished, attempt) for attempt in range(5)]
+                attempts = [searcher.ask(event.number, event.pending, attempt) for attempt in range(5)]
                 assert attempts[0] == event.proposed
                 assert len({str(proposed) for proposed in attempts}) > 1
-                assert attempts == [searcher.ask(event.number, event.unfinished, attempt) for attempt in range(5)]
+                assert attempts == [searcher.ask(event.number, event.pending, attempt) for attempt in range(5)]
 
     def test_what_it_is_given_stays_as_it_was(self) -> None:
         """Neither a told configuration nor an unfinished one is changed."""
@@ -120,8 +120,8 @@ class SearcherConformance:
         assert first is not None
         configuration = dict(first.configuration)
         before = dict(configuration)
-        searcher.tell(Tell(0, configuration, 0.5, 3))
-        searcher.ask(1, [Unfinished(1, configuration)])
+        searcher.tell(Observation(0, configuration, 0.5, 3))
+        searcher.ask(1, [PendingTrial(1, configuration)])
         assert configuration == before
 
     def test_failures_alone_are_no_obstacle(self) -> None:
@@ -130,7 +130,7 @@ class SearcherConformance:
         for number in range(15):
             proposed = searcher.ask(number, [])
             assert proposed is not None
-            searcher.tell(Tell(number, proposed.configuration, None if number % 2 else math.nan, 0))
+            searcher.tell(Observation(number, proposed.configuration, None if number % 2 else math.nan, 0))
         assert searcher.ask(15, []) is not None
 
     def test_values_at_rungs_are_no_obstacle(self) -> None:
@@ -138,18 +138,18 @@ class SearcherConformance:
         searcher = self.make(every_kind())
         if not searcher.learns_from_rungs:
             pytest.skip("it is told of the ends of trials alone")
-        unfinished: list[Unfinished] = []
+        pending: list[PendingTrial] = []
         for number in range(20):
-            proposed = searcher.ask(number, tuple(unfinished))
+            proposed = searcher.ask(number, tuple(pending))
             assert proposed is not None
-            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
+            pending.append(PendingTrial(number, proposed.configuration, proposed.attributes))
             at_rung = replace(self.told(number, proposed, number % 7), step=1, final=False)
             searcher.tell(at_rung)
             if number % 3:
                 searcher.tell(replace(at_rung, value=math.nan, step=3))
                 searcher.tell(replace(at_rung, value=None, step=3, final=True))
-                unfinished.pop()
-        assert searcher.ask(20, tuple(unfinished)) is not None
+                pending.pop()
+        assert searcher.ask(20, tuple(pending)) is not None
 
     def test_values_that_a_condition_leaves_out_are_no_obstacle(self) -> None:
         """A searcher that doesn't see inactive parameters is told configurations without them."""
@@ -162,59 +162,59 @@ class SearcherConformance:
             assert list(proposed.configuration) == [parameter.name for parameter in every_kind()]
             left_out = ("momentum", "activation") if number % 3 else ("hidden_units",)
             rest = {name: value for name, value in proposed.configuration.items() if name not in left_out}
-            searcher.ask(number + 1, [Unfinished(number, rest, proposed.attributes)])
+            searcher.ask(number + 1, [PendingTrial(number, rest, proposed.attributes)])
             searcher.tell(self.told(number, replace(proposed, configuration=rest), number % 7))
 
-    def _told_until(self, asked: Asked) -> Searcher:
+    def _told_until(self, asked: AskEvent) -> Searcher:
         """A searcher that knows what the recorded run knew when it asked."""
         searcher = self.make(every_kind(), seed=0)
         for event in self.run():
             if event == asked:
                 break
-            if isinstance(event, Tell):
+            if isinstance(event, Observation):
                 searcher.tell(event)
         return searcher
 
 
-def proposal(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> dict[str, Scalar]:
+def proposal(searcher: Searcher, number: int, pending: Sequence[PendingTrial] = ()) -> dict[str, Scalar]:
     """The configuration that a searcher proposes, which is to have one."""
-    proposed = searcher.ask(number, unfinished)
+    proposed = searcher.ask(number, pending)
     assert proposed is not None
     return dict(proposed.configuration)
 
 
 def recorded_run(
     searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4, others: int = 0
-) -> list[Asked | Tell]:
+) -> list[AskEvent | Observation]:
     """Tunes something made up: several trials at a time, some of which fail.
 
     A searcher that learns from rungs is told of values at milestones 1, 3 and 9 too, of some trials of none.
     """
     draw = random.Random(seed)
-    run: list[Asked | Tell] = []
-    unfinished: list[Unfinished] = []
+    run: list[AskEvent | Observation] = []
+    pending: list[PendingTrial] = []
     for number in range(trials):
-        proposed = searcher.ask(number, tuple(unfinished))
-        run.append(Asked(number, tuple(unfinished), proposed))
+        proposed = searcher.ask(number, tuple(pending))
+        run.append(AskEvent(number, tuple(pending), proposed))
         if proposed is not None:
-            unfinished.append(Unfinished(number, proposed.configuration, proposed.attributes))
-        while len(unfinished) >= concurrent or (unfinished and draw.random() < 0.3):
-            ended = unfinished.pop(draw.randrange(len(unfinished)))
+            pending.append(PendingTrial(number, proposed.configuration, proposed.attributes))
+        while len(pending) >= concurrent or (pending and draw.random() < 0.3):
+            ended = pending.pop(draw.randrange(len(pending)))
             value = None if draw.random() < 0.15 else draw.random()
             step = draw.randrange(1, 9)
             further = tuple(draw.random() for _ in range(others))
-            end = Tell(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
+            end = Observation(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
             rungs = (1, 3, 9)[: draw.randrange(4)] if searcher.learns_from_rungs else ()
-            for tell in (*(replace(end, value=draw.random(), step=rung, final=False) for rung in rungs), end):
-                run.append(tell)
-                searcher.tell(tell)
+            for observation in (*(replace(end, value=draw.random(), step=rung, final=False) for rung in rungs), end):
+                run.append(observation)
+                searcher.tell(observation)
     return run
 
 
-def reread(tell: Tell) -> Tell:
+def reread(observation: Observation) -> Observation:
     """The same tell, as it comes back from the text in a Trial."""
     by_name = {parameter.name: parameter for parameter in every_kind()}
     configuration = {
-        name: parse_value(by_name[name], format_value(value)) for name, value in tell.configuration.items()
+        name: parse_value(by_name[name], format_value(value)) for name, value in observation.configuration.items()
     }
-    return replace(tell, configuration=configuration)
+    return replace(observation, configuration=configuration)

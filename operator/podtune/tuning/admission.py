@@ -8,7 +8,7 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.plugins import PluginError
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.tree import TooEntangled
+from podtune.tuning.searchers.tree import TooManyCombinations
 
 NEEDS_GP_IMAGE = (
     "{} needs scikit-learn, which this operator's image does not have; install the chart with image.variant=gp, "
@@ -36,7 +36,7 @@ def find_problem(spec: ExperimentSpec) -> str:
     if algorithm in _ENUMERATING or spec.search.plugin is not None:
         try:
             make_searcher(spec)
-        except TooEntangled as error:
+        except TooManyCombinations as error:
             return f"spec.search.algorithm: {algorithm} can't enumerate this space: {error}, or use random"
         except PluginError as error:
             return f"spec.search.plugin: {error}"

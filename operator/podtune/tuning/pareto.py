@@ -10,7 +10,7 @@ from podtune.api.objective import Criterion
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ParetoPoint:
     """A trial and its values.
 
     Attributes:
@@ -36,9 +36,9 @@ class ParetoFront:
             criteria: The objectives.
         """
         self._signs = [1.0 if criterion.mode == "min" else -1.0 for criterion in criteria]
-        self._points: list[Point] = []
+        self._points: list[ParetoPoint] = []
 
-    def add(self, point: Point) -> bool:
+    def add(self, point: ParetoPoint) -> bool:
         """Takes in a trial.
 
         Returns:
@@ -50,7 +50,7 @@ class ParetoFront:
         self._points.append(point)
         return True
 
-    def spread(self, limit: int) -> list[Point]:
+    def spread(self, limit: int) -> list[ParetoPoint]:
         """The front, best by the first objective first.
 
         Args:
@@ -63,7 +63,7 @@ class ParetoFront:
             chosen = sorted(chosen, key=lambda point: (-room[point.trial], point.trial))[:limit]
         return sorted(chosen, key=lambda point: (self._signs[0] * point.values[0], point.trial))
 
-    def _keeps_out(self, one: Point, other: Point) -> bool:
+    def _keeps_out(self, one: ParetoPoint, other: ParetoPoint) -> bool:
         """Whether `other` has no place beside `one`."""
         if one.values == other.values:
             return one.trial <= other.trial

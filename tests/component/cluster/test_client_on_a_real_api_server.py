@@ -11,13 +11,13 @@ import pytest
 
 from podtune.api.trial import Checkpoint, TrialSpec
 from podtune.cluster.client import KubernetesClient, list_pages
+from podtune.cluster.decoders import decode_experiment
 from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.readers import read_experiment
 from podtune.kube import paths
-from podtune.runner.actions import DONE, CreatePod, DeletePod, EmitEvent, FetchLogs, Verdict
+from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
 from tests.unit.cluster.objects import experiment_body, experiment_record
@@ -164,7 +164,7 @@ async def test_last_lines_are_fetched_and_a_log_that_is_not_there_is_empty(
     assert outcome.logs.program_tail.split() == [str(n) for n in range(101, 301)]
     assert outcome.logs.agent_lines == ()
     outcome = await executor.execute(experiment, FetchLogs("digits-0", "gone", program=True, agent=True))
-    assert outcome.verdict is Verdict.DONE
+    assert outcome.status is ActionStatus.DONE
 
 
 # Trials' pods and Events
@@ -186,7 +186,7 @@ def reporter() -> Reporter:
 def record(namespace: str, **spec: Any) -> Experiment:
     body = experiment_body(**spec)
     body["metadata"]["namespace"] = namespace
-    return read_experiment(body)
+    return decode_experiment(body)
 
 
 STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}
@@ -235,7 +235,7 @@ async def test_a_template_that_is_not_restricted_is_refused_with_the_reason(
 ) -> None:
     executor = Executor(client, Ignores(), AGENT, reporter())
     outcome = await executor.execute(record(namespace), CREATE)
-    assert outcome.verdict is Verdict.REFUSED
+    assert outcome.status is ActionStatus.REFUSED
     assert "violates PodSecurity" in outcome.message
     assert "podtune-agent" not in outcome.message  # what we add to it is restricted
 

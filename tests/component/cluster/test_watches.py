@@ -51,7 +51,7 @@ class Health:
         assert int(body["metadata"]["resourceVersion"]) > 0
 
 
-class Sweep:
+class Resync:
     calls = 0
 
     def call(self) -> None:
@@ -63,21 +63,21 @@ class Sweep:
 async def test_pods_of_trials_come_and_go_and_others_are_not_even_sent(
     client: KubernetesClient, namespace: str, pod: Callable[[str, str], Any]
 ) -> None:
-    store, sweep, ready = Store(), Sweep(), asyncio.Event()
+    store, resync, ready = Store(), Resync(), asyncio.Event()
     path = f"/api/v1/namespaces/{namespace}/pods"
     await pod("before", "sleep 1000")
     await pod("stranger", "sleep 1000")
     body = {"metadata": {"labels": LABELS}}
     await client.request("PATCH", f"{path}/before", body=body, content_type="application/merge-patch+json")
-    registry = make_registry(store, Health(), sweep)  # type: ignore[arg-type]
+    registry = make_registry(store, Health(), resync)  # type: ignore[arg-type]
     task = asyncio.create_task(watch(registry, [namespace], ready))
     try:
         await ready.wait()
         await store.until(("seen", "before"))
-        assert sweep.calls == 1, "a list calls for a sweep"
+        assert resync.calls == 1, "a list calls for a sweep"
         await client.request("DELETE", f"{path}/before")
         await store.until(("gone", "before"))
-        assert sweep.calls == 1
+        assert resync.calls == 1
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

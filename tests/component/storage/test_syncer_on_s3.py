@@ -9,17 +9,17 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
-from podtune.storage.file_upload import PART, WHOLE
+from podtune.storage.file_upload import CHUNK, WHOLE
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.local_tree import open_tree
 from podtune.storage.parallel import WORKERS
 from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import Taken, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
 
 
 @pytest.fixture
@@ -29,25 +29,30 @@ def trial(s3_server, bucket):
 
 def restorer(store, bucket):
     return Restorer(
-        store, bucket, backoff=Backoff(0.1, 0.1, Random(0)), patience=0, clock=lambda: 0.0, sleep=lambda _: None
+        store,
+        bucket,
+        backoff=ExponentialBackoff(0.1, 0.1, Random(0)),
+        patience=0,
+        clock=lambda: 0.0,
+        sleep=lambda _: None,
     )
 
 
 def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
-    for name in ("WHOLE", "PART"):
+    for name in ("WHOLE", "CHUNK"):
         monkeypatch.setattr(file_upload, name, 5 << 20)
     source = tmp_path / "shared" / "c1"
     (source / "sub").mkdir(parents=True)
     for number in range(30):
         (source / "sub" / f"file {number}.bin").write_bytes(bytes([number]) * number)
-    (source / "large").write_bytes(bytes(range(256)) * (20 << 12))  # 20 MiB: in several parts
+    (source / "large").write_bytes(bytes(range(256)) * (20 << 12))  # 20 MiB: in several chunks
     store = S3Store(trial.store)
 
     candidates = []
     for step in (1, 2):
         address = trial.checkpoint("pod-1", str(step))
         with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
-            digest = upload_checkpoint(store, tree, address, Taken("pod-1", step, step, ""))
+            digest = upload_checkpoint(store, tree, address, CheckpointInfo("pod-1", step, step, ""))
         candidates.insert(0, Candidate(address.uri, digest, step))
 
     store.put_bytes(trial.checkpoint("pod-1", "2").data("large"), b"damaged")
@@ -68,11 +73,11 @@ def test_what_no_record_tells_of_is_found_and_restored(trial, bucket, tmp_path):
     (tmp_path / "shared" / "c1").mkdir(parents=True)
     store, ours, others = S3Store(trial.store), "a" * 64, "b" * 64
     of_namesake = replace(trial, experiment_uid="uid-of-an-earlier-one")
-    taken = [(trial, 4, ours), (trial, 12, ours), (trial, 16, others), (trial, 20, ""), (of_namesake, 24, ours)]
-    for place, step, configuration in taken:
+    info = [(trial, 4, ours), (trial, 12, ours), (trial, 16, others), (trial, 20, ""), (of_namesake, 24, ours)]
+    for place, step, configuration in info:
         (tmp_path / "shared" / "c1" / "step").write_text(str(step))
         with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
-            what = Taken(f"pod-{step}", step, step, "0.5", 0.0, configuration)
+            what = CheckpointInfo(f"pod-{step}", step, step, "0.5", 0.0, configuration)
             upload_checkpoint(store, tree, place.checkpoint(f"pod-{step}", str(step)), what)
 
     whole = restorer(store, bucket)
@@ -85,16 +90,16 @@ def test_what_no_record_tells_of_is_found_and_restored(trial, bucket, tmp_path):
 
 def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):
     (tmp_path / "c1").mkdir()
-    (tmp_path / "c1" / "in parts").write_bytes(os.urandom(PART) * (WHOLE // PART + 1))
-    (tmp_path / "c1" / "whole").write_bytes(os.urandom(PART))
+    (tmp_path / "c1" / "in chunks").write_bytes(os.urandom(CHUNK) * (WHOLE // CHUNK + 1))
+    (tmp_path / "c1" / "whole").write_bytes(os.urandom(CHUNK))
     store, address = S3Store(trial.store), trial.checkpoint("pod-1", "1")
     store.check()  # which imports the SDK
     tracemalloc.start()
     try:
         with open_tree(Directory(tmp_path), ("c1",)) as tree:
-            digest = upload_checkpoint(store, tree, address, Taken("pod-1", 1, 1, ""))
+            digest = upload_checkpoint(store, tree, address, CheckpointInfo("pod-1", 1, 1, ""))
         restorer(store, bucket).restore([Candidate(address.uri, digest, 1)], Directory(tmp_path), "restored")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 3 * PIECE * WORKERS < PART
+    assert peak < 3 * PIECE * WORKERS < CHUNK

@@ -7,14 +7,14 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.local_tree import open_tree
 from podtune.storage.restore import Restorer
 from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import Options, Taken, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, Options, upload_checkpoint
 from tests.component.storage.proxy import Proxy, times
 
 PART = 5 << 20
@@ -39,9 +39,9 @@ def direct(s3_server, bucket):
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch):
+def small_chunks(monkeypatch):
     monkeypatch.setattr(file_upload, "WHOLE", PART)
-    monkeypatch.setattr(file_upload, "PART", PART)
+    monkeypatch.setattr(file_upload, "CHUNK", PART)
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ def restored(tmp_path):
 def upload(trial, source, *, packs=False, step=1, done=None):
     address = trial.checkpoint("pod-1", str(step))
     with open_tree(Directory(source.parent), (source.name,)) as tree:
-        taken = Taken("pod-1", step, step, "")
-        digest = upload_checkpoint(S3Store(trial.store), tree, address, taken, options=Options(packs=packs), done=done)
+        info = CheckpointInfo("pod-1", step, step, "")
+        digest = upload_checkpoint(S3Store(trial.store), tree, address, info, options=Options(packs=packs), done=done)
     return Candidate(address.uri, digest, step)
 
 
 def restore(trial, candidates, directory, patience=60.0):
     restorer = Restorer(
-        S3Store(trial.store), trial.store.bucket, backoff=Backoff(0.05, 0.2, Random(0)), patience=patience,
+        S3Store(trial.store), trial.store.bucket, backoff=ExponentialBackoff(0.05, 0.2, Random(0)), patience=patience,
         clock=lambda: 0.0, sleep=lambda _: None,
     )  # fmt: skip
     return restorer.restore(candidates, Directory(directory.parent), directory.name)

@@ -16,7 +16,7 @@ from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.restore import NothingRestored, restore
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
 from podtune.storage.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
@@ -153,8 +153,8 @@ def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_
 
 
 def decision(number, action="CONTINUE"):
-    because = {"rung": str(number)}
-    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", because)
+    inputs = {"rung": str(number)}
+    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", inputs)
 
 
 def heard(operator):
@@ -495,7 +495,7 @@ class TestRestore:
         assert "bucket 'other'" in info.message
 
     def test_a_malformed_list_is_an_error(self, run):
-        with pytest.raises(SettingsError, match="PODTUNE_RESTORE_FROM"):
+        with pytest.raises(AgentSettingsError, match="PODTUNE_RESTORE_FROM"):
             run(PODTUNE_RESTORE_FROM='[{"uri": 1}]')
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
 
-from podtune.agent.control_file import ControlFile
-from podtune.agent.last_words import TerminationLog
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.outbox import Outbox
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.termination_message import TerminationLog
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
 from podtune.storage.directory import Directory
 
@@ -269,7 +269,7 @@ def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(o
     ],
 )
 def test_a_wrong_variable_is_named(environ, name, value):
-    with pytest.raises(SettingsError, match=name):
+    with pytest.raises(AgentSettingsError, match=name):
         Settings.from_environ(environ | {name: value})
 
 
@@ -282,7 +282,7 @@ def test_variables_come_as_an_argument_too_and_the_environment_counts_more(envir
 
 @pytest.mark.parametrize("argument", ["", "[]", '{"PODTUNE_TRIAL": 7}', "{"])
 def test_an_argument_that_is_no_object_of_texts_is_shown(environ, argument):
-    with pytest.raises(SettingsError, match=f"the argument is {re.escape(repr(argument))}"):
+    with pytest.raises(AgentSettingsError, match=f"the argument is {re.escape(repr(argument))}"):
         Settings.from_environ(environ, argument)
 
 
@@ -303,14 +303,14 @@ def test_the_attempt_is_the_pod_that_the_token_is_bound_to(environ):
 def test_a_token_that_names_no_pod_is_a_mistake_in_the_settings(environ, token):
     del environ["PODTUNE_POD_UID"]
     Path(environ["PODTUNE_TOKEN_FILE"]).write_text(token)
-    with pytest.raises(SettingsError, match=r"PODTUNE_POD_UID is not set, and the token in .* names no pod"):
+    with pytest.raises(AgentSettingsError, match=r"PODTUNE_POD_UID is not set, and the token in .* names no pod"):
         Settings.from_environ(environ)
 
 
 def test_the_control_file_replaces_a_link_and_does_not_follow_it(tmp_path):
     (tmp_path / "target").write_text("untouched")
     (tmp_path / "control.json").symlink_to(tmp_path / "target")
-    control = ControlFile(Directory(tmp_path))
+    control = ControlFileWriter(Directory(tmp_path))
     assert control.write({"shouldStop": True})
     assert not control.write({"shouldStop": True})
     assert json.loads((tmp_path / "control.json").read_text()) == {"shouldStop": True}

@@ -1,4 +1,4 @@
-"""The agents of a gang: rank 0 speaks for all, the others store their parts of checkpoints."""
+"""The agents of a gang: rank 0 speaks for all, the others store their shards of checkpoints."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from stub_operator import dumps, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore import NotNow, restore
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.errors import Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
@@ -105,5 +105,5 @@ def test_a_rank_that_can_not_restore_what_the_others_can_fails(environ, store, m
 
 
 def test_a_rank_that_is_no_number_is_refused(environ):
-    with pytest.raises(SettingsError, match="PODTUNE_RANK is 'first', not a whole number"):
+    with pytest.raises(AgentSettingsError, match="PODTUNE_RANK is 'first', not a whole number"):
         Settings.from_environ(environ | {"PODTUNE_RANK": "first"})

@@ -60,7 +60,7 @@ def bucket_work(environ: dict[str, str], deaf_store: socket.socket) -> dict[str,
     """The environment of both commands that work in the bucket."""
     endpoint = f"http://127.0.0.1:{deaf_store.getsockname()[1]}"
     candidates = [{"uri": "s3://bucket/p/e/digits-7/pod/1", "digest": "", "step": 1}]
-    job = {"purpose": "Empty", "namespace": "ml", "experiment": "digits", "experiment_uid": "e", "chunks": 0}
+    job = {"purpose": "Purge", "namespace": "ml", "experiment": "digits", "experiment_uid": "e", "chunks": 0}
     return environ | {
         env.STORE: json.dumps({"bucket": "bucket", "endpoint": endpoint}),
         env.RESTORE_FROM: json.dumps(candidates),

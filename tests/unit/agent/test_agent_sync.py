@@ -11,7 +11,7 @@ from stub_operator import dumps, wait_until
 from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore import restore
-from podtune.agent.settings import Settings, SettingsError
+from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage import file_upload
 from podtune.storage.errors import Unreachable
@@ -70,7 +70,7 @@ def test_all_options_are_read():
     "text", ["{", "[]", '{"timeout": "x"}', '{"exclude": 1}', '{"artifacts": 1}', '{"retries": -1}']
 )
 def test_wrong_settings_are_named(environ, text):
-    with pytest.raises(SettingsError, match="PODTUNE_SYNC is"):
+    with pytest.raises(AgentSettingsError, match="PODTUNE_SYNC is"):
         Settings.from_environ(environ | {"PODTUNE_SYNC": text})
 
 
@@ -105,13 +105,13 @@ def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(st
 
 def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(start, store, operator, tmp_path, monkeypatch):
     monkeypatch.setattr(file_upload, "WHOLE", 10)
-    monkeypatch.setattr(file_upload, "PART", 10)
+    monkeypatch.setattr(file_upload, "CHUNK", 10)
     started = threading.Event()
     real = store.put_part
 
     def slowly(upload, number, content):
         started.set()
-        wait_until(lambda: agent._sidecar._uploader._interruption.is_broken_off)
+        wait_until(lambda: agent._sidecar._uploader._cancel_token.is_cancelled)
         return real(upload, number, content)
 
     store.put_part = slowly

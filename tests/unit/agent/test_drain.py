@@ -54,7 +54,7 @@ class SlowUploader:
     def __init__(self, attempt, seconds, waiting):
         self._attempt = attempt
         self._then = None
-        self.is_finished = self.is_broken_off = False
+        self.is_finished = self.is_cancelled = False
         waiting.coming.append((seconds, self._store))
 
     def _store(self):
@@ -71,8 +71,8 @@ class SlowUploader:
     def hurry(self):
         pass
 
-    def break_off(self):
-        self.is_broken_off = self.is_finished = True
+    def cancel(self):
+        self.is_cancelled = self.is_finished = True
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def end(environ, monkeypatch):
             attempt,
             waiting,
             settings=settings,
-            intake=SimpleNamespace(poll=lambda: True, finish=lambda: None),
+            result_reader=SimpleNamespace(poll=lambda: True, finish=lambda: None),
             log_stream=None,
             uploader=uploader,
             log=EventLog(lambda: 1.0, stream=io.StringIO()),
@@ -107,14 +107,14 @@ def end(environ, monkeypatch):
 def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(end, drain_seconds, takes):
     commit, seconds, uploader = end(drain_seconds, takes)
     assert (commit.checkpoints, commit.store_problem, commit.unstored) == ((COMMIT,), None, None)
-    assert not uploader.is_broken_off
+    assert not uploader.is_cancelled
     assert takes <= seconds <= takes + drain.PATIENCE, "no longer than it took, and than an operator that is away"
 
 
 @pytest.mark.parametrize(("drain_seconds", "takes"), [(1, 15), (600, 620)])
 def test_one_that_takes_longer_is_given_up_and_said_to_be(end, drain_seconds, takes):
     commit, seconds, uploader = end(drain_seconds, takes)
-    assert uploader.is_broken_off
+    assert uploader.is_cancelled
     assert commit.checkpoints == ()
     assert (commit.unstored.step, commit.unstored.waits) == (1, True)
     message = f"the last checkpoint could not be stored in {drain_seconds} s; raise checkpoints.drain"

@@ -6,7 +6,7 @@ import threading
 import pytest
 from stub_operator import wait_until
 
-from podtune.agent.stdout_results import LogPosition, make_reader, match_line, nanoseconds
+from podtune.agent.stdout_results import LogPosition, make_log_parser, match_line, nanoseconds
 
 PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
 
@@ -46,7 +46,7 @@ WITH_EPOCH = rf"[Ee]poch (?P<epoch>\d+):|{KATIB}"
 
 def read(pattern, text, last=""):
     """All results of some output, in order."""
-    lines = make_reader(re.compile(pattern), last)
+    lines = make_log_parser(re.compile(pattern), last)
     found = [line for text_line in text.splitlines() for line in lines.take(text_line)]
     return [line.metrics for line in [*found, *lines.finish()]]
 
@@ -76,7 +76,7 @@ def test_lines_that_name_their_metrics_make_results(pattern, text, results):
 
 
 def test_a_result_is_complete_with_the_metric_that_comes_last():
-    lines = make_reader(re.compile(KATIB), "acc")
+    lines = make_log_parser(re.compile(KATIB), "acc")
     assert [line.metrics for line in lines.take("loss=0.5")] == []
     assert [line.metrics for line in lines.take("acc=0.1")] == [{"loss": 0.5, "acc": 0.1}]
     assert [line.metrics for line in lines.take("acc=0.2")] == [{"acc": 0.2}]
@@ -88,7 +88,7 @@ def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone():
     (metrics,) = read(KATIB, "\n".join([*many, f"{'n' * 300}=1", "loss=2"]), last="loss")
     assert metrics["loss"] == 2
     assert len(metrics) == 63
-    lines = make_reader(re.compile(KATIB), "loss")
+    lines = make_log_parser(re.compile(KATIB), "loss")
     assert not list(lines.take(f"{'n' * 300}=1"))
     (line,) = lines.take("loss=2")
     assert line.metrics == {"loss": 2}

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.settings import SettingsError
-from podtune.agent.storage_pod import PATIENCE, StoragePod, run_storage
+from podtune.agent.settings import AgentSettingsError
+from podtune.agent.storage_pod import PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_report
 from podtune.storage.errors import BucketNotFound, Unreachable
@@ -30,13 +30,13 @@ class Waits:
             self.store.failure = None
 
 
-def pod(tmp_path, trials=(), purpose=StoragePurpose.TIDY):
+def pod(tmp_path, trials=(), purpose=StoragePurpose.PRUNE):
     chunks = list(chunked(trials))
     for number, data in enumerate(chunks):
         (tmp_path / f"{number}.gz").write_bytes(data)
     task = StorageTask(purpose, "team", "digits", "uid", len(chunks))
     environ = {env.STORAGE_JOB: task.to_json(), env.STORE: STORE, env.TERMINATION_LOG: str(tmp_path / "log")}
-    return StoragePod.from_environ(environ, tmp_path)
+    return StoragePodSettings.from_environ(environ, tmp_path)
 
 
 def run(pod, store, waits=None):
@@ -102,18 +102,18 @@ def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
     assert store.objects
 
 
-@pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Tidy", "chunks": "no"}'])
+@pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Prune", "chunks": "no"}'])
 def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
-    with pytest.raises(SettingsError, match=env.STORAGE_JOB):
-        StoragePod.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)
+    with pytest.raises(AgentSettingsError, match=env.STORAGE_JOB):
+        StoragePodSettings.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)
 
 
 def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path):
     from podtune.protocol.storage_job import ExportedCheckpoint
-    from podtune.storage.manifest import Manifest, digest_of
+    from podtune.storage.manifest import CheckpointManifest, digest_of
 
     store = MemoryStore()
-    manifest = Manifest("a", 1, 1, "0.5", "2026-01-01T00:00:00+00:00", ()).to_bytes()
+    manifest = CheckpointManifest("a", 1, 1, "0.5", "2026-01-01T00:00:00+00:00", ()).to_bytes()
     store.objects["demo/uid/digits-1/a/1/manifest.json"] = manifest
     card = json.dumps({"experiment": {"namespace": "team", "name": "digits"}})
     trials = [
@@ -129,7 +129,7 @@ def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path):
     (tmp_path / "0.gz").write_bytes(chunks[0])
     task = StorageTask(StoragePurpose.EXPORT, "team", "digits", "uid", 1, "s3://b/models")
     environ = {env.STORAGE_JOB: task.to_json(), env.STORE: STORE, env.TERMINATION_LOG: str(tmp_path / "log")}
-    code, report = run(StoragePod.from_environ(environ, tmp_path), store)
+    code, report = run(StoragePodSettings.from_environ(environ, tmp_path), store)
     assert (code, report.ok, report.uri) == (1, False, "s3://b/models/digits-1")
     assert "1 checkpoints, 0 bytes, were exported" in report.message
     assert "1 could not be: the manifest of s3://b/demo/uid/digits-0/a/1 is missing" in report.message

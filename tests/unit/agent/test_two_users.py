@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.control_file import ControlFile
-from podtune.agent.intake import prepare_directory
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.result_reader import prepare_directory
 from podtune.agent.results_file import ResultsFile
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.directory import Directory
 from podtune.storage.local_tree import delete_tree, open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.syncer import Taken, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
 from podtune.trial.sessions import PodSession
 
 PROGRAM, AGENT = 10001, 60532
@@ -64,7 +64,7 @@ def program(shared):
 
 def start(shared):
     prepare_directory(Directory(shared))
-    ControlFile(Directory(shared)).write({"shouldStop": True})
+    ControlFileWriter(Directory(shared)).write({"shouldStop": True})
 
 
 def finish(shared):
@@ -72,7 +72,7 @@ def finish(shared):
     parts = ("checkpoints", json.loads(line)["_checkpoint"])
     trial = TrialAddress(StoreAddress("b"), "uid", "t")
     with open_tree(Directory(shared), parts) as tree:
-        upload_checkpoint(MemoryStore(), tree, trial.checkpoint("pod", "1"), Taken("pod", 1, 1, ""))
+        upload_checkpoint(MemoryStore(), tree, trial.checkpoint("pod", "1"), CheckpointInfo("pod", 1, 1, ""))
     delete_tree(Directory(shared), parts)
 
 
@@ -84,7 +84,7 @@ def test_the_agent_starts_first(shared):
 
 
 def test_the_program_is_quicker(shared):
-    as_user(AGENT, lambda: ControlFile(Directory(shared)).write({"shouldStop": True}))
+    as_user(AGENT, lambda: ControlFileWriter(Directory(shared)).write({"shouldStop": True}))
     as_user(PROGRAM, program, shared)
     as_user(AGENT, start, shared)
     as_user(AGENT, finish, shared)

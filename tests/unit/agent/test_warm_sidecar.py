@@ -22,7 +22,7 @@ from podtune.agent.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
 from podtune.storage.directory import Directory
-from podtune.storage.manifest import Manifest, ManifestFile
+from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
 
 PROGRAM = """
@@ -310,7 +310,9 @@ def test_a_trial_that_is_to_look_begins_with_what_is_found(reused, start, operat
     store, ours = MemoryStore(), "c" * 64
     for step, configuration in ((5, ours), (9, "d" * 64)):
         weights = ManifestFile("weights", 1, hashlib.sha256(b"w").hexdigest())
-        manifest = Manifest("old", step, step, "0.5", "2026-01-01T00:00:00+00:00", (weights,), 0.0, configuration)
+        manifest = CheckpointManifest(
+            "old", step, step, "0.5", "2026-01-01T00:00:00+00:00", (weights,), 0.0, configuration
+        )
         root = f"{reused['PODTUNE_EXPERIMENT_UID']}/digits-1/old/{step}"
         store.put_bytes(f"{root}/data/weights", b"w")
         store.put_bytes(f"{root}/manifest.json", manifest.to_bytes())

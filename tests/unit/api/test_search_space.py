@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from podtune.api.dependencies import Dependencies
-from podtune.api.membership import check_finite, own_value
+from podtune.api.domain_values import check_finite, own_value
 from podtune.api.model import FieldError
 from podtune.api.search_space import Parameter, format_value, parse_value, plain_value
 from podtune.api.validation import InvalidSpec, parse_experiment

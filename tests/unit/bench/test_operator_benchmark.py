@@ -17,15 +17,15 @@ from rich.console import Console
 from e2e.bench import __main__ as command
 from e2e.bench import fairness, growth, profile, reaction, restart, results
 from e2e.bench.api_objects import Objects, Refused, selecting
+from e2e.bench.fake_cluster import run_fake_cluster
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
 from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
-from e2e.bench.played_cluster import played_cluster
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from podtune.cluster.lease import LeaseSettings
-from podtune.runner import places
+from podtune.runner import slots
 
 RATE = "results taken in a second"
 
@@ -126,7 +126,7 @@ async def test_small_experiments_are_timed_beside_a_giant() -> None:
 
 @pytest.mark.slow
 async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_may() -> None:
-    async with played_cluster(lambda _: None) as cluster:
+    async with run_fake_cluster(lambda _: None) as cluster:
         for number, name in enumerate(("listed", "watched"), start=1):  # its watch is open once it has seen the second
             cluster.create_experiment(name, 3, 3)
             assert await until(lambda number=number: len(cluster.created) == 3 * number, 60)  # type: ignore[misc]
@@ -169,7 +169,7 @@ async def test_the_profile_of_an_operator_adds_up() -> None:
 
 @pytest.mark.parametrize(
     ("module", "package"),
-    [(growth, None), (places, "podtune.runner"), (aiohttp, "aiohttp"), (asyncio, EVENT_LOOP), (json, None)],
+    [(growth, None), (slots, "podtune.runner"), (aiohttp, "aiohttp"), (asyncio, EVENT_LOOP), (json, None)],
 )
 def test_time_belongs_to_the_package_of_a_file(module: ModuleType, package: str | None) -> None:
     assert module.__file__ is not None

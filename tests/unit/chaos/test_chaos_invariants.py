@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from e2e.chaos.calls import Call, classify_api, classify_s3
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
-from e2e.chaos.scenarios import Mishap, Scenario
-from e2e.chaos.truth import AttemptTruth, Truth
+from e2e.chaos.scenarios import PodFault, Scenario
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
 URI = "s3://chaos/chaos/uid/c1-0/pod-1/2"
@@ -24,7 +24,7 @@ ENDED = {**STORED, "state": "TERMINATED", "completionTime": "now", "lastAttempt"
 
 
 def make_run(*statuses: dict[str, Any]) -> Run:
-    history, truth = History(), Truth()
+    history, truth = History(), GroundTruth()
     history.take("experiments", event("c1", "uid", status={"completionTime": "now"}))
     for status in statuses:
         history.take("trials", event("c1-0", "trial", spec={"parameters": {}}, status=status))
@@ -160,7 +160,7 @@ def test_what_is_reported_after_a_decision_is_no_loss(decision: dict[str, Any], 
 
 def test_of_an_attempt_that_has_vanished_nobody_can_tell() -> None:
     run = losing(STORED, ENDED)
-    run.truth.attempts[0].ended = Mishap.VANISHED
+    run.truth.attempts[0].ended = PodFault.VANISHED
     assert broken(run) == []
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from e2e.chaos.api import ApiFailure
+from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.simulated_storage import StoragePod
-from e2e.chaos.truth import Truth
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask
 
@@ -26,13 +26,13 @@ class GoneApi:
 
 
 def storage_pod(api: GoneApi, chunks: int) -> StoragePod:
-    task = StorageTask(StoragePurpose.TIDY, "chaos", "c1", "uid", chunks=chunks, export_to="")
+    task = StorageTask(StoragePurpose.PRUNE, "chaos", "c1", "uid", chunks=chunks, export_to="")
     variables = [{"name": agent_env.STORAGE_JOB, "value": task.to_json()}]
     body = {
         "metadata": {"name": "c1-storage-1", "namespace": "chaos", "uid": "storage-uid"},
         "spec": {"containers": [{"env": variables}]},
     }
-    return StoragePod(api, body, Truth(bucket={URI: 2}), is_real=False)  # type: ignore[arg-type]
+    return StoragePod(api, body, GroundTruth(bucket={URI: 2}), is_real=False)  # type: ignore[arg-type]
 
 
 async def test_one_that_was_removed_by_force_has_nothing_to_say() -> None:

@@ -9,8 +9,8 @@ from typing import cast
 import aiohttp
 import pytest
 
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.simulated_agent import OUT_OF_TIME, SimulatedAgent, Uploads
-from e2e.chaos.truth import AttemptTruth, Truth
 from podtune.protocol.messages import FinalCommit, Unstored, parse_final_commit
 
 
@@ -21,7 +21,7 @@ class Unreachable:
         raise OSError
 
 
-def agent_of(truth: Truth, attempt: AttemptTruth, uploads: Uploads) -> SimulatedAgent:
+def agent_of(truth: GroundTruth, attempt: AttemptTruth, uploads: Uploads) -> SimulatedAgent:
     return SimulatedAgent(
         truth,
         attempt,
@@ -36,7 +36,7 @@ def agent_of(truth: Truth, attempt: AttemptTruth, uploads: Uploads) -> Simulated
 
 async def run(uploads: Uploads, steps: int) -> tuple[FinalCommit, FinalCommit, list[int], list[int]]:
     """The agent's words when the program has ended, those at its own end, and what is reported, and stored."""
-    truth, attempt = Truth(), AttemptTruth("c1-0", 1, "pod-1")
+    truth, attempt = GroundTruth(), AttemptTruth("c1-0", 1, "pod-1")
     agent = agent_of(truth, attempt, uploads)
     await agent.start()
     for step in range(1, steps + 1):

@@ -12,7 +12,7 @@ from podtune.cli import main as cli
 from podtune.cli.api_client import Change
 from podtune.cli.errors import KubeconfigError, Refused
 from podtune.cli.resources import experiments_path, get_experiment, list_trials, trials_path
-from podtune.cli.text import experiment_description
+from podtune.cli.tables import experiment_description
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_trial_that_has_diverged_is_described_in_json(api: FakeApi, podtune: C
 
 
 WAITING = [
-    "InvalidOverrides", "CannotStart", "PullingImage", "CheckpointUnavailable", "NodeForgotten", "BackingOff",
+    "InvalidOverrides", "CannotStart", "PullingImage", "CheckpointUnavailable", "NodeAvoidanceExpired", "BackingOff",
     "PodRejected",
 ]  # fmt: skip
 

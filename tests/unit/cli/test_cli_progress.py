@@ -6,7 +6,7 @@ import pytest
 from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 from rich.console import Console
 
-from podtune.cli import live
+from podtune.cli import watch_view
 from podtune.cli.api_client import Change
 from podtune.cli.errors import CliError, Unreachable
 from podtune.cli.progress import EXPERIMENT, TRIALS, Progress, follow
@@ -33,7 +33,7 @@ def progress() -> Progress:
 def _drawn(progress: Progress | None, width: int = 160) -> str:
     console = Console(width=width, record=True, force_terminal=False, color_system=None)
     with console.capture() as capture:
-        console.print(live.render(progress, NOW, width))
+        console.print(watch_view.render(progress, NOW, width))
     return capture.get()
 
 
@@ -100,7 +100,7 @@ def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width
         TRIALS,
         trial(7, **TRAINING | {"conditions": [LOST]}),
         *(trial(index, **REFUSED) for index in range(8, 20)),
-        trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials places"),
+        trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials slots"),
         trial(21, state="ERROR", reason="MaxFailuresExceeded", conditions=[LOST]),
     )
     drawn = _drawn(progress, width)
@@ -126,7 +126,7 @@ def test_a_line_is_written_when_something_goes_wrong_and_when_it_is_mended(progr
         progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING)))
         yield progress
 
-    live.show_lines(states(), written.append, lambda: NOW)
+    watch_view.show_lines(states(), written.append, lambda: NOW)
     doing = f"10:05:00 digits-7 RUNNING Training: {TRAINING['message']}"
     lost = "CheckpointsStored is False (NoSuchBucket): the bucket is missing"
     assert written[4:] == [f"{doing}; {lost}", f"10:05:00 digits {lost}", doing]
@@ -163,7 +163,7 @@ def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress)
         progress.apply(TRIALS, Change("MODIFIED", trial(7, state="TERMINATED", reason="StoppedByScheduler")))
         yield progress
 
-    live.show_lines(states(), written.append, lambda: NOW)
+    watch_view.show_lines(states(), written.append, lambda: NOW)
     doing = f"RUNNING Training: {TRAINING['message']}"
     assert written == [
         f"10:05:00 digits-11 {doing}",
@@ -178,7 +178,7 @@ def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress)
 def test_the_live_table_leaves_its_last_state_standing(progress: Progress) -> None:
     console = Console(width=120, force_terminal=True, color_system=None)
     with console.capture() as capture:
-        last = live.show_live(iter([progress]), console, lambda: NOW)
+        last = watch_view.show_live(iter([progress]), console, lambda: NOW)
     assert last is progress
     assert "digits-11" in capture.get()
 

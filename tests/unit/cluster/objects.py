@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from podtune.cluster.readers import read_experiment
+from podtune.cluster.decoders import decode_experiment
 from podtune.runner.records import Experiment
 
 Manifest = dict[str, Any]
@@ -50,7 +50,7 @@ def experiment_body(name: str = "digits", uid: str = "e-1", version: int = 10, *
 
 def experiment_record(**spec: Any) -> Experiment:
     """An Experiment as the runner has it."""
-    record = read_experiment(experiment_body(**spec))
+    record = decode_experiment(experiment_body(**spec))
     assert not record.problem, record.problem
     return record
 

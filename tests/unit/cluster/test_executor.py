@@ -17,15 +17,15 @@ from podtune.cluster.executor import ClusterAction, Executor
 from podtune.cluster.pods import AgentSettings
 from podtune.runner.actions import (
     DONE,
+    ActionResult,
+    ActionStatus,
     CreatePod,
     CreateTrial,
     DeleteFinishedPods,
     DeletePod,
     EmitEvent,
     FetchLogs,
-    Outcome,
     TryPod,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
@@ -85,7 +85,7 @@ class Bench:
         )
         self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
 
-    async def do(self, action: ClusterAction) -> Outcome:
+    async def do(self, action: ClusterAction) -> ActionResult:
         return await self.executor.execute(experiment_record(), action)
 
 
@@ -115,7 +115,7 @@ async def test_a_trial_belongs_to_its_experiment(bench: Bench) -> None:
 @pytest.mark.parametrize("action", [CREATE_TRIAL, CREATE_POD], ids=["trial", "pod"])
 async def test_what_was_made_by_a_request_whose_answer_was_lost_is_found(bench: Bench, action: ClusterAction) -> None:
     bench.cluster.fail("POST", "", no_answer(), carried_out=True)
-    assert (await bench.do(action)).verdict is Verdict.FAILED
+    assert (await bench.do(action)).status is ActionStatus.FAILED
     assert bench.seen.bodies == []
     assert await bench.do(action) == DONE
     assert len(bench.seen.bodies) == 1
@@ -136,7 +136,7 @@ async def test_a_name_that_another_owner_has_is_waited_for(
 ) -> None:
     bench.cluster.put(path, body)
     outcome = await bench.do(action)
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "another owner" in outcome.message
     assert bench.seen.bodies == []
 
@@ -146,13 +146,13 @@ async def test_an_object_of_ours_that_somebody_has_spoilt_is_named(bench: Bench)
     del spoilt["metadata"]["labels"]["podtune.dev/attempt"]
     bench.cluster.put(PODS, spoilt)
     outcome = await bench.do(CREATE_POD)
-    assert outcome.verdict is Verdict.FAILED  # DONE would have it tried again at once, and for ever
+    assert outcome.status is ActionStatus.FAILED  # DONE would have it tried again at once, and for ever
     assert f"{NAMESPACE}/digits-0-1" in outcome.message
 
 
 async def test_an_object_that_goes_between_the_two_looks_is_tried_again(bench: Bench) -> None:
     bench.cluster.fail("POST", "pods", refusal(409, "exists", "AlreadyExists"))
-    assert (await bench.do(CREATE_POD)).verdict is Verdict.FAILED
+    assert (await bench.do(CREATE_POD)).status is ActionStatus.FAILED
     assert await bench.do(CREATE_POD) == DONE
 
 
@@ -173,7 +173,7 @@ async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_word
     bench: Bench, status: int, message: str
 ) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message))
-    expected = Outcome(Verdict.REFUSED, message, ExperimentReason.POD_REFUSED)
+    expected = ActionResult(ActionStatus.REFUSED, message, ExperimentReason.POD_REFUSED)
     assert await bench.do(CREATE_POD) == expected
     bench.cluster.fail("POST", "pods", refusal(status, message))
     assert await bench.do(TRY_POD) == expected
@@ -195,7 +195,7 @@ async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_word
 )
 async def test_a_pod_that_may_be_taken_later_is_not_refused(bench: Bench, status: int, message: str) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message))
-    assert await bench.do(CREATE_POD) == Outcome(Verdict.FAILED, message)
+    assert await bench.do(CREATE_POD) == ActionResult(ActionStatus.FAILED, message)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_one_pods_refusal_stands_for_those_that_were_to_be_made_with_it(
     others = [replace(CREATE_POD, trial=f"digits-{index}", trial_uid=f"t-{index}") for index in range(2, 5)]
     bench.cluster.fail("POST", "pods", refusal(403, message))
     outcomes = await asyncio.gather(*map(bench.do, [CREATE_POD, *others]))
-    assert outcomes == [Outcome(Verdict.REFUSED, message, ExperimentReason.POD_REFUSED)] * 4
+    assert outcomes == [ActionResult(ActionStatus.REFUSED, message, ExperimentReason.POD_REFUSED)] * 4
     assert len(bench.cluster.writes("pods")) == 1
     assert await asyncio.gather(*map(bench.do, [CREATE_POD, *others])) == [DONE] * 4, "asked once more, all are made"
 
@@ -237,7 +237,7 @@ async def test_a_pod_with_other_limits_is_no_others_kin(bench: Bench) -> None:
     larger = replace(CREATE_POD, trial="digits-1", trial_uid="t-1b", limits={"memory": "1Gi"})
     bench.cluster.fail("POST", "pods", refusal(422, "too much"))
     outcomes = await asyncio.gather(bench.do(larger), bench.do(CREATE_POD))
-    assert sorted(outcome.verdict for outcome in outcomes) == sorted([Verdict.REFUSED, Verdict.DONE])
+    assert sorted(outcome.status for outcome in outcomes) == sorted([ActionStatus.REFUSED, ActionStatus.DONE])
 
 
 async def test_a_pod_that_is_tried_is_not_made(bench: Bench) -> None:
@@ -250,13 +250,13 @@ async def test_a_pod_that_is_tried_is_not_made(bench: Bench) -> None:
 
 async def test_a_question_without_an_answer_is_none(bench: Bench) -> None:
     bench.cluster.fail("POST", "pods", refusal(500, "etcd is away"))
-    assert (await bench.do(TRY_POD)).verdict is Verdict.FAILED
+    assert (await bench.do(TRY_POD)).status is ActionStatus.FAILED
 
 
 async def test_no_answer_is_a_failure_that_says_so(bench: Bench) -> None:
     bench.cluster.fail("POST", "pods", no_answer())
     outcome = await bench.do(CREATE_POD)
-    assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "connection reset by peer")
+    assert (outcome.status, outcome.message) == (ActionStatus.FAILED, "connection reset by peer")
 
 
 # Statuses are written onto the version that they were made from
@@ -279,7 +279,7 @@ async def test_a_stale_status_is_not_written_and_the_present_one_is_told(bench: 
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
     bench.cluster.change(f"{TRIALS}/digits-0", lambda body: body["spec"].update(desiredState="Stopped"))
     outcome = await bench.do(WriteTrialStatus("digits-0", "t-1", version, TrialStatus(attempt=1)))
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert bench.seen.bodies[0]["spec"]["desiredState"] == "Stopped"
     assert bench.cluster.get(f"{TRIALS}/digits-0")["status"] == {}  # type: ignore[index]
 
@@ -288,8 +288,8 @@ async def test_a_status_whose_answer_was_lost_comes_back_as_a_conflict(bench: Be
     version = int(bench.cluster.put(TRIALS, trial_body())["metadata"]["resourceVersion"])
     write = WriteTrialStatus("digits-0", "t-1", version, TrialStatus(attempt=1))
     bench.cluster.fail("PUT", "trials", no_answer(), carried_out=True)
-    assert (await bench.do(write)).verdict is Verdict.FAILED
-    assert (await bench.do(write)).verdict is Verdict.FAILED
+    assert (await bench.do(write)).status is ActionStatus.FAILED
+    assert (await bench.do(write)).status is ActionStatus.FAILED
     assert bench.seen.bodies[0]["status"] == {"attempt": 1}
 
 
@@ -307,7 +307,7 @@ async def test_an_experiments_status_is_written_like_a_trials(bench: Bench) -> N
     assert bench.cluster.get(f"{EXPERIMENTS}/digits")["status"]["message"] == "1 of 3 done"  # type: ignore[index]
     assert bench.seen.statuses == [("digits", str(version + 1), status)]
     bench.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(desiredState="Paused"))
-    assert (await bench.do(WriteExperimentStatus(version + 1, status))).verdict is Verdict.FAILED
+    assert (await bench.do(WriteExperimentStatus(version + 1, status))).status is ActionStatus.FAILED
     assert bench.seen.bodies[-1]["spec"]["desiredState"] == "Paused"
 
 
@@ -369,11 +369,11 @@ async def test_a_line_without_end_is_not_kept_whole(bench: Bench) -> None:
     assert int(bench.cluster.calls[-1].params["limitBytes"]) < 1 << 24
 
 
-@pytest.mark.parametrize(("status", "verdict"), [(404, "done"), (400, "done"), (403, "done"), (502, "failed")])
-async def test_logs_that_are_gone_are_not_waited_for(bench: Bench, status: int, verdict: str) -> None:
-    bench.cluster.fail("GET", "/log$", refusal(status, "container main is not available"))
+@pytest.mark.parametrize(("code", "status"), [(404, "done"), (400, "done"), (403, "done"), (502, "failed")])
+async def test_logs_that_are_gone_are_not_waited_for(bench: Bench, code: int, status: str) -> None:
+    bench.cluster.fail("GET", "/log$", refusal(code, "container main is not available"))
     outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
-    assert outcome.verdict == verdict
+    assert outcome.status == status
 
 
 # Events
@@ -411,7 +411,7 @@ async def test_what_is_left_in_a_bucket_is_told_in_the_operators_own_namespace_t
     """The Experiment's namespace is going, and takes no Events."""
     bench.cluster.fail("POST", f"/namespaces/{NAMESPACE}/events$", refusal(403, "it is being terminated"))
     action = EmitEvent("", "CheckpointsLeft", "left at s3://b/u/", warning=True, left_at="s3://b/u/")
-    assert (await bench.do(action)).verdict is Verdict.FAILED
+    assert (await bench.do(action)).status is ActionStatus.FAILED
     (body,) = [call.body for call in bench.cluster.calls if "/namespaces/podtune-system/events" in call.path]
     assert body is not None
     assert body["metadata"]["namespace"] == body["regarding"]["namespace"] == "podtune-system"
@@ -423,7 +423,7 @@ async def test_what_is_left_in_a_bucket_is_told_in_the_operators_own_namespace_t
 async def test_it_is_told_in_the_experiments_namespace_though_the_operators_own_takes_no_events(bench: Bench) -> None:
     bench.cluster.fail("POST", "/namespaces/podtune-system/events$", refusal(403, "no right"))
     action = EmitEvent("", "CheckpointsLeft", "left at s3://b/u/", warning=True, left_at="s3://b/u/")
-    assert (await bench.do(action)).verdict is Verdict.FAILED
+    assert (await bench.do(action)).status is ActionStatus.FAILED
     assert f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events" in [call.path for call in bench.cluster.calls]
 
 
@@ -443,7 +443,7 @@ async def test_finalizers_are_written_onto_the_version_that_they_were_made_for(b
     assert await bench.do(WriteMetadata(version, ("podtune.dev/checkpoints",))) == DONE
     assert bench.cluster.get(f"{EXPERIMENTS}/digits")["metadata"]["finalizers"] == ["podtune.dev/checkpoints"]  # type: ignore[index]
     stale = await bench.do(WriteMetadata(version, ()))
-    assert stale.verdict is Verdict.FAILED
+    assert stale.status is ActionStatus.FAILED
     assert bench.seen.bodies[-1]["metadata"]["finalizers"] == ["podtune.dev/checkpoints"]
 
 

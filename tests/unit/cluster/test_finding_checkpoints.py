@@ -9,8 +9,8 @@ import pytest
 
 from podtune.api.restore_from import RestoreFrom
 from podtune.cluster.errors import ApiRefusal
-from podtune.cluster.origins import find_checkpoint
-from podtune.runner.actions import FindCheckpoint, Outcome, Verdict
+from podtune.cluster.restore_sources import find_checkpoint
+from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 
 CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]
 
@@ -55,7 +55,7 @@ def trial(
     }
 
 
-def find(found: dict[str, Any] | None, step: int | None = None, lost: tuple[str, ...] = ()) -> Outcome:
+def find(found: dict[str, Any] | None, step: int | None = None, lost: tuple[str, ...] = ()) -> ActionResult:
     client = OneTrial(found)
     wanted = RestoreFrom(experiment="other", trial="other-3", step=step)
     outcome = asyncio.run(find_checkpoint(client, "ns", FindCheckpoint("e-0", wanted, lost)))  # type: ignore[arg-type]
@@ -66,24 +66,24 @@ def find(found: dict[str, Any] | None, step: int | None = None, lost: tuple[str,
 @pytest.mark.parametrize(("step", "expected"), [(None, 8), (4, 4)])
 def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int) -> None:
     outcome = find(trial(), step)
-    assert outcome.verdict is Verdict.DONE
+    assert outcome.status is ActionStatus.DONE
     assert outcome.checkpoint is not None
     assert outcome.checkpoint.step == expected
 
 
 @pytest.mark.parametrize(
-    ("found", "step", "verdict", "said"),
+    ("found", "step", "status", "said"),
     [
-        (None, None, Verdict.FAILED, "there is no trial other-3 yet"),
-        (trial(checkpoints=[]), None, Verdict.FAILED, "other-3 has no such checkpoint yet"),
-        (trial(), 12, Verdict.FAILED, "other-3 has no such checkpoint yet"),
-        (trial("TERMINATED", checkpoints=[]), None, Verdict.REFUSED, "other-3 has ended without a checkpoint"),
-        (trial("ERROR"), 5, Verdict.REFUSED, "other-3 has no checkpoint of iteration 5 any more (there is 4, 8)"),
-        (trial(experiment="x"), None, Verdict.REFUSED, "trial other-3 is of experiment x, not of other"),
+        (None, None, ActionStatus.FAILED, "there is no trial other-3 yet"),
+        (trial(checkpoints=[]), None, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
+        (trial(), 12, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
+        (trial("TERMINATED", checkpoints=[]), None, ActionStatus.REFUSED, "other-3 has ended without a checkpoint"),
+        (trial("ERROR"), 5, ActionStatus.REFUSED, "other-3 has no checkpoint of iteration 5 any more (there is 4, 8)"),
+        (trial(experiment="x"), None, ActionStatus.REFUSED, "trial other-3 is of experiment x, not of other"),
     ],
 )
-def test_what_is_not_there_is_told(found: Any, step: int | None, verdict: Verdict, said: str) -> None:
-    assert (find(found, step).verdict, find(found, step).message) == (verdict, said)
+def test_what_is_not_there_is_told(found: Any, step: int | None, status: ActionStatus, said: str) -> None:
+    assert (find(found, step).status, find(found, step).message) == (status, said)
 
 
 def test_what_could_not_be_restored_is_passed_over() -> None:
@@ -91,22 +91,22 @@ def test_what_could_not_be_restored_is_passed_over() -> None:
     found = find(trial(), lost=(newest,)).checkpoint
     assert found is not None
     assert found.uri == older
-    assert find(trial(), lost=(older, newest)).verdict is Verdict.FAILED, "it may still have a further one"
+    assert find(trial(), lost=(older, newest)).status is ActionStatus.FAILED, "it may still have a further one"
     ended = find(trial("TERMINATED"), lost=(older, newest))
-    assert (ended.verdict, ended.message) == (Verdict.REFUSED, "other-3 has no other checkpoint that would do")
+    assert (ended.status, ended.message) == (ActionStatus.REFUSED, "other-3 has no other checkpoint that would do")
 
 
 @pytest.mark.parametrize("others", [["other-3"], ["other-3", "third-0", "fourth-1"]])
 def test_trials_that_would_wait_for_each_other_are_told_so(others: list[str]) -> None:
     wanted = FindCheckpoint("e-0", RestoreFrom(experiment="other", trial="other-3"))
 
-    def look(client: Trials) -> Outcome:
+    def look(client: Trials) -> ActionResult:
         return asyncio.run(find_checkpoint(client, "ns", wanted))  # type: ignore[arg-type]
 
     found = look(Trials("e-0", *others))
-    assert found.verdict is Verdict.REFUSED
+    assert found.status is ActionStatus.REFUSED
     assert found.message == "other-3 waits for a checkpoint of e-0 itself, so neither would ever begin"
     begun = Trials("e-0", *others)
-    begun.trials[others[-1]]["status"]["origin"] = {}
-    assert look(begun).verdict is Verdict.FAILED, "the last of them has begun"
-    assert look(Trials(*others)).verdict is Verdict.FAILED, "a circle of others is theirs"
+    begun.trials[others[-1]]["status"]["restoreSource"] = {}
+    assert look(begun).status is ActionStatus.FAILED, "the last of them has begun"
+    assert look(Trials(*others)).status is ActionStatus.FAILED, "a circle of others is theirs"

@@ -6,21 +6,21 @@ import asyncio
 
 from podtune.api.names import ExperimentReason
 from podtune.cluster.first_answers import FirstAnswers
-from podtune.runner.actions import DONE, Outcome, Verdict
+from podtune.runner.actions import DONE, ActionResult, ActionStatus
 
-REFUSED = Outcome(Verdict.REFUSED, "no", ExperimentReason.POD_REFUSED)
-OVER_QUOTA = Outcome(Verdict.FAILED, "exceeded quota")
+REFUSED = ActionResult(ActionStatus.REFUSED, "no", ExperimentReason.POD_REFUSED)
+OVER_QUOTA = ActionResult(ActionStatus.FAILED, "exceeded quota")
 
 
 class Server:
     """Answers as it is told, when it is told."""
 
-    def __init__(self, answer: Outcome = DONE) -> None:
+    def __init__(self, answer: ActionResult = DONE) -> None:
         self.answer = answer
         self.asked = 0
         self.may_answer = asyncio.Event()
 
-    async def request(self) -> Outcome:
+    async def request(self) -> ActionResult:
         self.asked += 1
         await asyncio.sleep(0)  # as whatever goes over a network
         await self.may_answer.wait()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from podtune.api.trial import TrialSpec
+from podtune.cluster.decoders import decode_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
-from podtune.cluster.readers import read_pod
-from podtune.runner.actions import DONE, CreatePod, OpenGates, Outcome, Verdict
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
 from tests.unit.cluster.test_executor import Seen
@@ -32,7 +32,7 @@ class Bench:
         self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
         self.experiment = experiment_record(trialTemplate={"spec": POD_SPEC, "replicas": 3, **template})
 
-    async def create(self) -> Outcome:
+    async def create(self) -> ActionResult:
         return await self.executor.execute(self.experiment, CREATE)
 
     def pod(self, rank: int) -> Any:
@@ -62,7 +62,7 @@ async def test_the_ranks_know_each_other_and_their_attempt(bench: Bench) -> None
         assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (f"attempt-1-rank-{rank}", "gang-digits-0")
         assert agent["PODTUNE_RANK"] == str(rank)
         assert agent.get("PODTUNE_ATTEMPT_ID") == (leader if rank else None)
-        record = read_pod({**pod, "metadata": {**pod["metadata"], "resourceVersion": "1"}})
+        record = decode_pod({**pod, "metadata": {**pod["metadata"], "resourceVersion": "1"}})
         assert (record.rank, record.gated, record.attempt) == (rank, True, 1)
 
 
@@ -94,7 +94,7 @@ async def test_a_creation_that_broke_off_is_completed(bench: Bench) -> None:
         if call.method == "POST" and (call.body or {})["metadata"]["name"] == "digits-0-1-2"
         else None
     )
-    assert (await bench.create()).verdict is Verdict.FAILED
+    assert (await bench.create()).status is ActionStatus.FAILED
     assert bench.pod(1) is not None
     assert bench.pod(2) is None
     bench.cluster.before = lambda call: None
@@ -107,14 +107,14 @@ async def test_ranks_of_a_leader_that_was_lost_are_no_part_of_the_attempt(bench:
     await bench.create()
     bench.cluster.remove(f"{PODS}/digits-0-1-0")
     outcome = await bench.create()
-    assert outcome.verdict is Verdict.REFUSED
+    assert outcome.status is ActionStatus.REFUSED
     assert "digits-0-1-1 was made for a pod of rank 0 that is gone" in outcome.message
 
 
 async def test_a_service_of_somebody_else_is_left_alone(bench: Bench) -> None:
     bench.cluster.put(SERVICES, {"kind": "Service", "metadata": {"name": "gang-digits-0"}})
     outcome = await bench.create()
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "gang-digits-0 of another owner is in the way; delete it" in outcome.message
     assert bench.pod(0) is None
 

@@ -13,7 +13,7 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
 from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.runner.actions import DONE, CreatePod, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, WriteTrialStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, TRIALS, experiment_record, trial_body
 
@@ -31,7 +31,7 @@ class Bench:
         reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda *_: "")
         self.executor = Executor(self.cluster, observer, AGENT, reporter)
 
-    async def do(self, action: ClusterAction, **checkpoints: Any) -> Outcome:
+    async def do(self, action: ClusterAction, **checkpoints: Any) -> ActionResult:
         return await self.executor.execute(experiment_record(checkpoints=CHECKPOINTS | checkpoints), action)
 
     @property
@@ -64,7 +64,7 @@ async def test_a_retry_takes_the_same_claim(bench: Bench) -> None:
 async def test_a_claim_of_somebody_else_is_named(bench: Bench) -> None:
     bench.cluster.put(CLAIMS, {"metadata": {"name": "digits-0-scratch"}, "spec": {}})
     outcome = await bench.do(CREATE)
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "digits-0-scratch of another owner is in the way; delete it" in outcome.message
     assert bench.cluster.all("pods") == []
 
@@ -76,7 +76,7 @@ async def test_a_claim_that_is_on_its_way_out_is_waited_for(bench: Bench) -> Non
     await bench.cluster.request("DELETE", f"{CLAIMS}/digits-0-scratch")
     bench.cluster.put(CLAIMS, claim)
     outcome = await bench.do(CreatePod("digits-0", "t-1", 2, SPEC, restore=(), iteration=0))
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "is being deleted" in outcome.message
 
 
@@ -85,7 +85,7 @@ async def test_the_claim_goes_before_the_trials_end_is_recorded(bench: Bench) ->
     await bench.do(CREATE)
     end = WriteTrialStatus("digits-0", "t-1", 20, TrialStatus(state=TrialState.TERMINATED))
     bench.cluster.fail("DELETE", "persistentvolumeclaims", refusal(500, "later"))
-    assert (await bench.do(end)).verdict is Verdict.FAILED
+    assert (await bench.do(end)).status is ActionStatus.FAILED
     assert bench.cluster.writes("trials") == [], "an end is not recorded whose volume would be forgotten"
     await bench.do(end)
     assert bench.claims == []

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from podtune.api.trial import TrialSpec
-from podtune.cluster import readers
+from podtune.cluster import decoders
 from podtune.cluster.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
@@ -16,9 +16,9 @@ AGENT = AgentSettings("registry/agent:1", "IfNotPresent", "http://podtune-result
 TEMPLATE = {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}
 
 
-def manifest(variant: str = "a1") -> Manifest:
+def manifest(template_hash: str = "a1") -> Manifest:
     spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "32"})
-    action = CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=0, variant=variant)
+    action = CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=0, template_hash=template_hash)
     body = pod_manifest(experiment_record(trialTemplate=TEMPLATE), action, AGENT)
     body["metadata"] |= {"namespace": "team", "uid": "p-1", "resourceVersion": "7"}
     return body
@@ -33,9 +33,9 @@ def test_it_outlives_the_trial_that_it_was_made_for() -> None:
 
 def test_it_is_read_as_that_trials_first() -> None:
     body = manifest()
-    pod = readers.read_pod(body)
-    assert (pod.trial, pod.trial_uid, pod.attempt, pod.variant) == ("digits-3", "t-3", 2, "a1")
-    assert readers.owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
+    pod = decoders.decode_pod(body)
+    assert (pod.trial, pod.trial_uid, pod.attempt, pod.template_hash) == ("digits-3", "t-3", 2, "a1")
+    assert decoders.owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
 
 
 def test_agent_and_program_know_of_it() -> None:
@@ -56,8 +56,8 @@ def test_only_the_agent_sees_where_it_keeps_what_the_pod_is_to_do() -> None:
 
 
 def test_a_pod_of_another_kind_knows_nothing_of_it() -> None:
-    body = manifest(variant="")
+    body = manifest(template_hash="")
     assert "PODTUNE_REUSE" not in json.dumps(body)
     assert "podtune-state" not in json.dumps(body)
-    assert readers.read_pod(body).variant == ""
-    assert readers.owner_of_pod(body) == "t-3"
+    assert decoders.decode_pod(body).template_hash == ""
+    assert decoders.owner_of_pod(body) == "t-3"

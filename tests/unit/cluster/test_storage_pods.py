@@ -6,13 +6,13 @@ import base64
 import json
 from typing import Any
 
+from podtune.cluster.decoders import decode_storage_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
-from podtune.cluster.readers import read_storage_pod
 from podtune.cluster.storage_pods import storage_pod
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
-from podtune.runner.actions import DONE, CreateStoragePod, Outcome, Verdict
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.records import PodPhase
 from tests.unit.cluster.fake_client import Failure, FakeCluster, no_answer
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
@@ -20,7 +20,7 @@ from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
 AGENT = AgentSettings("agent:1", "IfNotPresent", "http://results")
 CHECKPOINTS = {"store": {"bucket": "bucket", "prefix": "demo", "credentialsSecret": "s3"}}
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-ACTION = CreateStoragePod(StoragePurpose.TIDY, 3, (StoredTrial("digits-0", ("s3://bucket/demo/x/digits-0/a/1",)),))
+ACTION = CreateStoragePod(StoragePurpose.PRUNE, 3, (StoredTrial("digits-0", ("s3://bucket/demo/x/digits-0/a/1",)),))
 EXPERIMENT = experiment_record(checkpoints=CHECKPOINTS)
 
 
@@ -36,7 +36,7 @@ class Seen:
     experiment = trial = pod
 
 
-async def execute(cluster: FakeCluster, seen: Seen | None = None) -> Outcome:
+async def execute(cluster: FakeCluster, seen: Seen | None = None) -> ActionResult:
     reporter = Reporter("operator-1", lambda: "2024-05-01T12:00:00.000000Z", lambda _, trial: "")
     return await Executor(cluster, seen or Seen(), AGENT, reporter).execute(EXPERIMENT, ACTION)
 
@@ -53,7 +53,7 @@ def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> Non
     assert json.loads(environment["PODTUNE_STORE"]["value"])["credentials"] == mount["mountPath"]
     assert [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume] == ["s3"]
     task = parse_task(environment["PODTUNE_STORAGE_JOB"]["value"])
-    assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Tidy", "digits", "e-1", 1)
+    assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Prune", "digits", "e-1", 1)
     assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
 
 
@@ -77,7 +77,7 @@ async def test_the_pod_is_made_with_what_it_has_to_know_which_goes_with_it() -> 
 async def test_an_operator_that_was_killed_in_between_makes_what_is_missing() -> None:
     cluster = FakeCluster()
     cluster.failures.append(Failure("POST", "configmaps", no_answer()))
-    assert (await execute(cluster)).verdict is Verdict.FAILED
+    assert (await execute(cluster)).status is ActionStatus.FAILED
     assert cluster.get(f"{CONFIG_MAPS}/digits-storage-3-0") is None
     assert await execute(cluster) == DONE
     assert await execute(cluster) == DONE
@@ -88,7 +88,7 @@ async def test_a_config_map_of_somebody_else_is_not_what_it_reads() -> None:
     cluster = FakeCluster()
     cluster.put(CONFIG_MAPS, {"metadata": {"name": "digits-storage-3-0"}, "binaryData": {}})
     outcome = await execute(cluster)
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "a ConfigMap digits-storage-3-0 of another owner is in the way; delete it" in outcome.message
 
 
@@ -97,13 +97,13 @@ async def test_what_became_of_it_is_read_from_the_pod() -> None:
     await execute(cluster)
     body = cluster.get(f"{PODS}/digits-storage-3")
     assert body is not None
-    assert not read_storage_pod(body).is_over
+    assert not decode_storage_pod(body).is_over
     ended = {"exitCode": 1, "reason": "Error", "message": "the report", "startedAt": "2024-05-01T12:00:00Z"}
     body["status"] = {
         "phase": "Failed",
         "containerStatuses": [{"name": "podtune-storage", "state": {"terminated": ended}}],
     }
-    pod = read_storage_pod(body)
+    pod = decode_storage_pod(body)
     assert (pod.phase, pod.started, pod.is_over, pod.message) == (PodPhase.FAILED, True, True, "the report")
     body["status"] = {"phase": "Failed", "reason": "DeadlineExceeded", "message": "active longer than it may"}
-    assert read_storage_pod(body).reason == "DeadlineExceeded: active longer than it may"
+    assert decode_storage_pod(body).reason == "DeadlineExceeded: active longer than it may"

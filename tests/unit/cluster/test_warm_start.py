@@ -9,7 +9,7 @@ import pytest
 from podtune.api.names import ExperimentReason
 from podtune.cluster import warm_start
 from podtune.cluster.errors import ApiRefusal
-from podtune.runner.actions import Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import (
     EXPERIMENTS,
@@ -31,7 +31,7 @@ def ended(type_: str = "Complete") -> dict[str, Any]:
 
 
 def put_trial(cluster: FakeCluster, index: int, value: str, owner: str = "old-uid") -> None:
-    result = {"state": "TERMINATED", "told": index, "iteration": 9, "lastResult": {"accuracy": value}}
+    result = {"state": "TERMINATED", "observationSeq": index, "iteration": 9, "lastResult": {"accuracy": value}}
     body = trial_body(index, f"t-{index}", owner=owner, experiment="old", **result)
     body["metadata"]["labels"] = {"podtune.dev/experiment": "old"}
     cluster.put(TRIALS, body)
@@ -47,17 +47,17 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-async def learn(cluster: FakeCluster) -> Outcome:
-    return await warm_start.learn_from(cluster, experiment_record(search=SEARCH), "old")
+async def learn(cluster: FakeCluster) -> ActionResult:
+    return await warm_start.load_warm_start(cluster, experiment_record(search=SEARCH), "old")
 
 
-def values(outcome: Outcome) -> list[float | None]:
-    return [tell.value for tell in outcome.known]
+def values(outcome: ActionResult) -> list[float | None]:
+    return [observation.value for observation in outcome.prior_observations]
 
 
 async def test_it_is_kept_with_the_experiment_that_learns(cluster: FakeCluster) -> None:
     outcome = await learn(cluster)
-    assert (outcome.verdict, values(outcome)) == (Verdict.DONE, [0.5, 0.75])
+    assert (outcome.status, values(outcome)) == (ActionStatus.DONE, [0.5, 0.75])
     assert outcome.message == "2 results of experiment old are known to the search"
     kept = cluster.get(KEPT)
     assert kept is not None
@@ -68,18 +68,18 @@ async def test_it_is_kept_with_the_experiment_that_learns(cluster: FakeCluster) 
 async def test_it_stays_the_same_when_the_earlier_experiment_changes_or_goes(cluster: FakeCluster) -> None:
     first = await learn(cluster)
     put_trial(cluster, 2, "0.9")
-    assert (await learn(cluster)).known == first.known
+    assert (await learn(cluster)).prior_observations == first.prior_observations
     for path in (f"{EXPERIMENTS}/old", f"{TRIALS}/old-0", f"{TRIALS}/old-1"):
         cluster.remove(path)
     again = await learn(cluster)
-    assert (again.verdict, again.known, again.message) == (Verdict.DONE, first.known, "")
+    assert (again.status, again.prior_observations, again.message) == (ActionStatus.DONE, first.prior_observations, "")
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": []}])
 async def test_one_that_has_not_ended_is_waited_for(cluster: FakeCluster, status: dict[str, Any]) -> None:
     cluster.change(f"{EXPERIMENTS}/old", lambda body: body.update(status=status))
     outcome = await learn(cluster)
-    assert (outcome.verdict, outcome.reason) == (Verdict.FAILED, ExperimentReason.WAITING_FOR_EXPERIMENT)
+    assert (outcome.status, outcome.reason) == (ActionStatus.FAILED, ExperimentReason.WAITING_FOR_EXPERIMENT)
     assert outcome.message.endswith("it has not ended yet")
     assert cluster.writes() == []
     cluster.change(f"{EXPERIMENTS}/old", lambda body: body.update(status=ended("Failed")))
@@ -107,20 +107,20 @@ async def test_what_could_not_be_used_is_counted(cluster: FakeCluster) -> None:
 async def test_a_config_map_of_another_owner_is_in_the_way(cluster: FakeCluster) -> None:
     cluster.put(CONFIG_MAPS, {"metadata": {"name": "digits-warm-start"}, "data": {"results.jsonl": ""}})
     outcome = await learn(cluster)
-    assert (outcome.verdict, "another owner" in outcome.message) == (Verdict.FAILED, True)
+    assert (outcome.status, "another owner" in outcome.message) == (ActionStatus.FAILED, True)
 
 
 async def test_one_that_was_tampered_with_is_said_to_be(cluster: FakeCluster) -> None:
     await learn(cluster)
     cluster.change(KEPT, lambda body: body.update(data={"results.jsonl": "nonsense"}))
     outcome = await learn(cluster)
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.status is ActionStatus.FAILED
     assert "delete it to have it made anew" in outcome.message
 
 
 async def test_one_that_was_made_meanwhile_is_read_the_next_time(cluster: FakeCluster) -> None:
     cluster.fail("POST", "configmaps", refusal(409, "exists", "AlreadyExists"), carried_out=True)
-    assert (await learn(cluster)).verdict is Verdict.FAILED
+    assert (await learn(cluster)).status is ActionStatus.FAILED
     assert values(await learn(cluster)) == [0.5, 0.75]
 
 

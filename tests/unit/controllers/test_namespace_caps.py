@@ -28,13 +28,13 @@ def test_a_claim_that_is_not_wanted_any_more_wakes_the_next() -> None:
     caps = NamespaceCaps(PodLimits(default=1), lambda *key: woken.append(key))
     assert caps.quota("team", "first").claim(1) == ""
     assert caps.quota("team", "second").claim(1)
-    caps.settle("elsewhere", "first", None)
+    caps.update("elsewhere", "first", None)
     assert woken == []
-    caps.settle("team", "first", None)
+    caps.update("team", "first", None)
     assert woken == [("team", "second")]
 
 
-@pytest.mark.parametrize("way", ["it ends", "it is deleted", "a sweep misses it"])
+@pytest.mark.parametrize("way", ["it ends", "it is deleted", "a resync misses it"])
 def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
     changed: list[str] = []
     store = Store(RunnerSettings(), changed.append, pod_limits=PodLimits(default=1))
@@ -60,7 +60,7 @@ def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
         case "it is deleted":
             store.pod_gone(later)
         case _:
-            store.vanished(pod["metadata"]["uid"])
+            store.on_missing(pod["metadata"]["uid"])
     assert "w" in changed
     started = [action for action in entry.machine.decide(1.0).actions if "CreatePod" in type(action).__name__]
     assert len(started) == 1

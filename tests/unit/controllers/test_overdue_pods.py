@@ -231,7 +231,7 @@ def going(body: Manifest, *finalizers: str) -> Manifest:
     [
         lambda store: store.experiment_gone(experiment_body()),
         lambda store: store.trial_gone(trial_body()),
-        lambda store: store.vanished("e-1"),
+        lambda store: store.on_missing("e-1"),
         lambda store: store.experiment(going(experiment_body(), "foregroundDeletion")),
         lambda store: store.trial(going(trial_body(), "foregroundDeletion")),
     ],
@@ -254,7 +254,7 @@ async def test_a_pod_whose_owner_goes_is_deleted_at_once_with_its_programs_time_
 
 
 @in_virtual_time
-async def test_a_shared_pod_goes_with_its_experiment() -> None:
+async def test_a_warm_pod_goes_with_its_experiment() -> None:
     scene = Scene()
     scene.store.experiment(experiment_body())
     owner = {"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}

@@ -11,12 +11,12 @@ import pytest
 
 from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
+from podtune.controllers.patient_semaphore import AT_A_TIME, PatientSemaphore
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
 from podtune.controllers.threads import BUSY
-from podtune.controllers.turns import AT_A_TIME, Turns
-from podtune.runner import informed
-from podtune.runner.actions import Outcome, Propose, Verdict
-from podtune.tuning.searchers.base import NoConfiguration, Proposed, Tell, Unfinished
+from podtune.runner import searcher_session
+from podtune.runner.actions import ActionResult, ActionStatus, Propose
+from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
 from tests.unit.cluster.objects import experiment_record
 
 DEADLINE = 10.0
@@ -29,19 +29,19 @@ class Recorder:
 
     def __init__(self, made: list[Recorder], limit: int = 100, act: Callable[[], None] = lambda: None) -> None:
         self.told: list[int] = []
-        self.unfinished: list[list[int]] = []
+        self.pending: list[list[int]] = []
         self.act = act
         self._limit = limit
         made.append(self)
 
-    def tell(self, tell: Tell) -> None:
-        self.told.append(tell.number)
+    def tell(self, observation: Observation) -> None:
+        self.told.append(observation.number)
 
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         assert attempt == 0
         self.act()
-        self.unfinished.append([trial.number for trial in unfinished])
-        return Proposed({"lr": 0.1 * number}) if number < self._limit else None
+        self.pending.append([trial.number for trial in pending])
+        return Proposal({"lr": 0.1 * number}) if number < self._limit else None
 
 
 class Workshop:
@@ -51,7 +51,7 @@ class Workshop:
         self.made: list[Recorder] = []
         self.limit = 100
         self.act: Callable[[], None] = lambda: None
-        self.turns = Turns(patience=SHORT)
+        self.semaphore = PatientSemaphore(patience=SHORT)
 
     def make(self, _: object) -> Recorder:
         return Recorder(self.made, self.limit, self.act)
@@ -59,13 +59,13 @@ class Workshop:
     def proposer(self, deadline: float = DEADLINE) -> Proposer:
         spec = experiment_record().spec
         assert spec is not None
-        return Proposer(spec, deadline, self.turns)
+        return Proposer(spec, deadline, self.semaphore)
 
 
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     workshop = Workshop()
-    monkeypatch.setattr(informed, "make_searcher", workshop.make)
+    monkeypatch.setattr(searcher_session, "make_searcher", workshop.make)
     return workshop
 
 
@@ -100,30 +100,30 @@ async def until_nobody_searches() -> None:
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
 
-def tells(count: int) -> list[Tell]:
-    return [Tell(number=n, configuration={"lr": 0.1}, value=0.5, step=1) for n in range(count)]
+def observations(count: int) -> list[Observation]:
+    return [Observation(number=n, configuration={"lr": 0.1}, value=0.5, step=1) for n in range(count)]
 
 
-def ask(known: list[Tell], told: int, first: int = 10, count: int = 1, *unfinished: int) -> Propose:
-    under_way = tuple(Unfinished(number, {"lr": 0.1}) for number in unfinished)
-    return Propose(first=first, count=count, tells=known, told=told, unfinished=under_way)
+def ask(known: list[Observation], told: int, first: int = 10, count: int = 1, *pending: int) -> Propose:
+    under_way = tuple(PendingTrial(number, {"lr": 0.1}) for number in pending)
+    return Propose(first=first, count=count, observations=known, observed=told, pending=under_way)
 
 
-def is_slow(outcome: Outcome) -> bool:
-    return (outcome.verdict, outcome.reason) == (Verdict.FAILED, ExperimentReason.SEARCH_SLOW)
+def is_slow(outcome: ActionResult) -> bool:
+    return (outcome.status, outcome.reason) == (ActionStatus.FAILED, ExperimentReason.SEARCH_SLOW)
 
 
 async def test_each_finished_trial_is_told_once(workshop: Workshop) -> None:
-    known, proposer = tells(5), workshop.proposer()
+    known, proposer = observations(5), workshop.proposer()
     for told in (0, 2, 2, 5):
-        assert (await proposer.propose(ask(known, told))).verdict is Verdict.DONE
+        assert (await proposer.propose(ask(known, told))).status is ActionStatus.DONE
     (searcher,) = workshop.made
     assert searcher.told == [0, 1, 2, 3, 4]
 
 
 async def test_one_that_knows_too_much_is_made_anew(workshop: Workshop) -> None:
     """As for what was asked for before a restart, and has to come out the same."""
-    known, proposer = tells(5), workshop.proposer()
+    known, proposer = observations(5), workshop.proposer()
     for told in (4, 2):
         await proposer.propose(ask(known, told))
     assert [searcher.told for searcher in workshop.made] == [[0, 1, 2, 3], [0, 1]]
@@ -132,33 +132,33 @@ async def test_one_that_knows_too_much_is_made_anew(workshop: Workshop) -> None:
 async def test_proposals_of_one_request_know_of_each_other(workshop: Workshop) -> None:
     outcome = await workshop.proposer().propose(ask([], 0, 10, 3, 4, 5))
     assert len(outcome.proposals) == 3
-    assert workshop.made[0].unfinished == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
+    assert workshop.made[0].pending == [[4, 5], [4, 5, 10], [4, 5, 10, 11]]
 
 
 async def test_a_searcher_with_nothing_left_gives_fewer(workshop: Workshop) -> None:
     workshop.limit = 12
     outcome = await workshop.proposer().propose(ask([], 0, 10, 5))
-    assert (outcome.verdict, len(outcome.proposals)) == (Verdict.DONE, 2)
+    assert (outcome.status, len(outcome.proposals)) == (ActionStatus.DONE, 2)
 
 
 async def test_another_list_of_tells_means_another_searcher_even_if_it_is_longer(workshop: Workshop) -> None:
     proposer = workshop.proposer()
-    await proposer.propose(ask(tells(2), 2))
-    await proposer.propose(ask(tells(5), 5))
+    await proposer.propose(ask(observations(2), 2))
+    await proposer.propose(ask(observations(5), 5))
     assert [searcher.told for searcher in workshop.made] == [[0, 1], [0, 1, 2, 3, 4]]
 
 
 async def test_a_failure_is_told_and_the_next_searcher_is_a_new_one(workshop: Workshop) -> None:
-    known, proposer = tells(2), workshop.proposer()
+    known, proposer = observations(2), workshop.proposer()
 
     def fail() -> None:
         raise ZeroDivisionError("division by zero")
 
     workshop.act = fail
     outcome = await proposer.propose(ask(known, 2))
-    assert (outcome.verdict, outcome.message) == (Verdict.FAILED, "ZeroDivisionError: division by zero")
+    assert (outcome.status, outcome.message) == (ActionStatus.FAILED, "ZeroDivisionError: division by zero")
     workshop.act = lambda: None
-    assert (await proposer.propose(ask(known, 2))).verdict is Verdict.DONE
+    assert (await proposer.propose(ask(known, 2))).status is ActionStatus.DONE
     assert workshop.made[1].told == [0, 1]
 
 
@@ -168,7 +168,7 @@ async def test_where_nothing_can_be_proposed_it_says_why(workshop: Workshop) -> 
 
     workshop.act = refuse
     outcome = await workshop.proposer().propose(ask([], 0))
-    assert (outcome.verdict, outcome.reason) == (Verdict.REFUSED, ExperimentReason.NO_CONFIGURATION)
+    assert (outcome.status, outcome.reason) == (ActionStatus.REFUSED, ExperimentReason.NO_CONFIGURATION)
     assert outcome.message == "no configuration was found in 1,000 tries; relax the constraint"
 
 
@@ -180,28 +180,28 @@ async def test_one_that_thinks_too_long_is_called_slow(workshop: Workshop, gate:
 
 
 async def test_its_answer_is_taken_when_it_comes(workshop: Workshop, gate: Gate) -> None:
-    known, proposer = tells(2), workshop.proposer(SHORT)
+    known, proposer = observations(2), workshop.proposer(SHORT)
     workshop.act = gate.wait
     assert is_slow(await proposer.propose(ask(known, 1)))
     gate.open()
     await until_nobody_searches()
     outcome = await proposer.propose(ask(known, 1))
-    assert (outcome.verdict, len(outcome.proposals)) == (Verdict.DONE, 1)
+    assert (outcome.status, len(outcome.proposals)) == (ActionStatus.DONE, 1)
     assert len(workshop.made) == 1, "nobody was asked a second time"
-    assert (await proposer.propose(ask(known, 2))).verdict is Verdict.DONE
+    assert (await proposer.propose(ask(known, 2))).status is ActionStatus.DONE
     assert workshop.made[0].told == [0, 1]
 
 
 async def test_the_answer_to_another_question_can_spoil_nothing(workshop: Workshop, gate: Gate) -> None:
-    known, proposer = tells(3), workshop.proposer(SHORT)
+    known, proposer = observations(3), workshop.proposer(SHORT)
     workshop.act = gate.wait
     assert is_slow(await proposer.propose(ask(known, 1)))
     workshop.act = lambda: None
-    others = tells(3)
-    assert (await proposer.propose(ask(others, 2))).verdict is Verdict.DONE
+    others = observations(3)
+    assert (await proposer.propose(ask(others, 2))).status is ActionStatus.DONE
     gate.open()
     await until_nobody_searches()
-    assert (await proposer.propose(ask(others, 3))).verdict is Verdict.DONE
+    assert (await proposer.propose(ask(others, 3))).status is ActionStatus.DONE
     assert [searcher.told for searcher in workshop.made] == [[0], [0, 1, 2]]
 
 
@@ -216,7 +216,7 @@ async def test_one_that_hangs_gets_another_chance_and_no_more_threads_than_that(
     assert len(searching()) == MAX_THREADS
     gate.open()
     await until_nobody_searches()
-    assert (await proposer.propose(ask([], 0, first=50))).verdict is Verdict.DONE
+    assert (await proposer.propose(ask([], 0, first=50))).status is ActionStatus.DONE
 
 
 async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, gate: Gate) -> None:
@@ -225,10 +225,10 @@ async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, g
     thinking = asyncio.create_task(stuck.propose(ask([], 0)))
     await asyncio.to_thread(gate.reached.wait)
     workshop.act = lambda: None
-    assert (await workshop.proposer().propose(ask([], 0))).verdict is Verdict.DONE
+    assert (await workshop.proposer().propose(ask([], 0))).status is ActionStatus.DONE
     assert not thinking.done()
     gate.open()
-    assert (await thinking).verdict is Verdict.DONE
+    assert (await thinking).status is ActionStatus.DONE
 
 
 async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(workshop: Workshop) -> None:
@@ -244,15 +244,15 @@ async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(work
     try:
         await asyncio.to_thread(begun.wait, 30)
         workshop.act = lambda: None
-        assert (await workshop.proposer().propose(ask([], 0))).verdict is Verdict.DONE
+        assert (await workshop.proposer().propose(ask([], 0))).status is ActionStatus.DONE
         assert not any(task.done() for task in computing)
     finally:
         is_over.set()
-    assert {outcome.verdict for outcome in await asyncio.gather(*computing)} == {Verdict.DONE}
+    assert {outcome.status for outcome in await asyncio.gather(*computing)} == {ActionStatus.DONE}
 
 
 async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Workshop) -> None:
-    workshop.turns = Turns(patience=DEADLINE)
+    workshop.semaphore = PatientSemaphore(patience=DEADLINE)
     lock = threading.Lock()
     thinking = most = 0
 
@@ -267,7 +267,7 @@ async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Work
 
     workshop.act = count
     outcomes = await asyncio.gather(*(workshop.proposer().propose(ask([], 0)) for _ in range(50)))
-    assert {outcome.verdict for outcome in outcomes} == {Verdict.DONE}
+    assert {outcome.status for outcome in outcomes} == {ActionStatus.DONE}
     assert 0 < most <= AT_A_TIME
 
 

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from podtune.api.pod_template import AGENT_CONTAINER
-from podtune.app.observer import EchoingObserver
+from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods import AgentSettings
@@ -22,8 +22,8 @@ from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
 from podtune.controllers.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
+from podtune.controllers.resync import Resync
 from podtune.controllers.store import Store
-from podtune.controllers.sweep import Sweep
 from podtune.controllers.watch_health import WatchHealth
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.experiment_machine import Unaccepted
@@ -53,10 +53,10 @@ class Operator:
         self.store = Store(RunnerSettings(), self.queue.add, pod_limits=pod_limits)
         self.health = WatchHealth(now)
         reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
-        observer = EchoingObserver(self.store, self.health)
+        observer = StoreUpdater(self.store, self.health)
         executor = Executor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
         self.reconciler = Reconciler(self.store, self.queue, executor, self.now)
-        self.sweep = Sweep(cluster, self.store, (), random.Random(1))
+        self.resync = Resync(cluster, self.store, (), random.Random(1))
         self._take = {
             "experiments": (self.store.experiment, self.store.experiment_gone),
             "trials": (self.store.trial, self.store.trial_gone),
@@ -99,7 +99,7 @@ class World:
     @asynccontextmanager
     async def operating(self) -> AsyncIterator[Operator]:
         operator = Operator(self.cluster, self.pod_limits)
-        await operator.sweep.first()
+        await operator.resync.first()
         self.operator = operator
         task = asyncio.create_task(operator.reconciler.run())
         try:
@@ -284,11 +284,11 @@ async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch:
 
     async def slow_with_seed_13(work: Callable[[], Any]) -> Any:
         nonlocal thoughts
-        thought = work()
-        if thought[0].spec.search.seed == 13:
+        offloaded = work()
+        if offloaded[0].spec.search.seed == 13:
             thoughts += 1
             await answers.wait()
-        return thought
+        return offloaded
 
     monkeypatch.setattr(proposing, "in_thread", slow_with_seed_13)
     world = World()
@@ -428,7 +428,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.051)
-        operator.store.entry("e-1").machine.landed = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
+        operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
         with capture_logs() as logs:
             await world.until("Complete")
     assert [log["event"] for log in logs if "anew" in log["event"]]
@@ -563,7 +563,7 @@ async def test_experiments_share_the_pods_that_their_namespace_may_have() -> Non
         world.cluster.put(EXPERIMENTS, experiment_body("giant", "g", search=search, maxConcurrentTrials=30))
         await world.until_it(lambda: _running(world) == {"giant": 4})
         await asyncio.sleep(2)
-        assert world.condition("Capped", "giant") == "True"
+        assert world.condition("PodLimitReached", "giant") == "True"
         world.experiment(search=search, maxConcurrentTrials=30)
         await world.until_it(lambda: _running(world) == {"giant": 2, "digits": 2}, within=10)
     async with world.operating():
@@ -571,7 +571,7 @@ async def test_experiments_share_the_pods_that_their_namespace_may_have() -> Non
         assert _running(world) == {"giant": 2, "digits": 2}
         await world.until("Complete")
         await world.until_it(lambda: world.condition("Complete", "giant") == "True")
-    assert world.condition("Capped") == "False"
+    assert world.condition("PodLimitReached") == "False"
     assert max(totals) == 4
 
 
@@ -699,7 +699,7 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(th
         await asyncio.sleep(1.2)
         machine = operator.store.entry("e-1").machine  # type: ignore[union-attr]
         assert machine is not None
-        assert ("create-trial", "digits-0") in machine._dispatch
+        assert ("create-trial", "digits-0") in machine._actions
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")

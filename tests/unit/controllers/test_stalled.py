@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podtune.api.names import FINALIZER
 from podtune.controllers.stalled import Stalled
-from podtune.runner.actions import DONE, EmitEvent, Outcome, Verdict, WriteMetadata
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, EmitEvent, WriteMetadata
 from podtune.runner.retry import Backoff
 from tests.unit.cluster.objects import experiment_record
 
@@ -22,7 +22,7 @@ def test_what_may_be_left_in_its_bucket_is_told_once_however_long_the_finalizer_
             events += isinstance(action, EmitEvent)
             writes += isinstance(action, WriteMetadata)
             refused = isinstance(action, WriteMetadata)
-            outcome = Outcome(Verdict.FAILED, "a webhook is away") if refused else DONE
-            stalled.landed(experiment, action, outcome, float(moment))
+            outcome = ActionResult(ActionStatus.FAILED, "a webhook is away") if refused else DONE
+            stalled.on_action_result(experiment, action, outcome, float(moment))
     assert events == 1
     assert 5 < writes < 30, "it is tried again, ever more rarely"

@@ -69,7 +69,7 @@ def gone(body: Manifest, version: int = 99) -> Manifest:
 def test_all_machines_are_of_one_crowd(known: Known) -> None:
     known.store.experiment(experiment_body())
     known.store.experiment(experiment_body("letters", "e-2"))
-    assert known.machine("e-1")._crowd is known.machine("e-2")._crowd
+    assert known.machine("e-1")._throttle is known.machine("e-2")._throttle
 
 
 def test_there_are_no_machines_before_everything_has_been_seen() -> None:
@@ -197,7 +197,7 @@ def test_what_is_known_of_an_experiment_goes_with_it_without_a_collection(known:
     known.store.trial(trial_body())
     known.store.pod(pod_body(status=RUNNING))
     assert known.machine().decide(1e9).actions
-    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._judge)]
+    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._processor)]
     gc.disable()
     try:
         known.store.experiment_gone(gone(experiment_body()))
@@ -212,8 +212,8 @@ def test_an_echo_of_our_own_write_costs_nothing(known: Known, monkeypatch: pytes
     known.store.trial(bodies[1])
     known.store.pod(bodies[2])
     known.changed.clear()
-    for name in ("read_experiment", "read_trial", "read_pod"):
-        monkeypatch.setattr(f"podtune.cluster.readers.{name}", lambda *_, **__: pytest.fail("was read again"))
+    for name in ("decode_experiment", "decode_trial", "decode_pod"):
+        monkeypatch.setattr(f"podtune.cluster.decoders.{name}", lambda *_, **__: pytest.fail("was read again"))
     known.store.experiment(bodies[0])
     known.store.trial(bodies[1])
     known.store.pod(bodies[2])
@@ -313,7 +313,7 @@ def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(known: Known) 
     known.store.experiment(experiment_body())
     known.store.trial(trial_body())
     first = known.machine()
-    first.pod_seen = lambda _: 1 / 0  # type: ignore[method-assign]
+    first.observe_pod = lambda _: 1 / 0  # type: ignore[method-assign]
     with capture_logs() as logs:
         known.store.pod(pod_body())
     assert "made anew" in logs[0]["event"]
@@ -324,7 +324,7 @@ def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(known: Known) 
 # Any order
 
 
-FACTS: dict[str, Callable[[Store], None]] = {
+EVENTS: dict[str, Callable[[Store], None]] = {
     "experiment": lambda store: store.experiment(experiment_body()),
     "experiment later": lambda store: store.experiment(experiment_body(version=12)),
     "trial": lambda store: store.trial(trial_body()),
@@ -338,12 +338,12 @@ FACTS: dict[str, Callable[[Store], None]] = {
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.permutations(sorted(FACTS)), st.lists(st.sampled_from(sorted(FACTS)), max_size=6))
+@given(st.permutations(sorted(EVENTS)), st.lists(st.sampled_from(sorted(EVENTS)), max_size=6))
 def test_facts_in_any_order_and_number_lead_to_the_same_knowledge(order: list[str], again: list[str]) -> None:
     known = Known()
     known.store.experiment(experiment_body(version=5))  # Trials of an Experiment come after it
     for name in itertools.chain(order, again):
-        FACTS[name](known.store)
+        EVENTS[name](known.store)
     machine = known.machine()
     assert known.pods() == [("digits-0", "p-1")]
     (trial,) = machine._trials.values()
@@ -359,12 +359,12 @@ def test_in_any_order_what_is_gone_is_gone(order: list[str]) -> None:
     known = Known()
     known.store.experiment(experiment_body())
     known.machine()
-    facts = FACTS | {
+    events = EVENTS | {
         "pod gone": lambda store: store.pod_gone(gone(pod_body())),
         "trial gone": lambda store: store.trial_gone(gone(trial_body())),
     }
     for name in order:
-        facts[name](known.store)
+        events[name](known.store)
     assert known.trials() == []
     assert known.store.uids() == {"e-1"}
 
@@ -402,28 +402,28 @@ def test_an_experiment_that_is_being_imported_is_let_be_until_all_its_trials_are
 REUSE: Manifest = {"trialTemplate": {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}}
 
 
-def shared_pod(**fields: Any) -> Manifest:
+def warm_pod(**fields: Any) -> Manifest:
     body = pod_body(**fields)
     body["metadata"] |= {
         "labels": {"podtune.dev/experiment": "digits", "podtune.dev/made-for": "digits-0", "podtune.dev/attempt": "1"},
-        "annotations": {"podtune.dev/made-for-uid": "t-1", "podtune.dev/variant": "a1"},
+        "annotations": {"podtune.dev/made-for-uid": "t-1", "podtune.dev/template-hash": "a1"},
         "ownerReferences": [{"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}],
     }
     return body
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_shared_pod_is_the_experiments_in_whatever_order_things_are_seen(order: tuple[int, ...]) -> None:
+def test_a_warm_pod_is_the_experiments_in_whatever_order_things_are_seen(order: tuple[int, ...]) -> None:
     known = Known(synced=False)
     see = [
         lambda: known.store.experiment(experiment_body(**REUSE)),
         lambda: known.store.trial(trial_body()),
-        lambda: known.store.pod(shared_pod(status=RUNNING)),
+        lambda: known.store.pod(warm_pod(status=RUNNING)),
     ]
     for place in order if order.index(0) < order.index(1) else (0, *(o for o in order if o)):
         see[place]()
     known.store.synced()
     assert known.pods() == [("digits-0", "p-1/0.1")]
-    known.store.pod_gone(shared_pod(status=RUNNING, version=31))
+    known.store.pod_gone(warm_pod(status=RUNNING, version=31))
     (pod,) = known.machine()._trials["digits-0"].pods
     assert pod.gone

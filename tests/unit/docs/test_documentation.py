@@ -19,7 +19,7 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
 from podtune.api.validation import parse_experiment
 from podtune.tuning.schedulers.asha import Asha
-from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import SchedulerAction
 from tests.documented_manifests import complete, list_documents
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -120,7 +120,7 @@ def test_the_example_of_ashas_rule_comes_out_as_the_page_says() -> None:
     went_on = asha_after(0.5, 0.6, 0.7, 0.8).on_result(4, {"epoch": 9, "accuracy": 0.7})
 
     assert stopped.message in (DOCS / "explanation" / "asha.md").read_text(encoding="utf-8")
-    assert (stopped.action, went_on.action) == (Action.STOP, Action.CONTINUE)
+    assert (stopped.action, went_on.action) == (SchedulerAction.STOP, SchedulerAction.CONTINUE)
 
 
 def test_the_table_of_rights_is_up_to_date() -> None:

@@ -19,9 +19,9 @@ import yaml
 
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.searchers.base import Observation
 from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -120,13 +120,13 @@ def test_an_experiment_uses_them_by_name() -> None:
     best = searcher.ask(0, [])
     assert best is not None
     for number in range(10):
-        searcher.tell(Tell(number, best.configuration, 1.0 - number, 1))
+        searcher.tell(Observation(number, best.configuration, 1.0 - number, 1))
     mutated = searcher.ask(10, [])
     assert mutated is not None
     assert sum(mutated.configuration[name] != value for name, value in best.configuration.items()) <= 1
-    verdicts = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
-    assert [verdict.action for verdict in verdicts] == [Action.CONTINUE] * 5 + [Action.STOP]
-    assert verdicts[-1].because == {"best": 0.5, "results": 5}
+    decisions = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
+    assert [decision.action for decision in decisions] == [SchedulerAction.CONTINUE] * 5 + [SchedulerAction.STOP]
+    assert decisions[-1].inputs == {"best": 0.5, "results": 5}
 
 
 @pytest.mark.usefixtures("installed")

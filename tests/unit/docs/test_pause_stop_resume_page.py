@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from podtune.api.known import InitialConfiguration
+from podtune.api.prior_knowledge import InitialConfiguration
 from podtune.api.resume import Resume
 from podtune.cli.main import app
 

@@ -16,9 +16,9 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.search_checks import REPEATABLE
 from podtune.api.validation import parse_experiment
-from podtune.runner.knowledge import MAX_BYTES
-from podtune.runner.search import PLACES_AHEAD
+from podtune.runner.search import SLOTS_AHEAD
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.warm_start import MAX_BYTES
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation
 
@@ -103,7 +103,7 @@ def test_the_reasons_are_those_that_there_are() -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     decision = Path(__file__).resolve().parents[3] / "docs" / "decisions" / "0010-warm-start-in-a-configmap.md"
     assert f"{MAX_BYTES // 1024} KiB" in decision.read_text(encoding="utf-8")
-    assert PLACES_AHEAD == 16
+    assert SLOTS_AHEAD == 16
     assert "every sixteen concurrent trials" in PAGE
     assert RunnerSettings().proposal_deadline == 120
     assert "within two minutes" in PAGE

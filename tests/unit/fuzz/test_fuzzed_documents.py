@@ -16,7 +16,7 @@ from podtune.api.search_space import Parameter
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 from podtune.cli.errors import CliError
 from podtune.cli.manifest import read_manifest
-from podtune.cluster import readers
+from podtune.cluster import decoders
 from podtune.simulation.curves.base import CurveError
 from podtune.simulation.curves.table import read_curves
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed, spoilt, values
@@ -84,8 +84,8 @@ def test_a_manifest_on_disk_is_read_or_refused(tmp_path_factory: pytest.TempPath
 @given(spoilt({"spec": SERVED["spec"], "status": SERVED["status"]}).map(lambda body: SERVED | body))
 def test_an_experiment_of_the_api_server_becomes_a_problem_at_worst(document: Any) -> None:
     try:
-        experiment = readers.read_experiment(document)
-    except readers.Unreadable as error:
+        experiment = decoders.decode_experiment(document)
+    except decoders.MalformedObject as error:
         assert_one_sentence(error)
         return
     assert (experiment.spec is None) == bool(experiment.problem)
@@ -95,8 +95,8 @@ def test_an_experiment_of_the_api_server_becomes_a_problem_at_worst(document: An
 @given(spoilt({"spec": TRIAL["spec"], "status": TRIAL["status"]}).map(lambda body: TRIAL | body))
 def test_a_trial_of_the_api_server_is_read_or_passed_over(document: Any) -> None:
     try:
-        readers.read_trial(document)
-    except readers.Unreadable as error:
+        decoders.decode_trial(document)
+    except decoders.MalformedObject as error:
         assert_one_sentence(error)
 
 
@@ -108,8 +108,8 @@ def test_a_pod_of_the_api_server_is_read_or_passed_over(pod: Any, data: st.DataO
         spoilt({"labels": pod["metadata"]["labels"], "ownerReferences": pod["metadata"]["ownerReferences"]})
     )
     try:
-        readers.read_pod({**pod, "metadata": {**pod["metadata"], **metadata}, "status": status})
-    except readers.Unreadable as error:
+        decoders.decode_pod({**pod, "metadata": {**pod["metadata"], **metadata}, "status": status})
+    except decoders.MalformedObject as error:
         assert_one_sentence(error)
 
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.empty import empty
 from podtune.storage.errors import StoreError
 from podtune.storage.garbage import GarbageCollector
 from podtune.storage.memory_store import MemoryStore
+from podtune.storage.prune import prune_checkpoints
+from podtune.storage.purge import purge
 from podtune.storage.s3_store import S3Store
-from podtune.storage.tidy import tidy
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed
 from tests.unit.storage.web_server import WebServer
 
@@ -111,7 +111,7 @@ class Bucket(MemoryStore):
 @given(st.lists(keys, max_size=12).map(lambda others: [*others, f"{KEPT}/manifest.json", f"{KEPT}/data/x"]))
 def test_only_checkpoints_of_known_trials_that_are_not_kept_are_tidied_away(there: list[str]) -> None:
     bucket = Bucket(there)
-    tidy(bucket, PREFIX, {"e-0": frozenset([KEPT])})
+    prune_checkpoints(bucket, PREFIX, {"e-0": frozenset([KEPT])})
     for key in bucket.deleted:
         assert key.startswith(f"{PREFIX}e-0/")
         assert not key.startswith(f"{KEPT}/")
@@ -132,5 +132,5 @@ def test_an_agent_deletes_nothing_but_what_its_trial_does_not_keep(there: list[s
 @given(st.lists(keys, max_size=12))
 def test_all_below_a_prefix_is_deleted_and_nothing_else(there: list[str]) -> None:
     bucket = Bucket(there)
-    empty(bucket, PREFIX)
+    purge(bucket, PREFIX)
     assert bucket.objects.keys() == {key for key in there if not key.startswith(PREFIX)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from podtune.agent.restore import parse_candidates
 from podtune.agent.result_line import BadLine, parse_line
-from podtune.agent.settings import SettingsError
+from podtune.agent.settings import AgentSettingsError
 from podtune.cluster.errors import ApiError
 from podtune.protocol import storage_job
 from podtune.protocol.fields import ProtocolError
@@ -31,7 +31,7 @@ from podtune.protocol.messages import (
     parse_report,
 )
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
-from podtune.storage.manifest import Manifest, ManifestError, ManifestFile, parse_manifest
+from podtune.storage.manifest import CheckpointManifest, InvalidManifest, ManifestFile, parse_manifest
 from tests.unit.fuzz.junk import assert_one_sentence, data, fuzzed, spoilt, texts, values
 
 RESULT = Result(1, 1.0, {"accuracy": 0.5, "name": "x"}, 1, True)
@@ -39,7 +39,7 @@ COMMIT = CheckpointCommit(1, 1, "s3://bucket/uid/e-0/pod/1", f"sha256:{'0' * 64}
 REPORT = Report("pod", results=(RESULT,), checkpoints=(COMMIT,), restored=Restored(1), store_problem=None)
 FINAL = FinalCommit("pod", 1, 1, RESULT, (COMMIT,), Restored(0, "", "afresh"), StoreProblem("Unreachable", "x", False))
 MANIFEST = json.loads(
-    Manifest(
+    CheckpointManifest(
         attempt="pod",
         step=1,
         iteration=1,
@@ -123,7 +123,7 @@ def test_a_line_of_results_is_read_or_refused(line: bytes, objective: str) -> No
 def test_a_checkpoints_manifest_is_read_or_refused(body: bytes) -> None:
     try:
         manifest = parse_manifest(body)
-    except ManifestError as error:
+    except InvalidManifest as error:
         assert_one_sentence(error)
         return
     for file in manifest.files:
@@ -136,12 +136,12 @@ def test_a_checkpoints_manifest_is_read_or_refused(body: bytes) -> None:
 def test_what_to_restore_is_read_or_refused(text: str) -> None:
     try:
         parse_candidates(text)
-    except SettingsError as error:
+    except AgentSettingsError as error:
         assert_one_sentence(error)
 
 
 @fuzzed
-@given(texts | spoilt({"purpose": "Tidy", "ok": True, "message": "done", "deleted": 1}).map(json.dumps))
+@given(texts | spoilt({"purpose": "Prune", "ok": True, "message": "done", "deleted": 1}).map(json.dumps))
 def test_a_storage_pods_report_is_read_or_refused(text: str) -> None:
     for parse in (storage_job.parse_report, storage_job.parse_task):
         try:

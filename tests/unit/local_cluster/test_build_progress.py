@@ -20,7 +20,7 @@ from e2e.cluster.errors import ClusterError
 from e2e.cluster.locks import locked
 from e2e.cluster.processes import follow
 from e2e.cluster.progress import Screen, Task, estimate_left, line_of, say_duration, say_left
-from e2e.cluster.side_by_side import Lane, Step, make_all
+from e2e.cluster.side_by_side import Pipeline, Step, make_all
 
 
 class Clock:
@@ -205,7 +205,7 @@ def test_buildah_says_at_which_instruction_it_is(clock: Clock, line: str, detail
     assert task.detail == detail
 
 
-def test_lanes_go_at_the_same_time_and_each_in_its_order() -> None:
+def test_pipelines_go_at_the_same_time_and_each_in_its_order() -> None:
     meeting = threading.Barrier(2, timeout=60)
     made: list[str] = []
 
@@ -213,10 +213,8 @@ def test_lanes_go_at_the_same_time_and_each_in_its_order() -> None:
         meeting.wait()
         made.append(name)
 
-    make_all([
-        Lane([Step("the tools", lambda: meet("tools"))]),
-        Lane([Step("the base image", lambda: meet("base")), Step("the agent", lambda: made.append("agent"))], "images"),
-    ], Screen(io.StringIO()))  # fmt: skip
+    images = [Step("the base image", lambda: meet("base")), Step("the agent", lambda: made.append("agent"))]
+    make_all([Pipeline([Step("the tools", lambda: meet("tools"))]), Pipeline(images, "images")], Screen(io.StringIO()))
     assert sorted(made) == ["agent", "base", "tools"]
     assert made.index("base") < made.index("agent")
 
@@ -240,7 +238,7 @@ def test_a_failure_is_told_at_once_by_its_name_and_the_other_lane_ends_its_work(
 
     steps = [Step("the agent", fail), Step("the examples", lambda: made.append("examples"))]
     with pytest.raises(ClusterError, match=r"^not made: the agent, the examples$"):
-        make_all([Lane([Step("the tools", go_on)]), Lane(steps, "images")], Telling(stream))
+        make_all([Pipeline([Step("the tools", go_on)]), Pipeline(steps, "images")], Telling(stream))
     assert made == ["tools"]
     assert stream.getvalue() == ("error: the agent: buildah bud: exit 1\n--- end of build.log\n    no such package\n")
 
@@ -250,7 +248,7 @@ def test_a_mistake_of_ours_is_no_failed_step() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        make_all([Lane([Step("the tools", fail)])], Screen(io.StringIO()))
+        make_all([Pipeline([Step("the tools", fail)])], Screen(io.StringIO()))
 
 
 def test_a_long_command_is_heard_line_by_line_and_its_log_is_kept(tmp_path: Path) -> None:

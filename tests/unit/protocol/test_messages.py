@@ -69,7 +69,7 @@ DECISIONS = st.builds(
     step=COUNTS,
     action=TEXT,
     message=TEXT.map(lambda t: t[:512]),
-    because=st.dictionaries(TEXT, TEXT, max_size=4),
+    inputs=st.dictionaries(TEXT, TEXT, max_size=4),
 )
 REPLIES = st.builds(
     Reply,
@@ -101,7 +101,7 @@ JSON = st.recursive(
 FIELDS = [
     "attempt", "phase", "results", "checkpoints", "restored", "store_problem", "acked_seq", "durable_seq", "seq",
     "last", "acked_checkpoints", "decision", "kept", "time", "metrics", "step", "uri", "digest", "reason", "message",
-    "version", "ledger", "number", "because", "action",
+    "version", "ledger", "number", "inputs", "action",
 ]  # fmt: skip
 PARSERS = [parse_report, parse_reply, lambda data: parse_final_commit(data.decode("utf-8", "surrogateescape"))]
 

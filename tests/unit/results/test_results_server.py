@@ -30,7 +30,7 @@ RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {
 ENDED = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]}
 
 
-class Intake:
+class ReportHandler:
     """Takes in reports."""
 
     is_leading = True
@@ -88,8 +88,8 @@ class Site:
 
 
 @pytest.fixture
-def intake() -> Intake:
-    return Intake()
+def handler() -> ReportHandler:
+    return ReportHandler()
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def cluster() -> FakeCluster:
 
 
 @pytest.fixture
-async def site(intake: Intake, gate: Gate, cluster: FakeCluster) -> AsyncIterator[Site]:
-    server = ResultsServer(intake, gate, cluster)  # type: ignore[arg-type]
+async def site(handler: ReportHandler, gate: Gate, cluster: FakeCluster) -> AsyncIterator[Site]:
+    server = ResultsServer(handler, gate, cluster)  # type: ignore[arg-type]
     async with (
         TestServer(server.application()) as http,
         # As `app.operator` serves it.
@@ -118,74 +118,76 @@ async def site(intake: Intake, gate: Gate, cluster: FakeCluster) -> AsyncIterato
 # Results
 
 
-async def test_a_pod_that_has_nothing_to_do_is_answered_once_there_is_something(site: Site, intake: Intake) -> None:
-    intake.next = Assignment("digits-4", 1, "p-1/4.1", {"rate": 0.5})
+async def test_a_pod_that_has_nothing_to_do_is_answered_once_there_is_something(
+    site: Site, handler: ReportHandler
+) -> None:
+    handler.next = Assignment("digits-4", 1, "p-1/4.1", {"rate": 0.5})
     ended = Report("p-1/0.1", final=FinalCommit("p-1/0.1", 0, 0))
     status, body = await site.post(ended)
     assert status == 200
-    assert parse_reply(body.encode()).next == intake.next
-    assert intake.waited_for == ["p-1"]
+    assert parse_reply(body.encode()).next == handler.next
+    assert handler.waited_for == ["p-1"]
 
 
-async def test_nobody_else_is_kept_waiting(site: Site, intake: Intake) -> None:
+async def test_nobody_else_is_kept_waiting(site: Site, handler: ReportHandler) -> None:
     await site.post()
-    assert intake.waited_for == []
+    assert handler.waited_for == []
 
 
-async def test_who_leads_no_more_after_the_wait_acknowledges_nothing(site: Site, intake: Intake) -> None:
+async def test_who_leads_no_more_after_the_wait_acknowledges_nothing(site: Site, handler: ReportHandler) -> None:
     async def lose(pod_uid: str, seconds: float) -> None:
-        intake.is_leading = False
+        handler.is_leading = False
 
-    intake.wait_for_next = lose  # type: ignore[method-assign]
+    handler.wait_for_next = lose  # type: ignore[method-assign]
     status, _ = await site.post(Report("p-1/0.1", final=FinalCommit("p-1/0.1", 0, 0)))
     assert status == 503
 
 
-async def test_a_report_is_taken_in_and_answered(site: Site, intake: Intake) -> None:
-    intake.answer = Reply(acked_seq=7, durable_seq=5, decision="PAUSE")
+async def test_a_report_is_taken_in_and_answered(site: Site, handler: ReportHandler) -> None:
+    handler.answer = Reply(acked_seq=7, durable_seq=5, decision="PAUSE")
     status, text = await site.post()
     assert status == 200
-    assert json.loads(text) == json.loads(intake.answer.to_json())
-    assert intake.taken == [("team", "digits-0", "digits-0-1", REPORT)]
+    assert json.loads(text) == json.loads(handler.answer.to_json())
+    assert handler.taken == [("team", "digits-0", "digits-0-1", REPORT)]
 
 
-async def test_results_that_are_no_numbers_are_taken_in(site: Site, intake: Intake) -> None:
+async def test_results_that_are_no_numbers_are_taken_in(site: Site, handler: ReportHandler) -> None:
     values = {"loss": float("nan"), "worst": float("inf")}
     status, _ = await site.post(Report(attempt="p-1", results=(Result(1, 0.0, values, 1),)))
     assert status == 200
-    taken = intake.taken[0][3].results[0].metrics
+    taken = handler.taken[0][3].results[0].metrics
     assert str(taken["loss"]) == "nan"
     assert taken["worst"] == float("inf")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"attempt": 1}', b"[" * 100_000])
-async def test_what_is_no_report_is_refused(site: Site, intake: Intake, body: bytes) -> None:
+async def test_what_is_no_report_is_refused(site: Site, handler: ReportHandler, body: bytes) -> None:
     status, text = await site.post(body)
     assert status == 400
     assert text
-    assert intake.taken == []
+    assert handler.taken == []
 
 
-async def test_a_report_of_any_size_does_not_fill_the_memory(site: Site, intake: Intake) -> None:
+async def test_a_report_of_any_size_does_not_fill_the_memory(site: Site, handler: ReportHandler) -> None:
     status, _ = await site.post(b" " * (MAX_REPORT_BYTES + 1))
     assert status == 413
-    assert intake.taken == []
+    assert handler.taken == []
 
 
-async def test_who_does_not_lead_takes_nothing_in(site: Site, intake: Intake) -> None:
-    intake.is_leading = False
+async def test_who_does_not_lead_takes_nothing_in(site: Site, handler: ReportHandler) -> None:
+    handler.is_leading = False
     assert (await site.post())[0] == 503
     assert (await site.log())[0] == 503
-    assert intake.taken == []
+    assert handler.taken == []
 
 
 @pytest.mark.parametrize(
     ("answer", "status"), [(Unaccepted.FENCED, 409), (Unaccepted.TOO_EARLY, 503), (Unaccepted.MISPLACED, 400)]
 )
 async def test_what_is_not_accepted_is_told_as_the_protocol_says(
-    site: Site, intake: Intake, answer: Unaccepted, status: int
+    site: Site, handler: ReportHandler, answer: Unaccepted, status: int
 ) -> None:
-    intake.answer = answer
+    handler.answer = answer
     assert (await site.post())[0] == status
 
 
@@ -193,31 +195,31 @@ async def test_what_is_not_accepted_is_told_as_the_protocol_says(
     ("error", "status"), [(Unauthenticated("expired"), 401), (no_answer(), 503), (refusal(403, "no rights"), 503)]
 )
 async def test_who_can_not_be_known_is_not_believed(
-    site: Site, gate: Gate, intake: Intake, error: Exception, status: int
+    site: Site, gate: Gate, handler: ReportHandler, error: Exception, status: int
 ) -> None:
     gate.error = error
     assert (await site.post())[0] == status
     assert (await site.log())[0] == status
-    assert intake.taken == []
+    assert handler.taken == []
 
 
-async def test_nobody_reports_for_others(site: Site, gate: Gate, intake: Intake) -> None:
+async def test_nobody_reports_for_others(site: Site, gate: Gate, handler: ReportHandler) -> None:
     gate.caller = Caller("other", "digits-0-1", "p-1")
     assert (await site.post())[0] == 403
     gate.caller = Caller("team", "digits-0-1", "p-2")
     assert (await site.post())[0] == 403
-    assert intake.taken == []
+    assert handler.taken == []
 
 
 # Logs
 
 
 @pytest.mark.parametrize(("attempt", "status"), [("p-1/0.1", 200), ("p-2/0.1", 403), ("p-1x/0.1", 403)])
-async def test_a_shared_pod_reports_for_attempts_of_its_own(
-    site: Site, intake: Intake, attempt: str, status: int
+async def test_a_warm_pod_reports_for_attempts_of_its_own(
+    site: Site, handler: ReportHandler, attempt: str, status: int
 ) -> None:
     assert (await site.post(Report(attempt=attempt)))[0] == status
-    assert bool(intake.taken) == (status == 200)
+    assert bool(handler.taken) == (status == 200)
 
 
 async def test_a_log_is_passed_on_until_the_program_has_ended(site: Site, cluster: FakeCluster) -> None:
@@ -273,9 +275,9 @@ async def test_a_log_that_can_not_be_had_yet_is_asked_for_again(
     assert await site.log() == (503, getattr(error, "message", str(error)))
 
 
-async def test_nobody_reads_the_logs_of_others(site: Site, intake: Intake, cluster: FakeCluster) -> None:
+async def test_nobody_reads_the_logs_of_others(site: Site, handler: ReportHandler, cluster: FakeCluster) -> None:
     assert (await site.log(url="/v1/namespaces/team/trials/digits-1/log"))[0] == 403
-    intake.container = None
+    handler.container = None
     assert (await site.log())[0] == 403
     assert cluster.calls == []
 
@@ -300,9 +302,9 @@ class Silent(FakeCluster):
 
 
 @pytest.fixture
-async def silent(intake: Intake, gate: Gate) -> AsyncIterator[tuple[Silent, ClientSession]]:
+async def silent(handler: ReportHandler, gate: Gate) -> AsyncIterator[tuple[Silent, ClientSession]]:
     cluster = Silent()
-    application = ResultsServer(intake, gate, cluster).application()  # type: ignore[arg-type]
+    application = ResultsServer(handler, gate, cluster).application()  # type: ignore[arg-type]
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -24,7 +24,7 @@ def assert_stored_first(simulation: Simulation, pod: SimulatedPod, status: Trial
     decision, spec = status.decision, simulation.api.experiment.spec
     assert spec is not None
     is_of_use = decision is not None and decision.reason != TrialReason.STORE_UNUSABLE
-    if decision is None or not is_of_use or decision.action not in WAITING or clones.is_given_up(status):
+    if decision is None or not is_of_use or decision.action not in WAITING or clones.is_superseded(status):
         return
     limit = (parse_rfc3339(decision.time) or 0.0) + seconds(spec.checkpoints.sync.timeout)
     if simulation.now >= limit or not simulation.hears(pod.attempt):

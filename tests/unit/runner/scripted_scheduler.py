@@ -11,14 +11,14 @@ from podtune.api.experiment import ExperimentSpec
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
-    Dismissal,
     Exploit,
     Metrics,
     Record,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+    StopPaused,
 )
 from podtune.tuning.searchers.base import Configuration
 
@@ -33,8 +33,8 @@ class Script:
         stop: It is stopped.
         start_clone: Of the paused ones that go on: as a clone.
         keep: Of the paused ones: never goes on.
-        dismiss: Of those: is dismissed.
-        cohort: The paused go on only once no trial will be added.
+        stop_paused: Of those: is stopped.
+        synchronous: The paused go on only once no trial will be added.
         distance: Iterations from one rung to the next.
     """
 
@@ -43,8 +43,8 @@ class Script:
     stop: float = 0.0
     start_clone: float = 0.0
     keep: float = 0.0
-    dismiss: float = 0.0
-    cohort: bool = False
+    stop_paused: float = 0.0
+    synchronous: bool = False
     distance: int = 2
 
 
@@ -81,7 +81,7 @@ class Scripted(Scheduler):
         self.configurations[trial] = configuration
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         state = self.states[trial]
         self.pausing = None
         assert not state.paused, f"a result of trial {trial}, which is paused"
@@ -91,18 +91,22 @@ class Scripted(Scheduler):
         if time < milestone:
             return CONTINUE
         self.states[trial] = replace(state, rungs=state.rungs + 1)
-        drawn, because = self.draw("verdict", trial), {"rung": milestone, "time": time}
+        drawn, inputs = self.draw("verdict", trial), {"rung": milestone, "time": time}
         said = f"at rung {milestone}"
         if drawn < self.script.stop:
-            return Verdict(Action.STOP, f"stopped {said}", because, recorded=True)
+            return SchedulerDecision(SchedulerAction.STOP, f"stopped {said}", inputs, recorded=True)
         if drawn < self.script.stop + self.script.exploit:
             exploit = self.exploit(trial)
             self.pausing = trial
-            return Verdict(Action.PAUSE, f"clones {exploit.donor} {said}", because, recorded=True, exploit=exploit)
+            return SchedulerDecision(
+                SchedulerAction.PAUSE, f"clones {exploit.donor} {said}", inputs, recorded=True, exploit=exploit
+            )
         if drawn < self.script.stop + self.script.exploit + self.script.pause:
             self.states[trial] = replace(self.states[trial], paused=True)
-            return Verdict(Action.PAUSE, f"paused {said}", because, recorded=True)
-        return Verdict(Action.CONTINUE, f"went on {said}", because, recorded=True, wants_checkpoint=drawn > 0.9)
+            return SchedulerDecision(SchedulerAction.PAUSE, f"paused {said}", inputs, recorded=True)
+        return SchedulerDecision(
+            SchedulerAction.CONTINUE, f"went on {said}", inputs, recorded=True, wants_checkpoint=drawn > 0.9
+        )
 
     def exploit(self, trial: int) -> Exploit:
         """From one of the first trials that there are, with the trial's own values made a little smaller."""
@@ -143,29 +147,29 @@ class Scripted(Scheduler):
         self.search_over = True
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         for trial in waiting:
             state = self.states[trial]
             if not state.paused:
-                return Start(trial)
-            if (self.search_over or not self.script.cohort) and self.draw("keep", trial) >= self.script.keep:
+                return StartDecision(trial)
+            if (self.search_over or not self.script.synchronous) and self.draw("keep", trial) >= self.script.keep:
                 clones = self.draw("start", trial) < self.script.start_clone
                 self.states[trial] = replace(state, paused=False, starts=state.starts + 1)
-                because = {"rungs": state.rungs}
+                inputs = {"rungs": state.rungs}
                 message = f"goes on after {state.rungs} rungs"
                 exploit = self.exploit(trial) if clones else None
-                return Start(trial, message, because, recorded=True, exploit=exploit)
+                return StartDecision(trial, message, inputs, recorded=True, exploit=exploit)
         return None
 
     @override
-    def dismissed(self) -> Sequence[Dismissal]:
+    def trials_to_stop(self) -> Sequence[StopPaused]:
         return [
-            Dismissal(trial, f"given up after {state.rungs} rungs", {"rungs": state.rungs})
+            StopPaused(trial, f"given up after {state.rungs} rungs", {"rungs": state.rungs})
             for trial, state in sorted(self.states.items())
             if state.paused
             and trial not in self.removed
-            and (self.search_over or not self.script.cohort)
-            and self.draw("keep", trial) < self.script.keep * self.script.dismiss
+            and (self.search_over or not self.script.synchronous)
+            and self.draw("keep", trial) < self.script.keep * self.script.stop_paused
         ]
 
     @override
@@ -195,11 +199,13 @@ class Scripted(Scheduler):
 class Dictated(Scheduler):
     """Says what a test has it say; keeps what it was told."""
 
-    def __init__(self, verdicts: Mapping[tuple[int, int], Verdict] | None = None) -> None:
-        self.verdicts = dict(verdicts or {})
+    def __init__(self, decisions: Mapping[tuple[int, int], SchedulerDecision] | None = None) -> None:
+        self.decisions = dict(decisions or {})
         """By trial and iteration."""
-        self.pick: Callable[[Dictated, Sequence[int]], Start | None] = lambda scheduler, waiting: Start(waiting[0])
-        self.gives_up: list[Dismissal] = []
+        self.pick: Callable[[Dictated, Sequence[int]], StartDecision | None] = lambda scheduler, waiting: StartDecision(
+            waiting[0]
+        )
+        self.gives_up: list[StopPaused] = []
         self.every_result = False
         self.rungs: dict[int, int] = {}
         self.told: list[str] = []
@@ -212,13 +218,13 @@ class Dictated(Scheduler):
         self.told.append(f"add {trial}")
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         step = metrics["training_iteration"]
         assert isinstance(step, int)
         self.results.append((trial, step))
         self.waiting.append(waiting)
         seen_before = self.results.count((trial, step)) > 1  # by a clone, which goes on from an earlier iteration
-        return CONTINUE if seen_before else self.verdicts.get((trial, step), CONTINUE)
+        return CONTINUE if seen_before else self.decisions.get((trial, step), CONTINUE)
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -232,7 +238,7 @@ class Dictated(Scheduler):
     @override
     def on_trial_remove(self, trial: int) -> None:
         self.told.append(f"remove {trial}")
-        self.gives_up = [dismissal for dismissal in self.gives_up if dismissal.trial != trial]
+        self.gives_up = [stop for stop in self.gives_up if stop.trial != trial]
 
     @override
     def forget(self, trial: int) -> None:
@@ -247,12 +253,12 @@ class Dictated(Scheduler):
         self.told.append("search over")
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         self.offered.append(list(waiting))
         return self.pick(self, waiting)
 
     @override
-    def dismissed(self) -> Sequence[Dismissal]:
+    def trials_to_stop(self) -> Sequence[StopPaused]:
         return self.gives_up
 
     @override
@@ -264,7 +270,7 @@ class Dictated(Scheduler):
         seen = sorted(step for index, step in self.results if index == trial)
         if self.every_result:
             return {"curve": {str(step): "" for step in seen}} if seen else {}
-        said = [step for step in seen if (trial, step) in self.verdicts]
+        said = [step for step in seen if (trial, step) in self.decisions]
         return {"said": {str(step): "" for step in said}} if said else {}
 
     @override

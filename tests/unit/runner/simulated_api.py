@@ -105,7 +105,7 @@ class ApiServer:
             raise AlreadyExists(pod.name)
         assert pod.name not in self._recorded - self.unanswered, f"{pod.name} was made twice"
         others = [known for known in self.pods.values() if known.trial_uid == pod.trial_uid]
-        rivals = [known for known in others if known.attempt != pod.attempt and not known.variant]
+        rivals = [known for known in others if known.attempt != pod.attempt and not known.template_hash]
         earlier = [known.name for known in rivals if not known.phase.is_finished]
         assert not earlier, f"{pod.name} was made while {earlier} of another attempt run"
         self.writes["create-pod"] += 1
@@ -163,7 +163,7 @@ class ApiServer:
         )
         if not ended:
             was_finished = before.state is not None and before.state.is_finished
-            if was_finished and after.round > before.round:
+            if was_finished and after.run_generation > before.run_generation:
                 return  # it is opened again, and forgiven
             assert counted == 0, f"{trial.name}: counted without an attempt's end"
             return

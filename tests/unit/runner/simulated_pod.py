@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from podtune.agent.training_time import TrainingTime, total_of
+from podtune.agent.training_time import TrainingTimer, total_of
 from podtune.api.checkpoints import Checkpoints
 from podtune.api.model import seconds
 from podtune.api.pod_template import RESTORE_CONTAINER
@@ -33,15 +33,15 @@ from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 from podtune.runner.results import show
 from podtune.storage.address import CheckpointAddress
-from tests.unit.runner.simulated_program import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_program import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulated_uploads import SimulatedUploads
 
 if TYPE_CHECKING:
     from tests.unit.runner.simulation import Simulation
 
 
-__all__ = ["Fate", "Mishap", "Program", "SimulatedPod", "curve", "is_alive"]
-FateT = TypeVar("FateT")
+__all__ = ["Fault", "Program", "ScheduledFault", "SimulatedPod", "curve", "is_alive"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SimulatedPod:
         self.name = action.name_of(rank)
         self.uid = uid
         self._rank = rank
-        self._is_shared = bool(action.variant)
+        self._is_shared = bool(action.template_hash)
         self._alive = True
         """Whether its program may still run; its agent may go on."""
         self._end: _End | None = None
@@ -79,7 +79,7 @@ class SimulatedPod:
         self._begin(
             action.trial,
             action.attempt,
-            attempt_in(uid, action.trial, action.attempt) if action.variant else uid,
+            attempt_in(uid, action.trial, action.attempt) if action.template_hash else uid,
             action.spec.parameters,
             [checkpoint.uri for checkpoint in action.restore],
             restore_or_fail=action.restore_or_fail,
@@ -88,9 +88,9 @@ class SimulatedPod:
         open_to_it = [node for node in program.nodes if node not in action.avoid]
         self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
         if not self.node:
-            self._mishap = Mishap(Fate.UNSCHEDULABLE)
+            self._fault = ScheduledFault(Fault.UNSCHEDULABLE)
         elif self.node in program.bad_nodes:
-            self._mishap = Mishap(Fate.CRASH, 1, exit_code=42)
+            self._fault = ScheduledFault(Fault.CRASH, 1, exit_code=42)
 
     def _begin(
         self,
@@ -114,7 +114,7 @@ class SimulatedPod:
         candidates = [*by_itself, *restore]
         found = next((uri for uri in candidates if uri in self._sim.bucket and self._is_whole(uri)), None)
         self.restored = self._restored_of(found, is_found=found in by_itself) if found else Restored(0)
-        self._time = TrainingTime()
+        self._time = TrainingTimer()
         self._time.begin(self._sim.now)
         self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
         self._can_start = found is not None or not restore_or_fail
@@ -123,8 +123,8 @@ class SimulatedPod:
             fits = is_clone or self._is_own(self._sim.trained_with[found])
             assert fits, f"{self.name} mixes the weights of {found} with other parameters"
         self._step = self.restored.step
-        mishap = _nth(self._program.mishaps.get(self.index, ()), number)
-        self._mishap = mishap if mishap is not None and mishap.rank == self._rank else None
+        fault = _nth(self._program.faults.get(self.index, ()), number)
+        self._fault = fault if fault is not None and fault.rank == self._rank else None
         self._results: list[Result] = []
         self._acked = 0
         self.decisions: list[int] = []
@@ -166,14 +166,14 @@ class SimulatedPod:
         if not self._can_start:
             end = ContainerEnd(RESTORE_CONTAINER, NOT_RESTORABLE, "Error", "its manifest is missing")
             self._finish(PodPhase.FAILED, (end,), agent=False)
-        elif self._happens(Fate.STORE_AWAY):
+        elif self._happens(Fault.STORE_AWAY):
             end = ContainerEnd(RESTORE_CONTAINER, os.EX_TEMPFAIL, "Error", "the bucket does not answer")
             self._finish(PodPhase.FAILED, (end,), agent=False)
-        elif self._happens(Fate.NOT_ADMITTED):
+        elif self._happens(Fault.NOT_ADMITTED):
             self._finish(PodPhase.FAILED, (), reason="OutOfcpu", message="Node didn't have enough cpu", agent=False)
-        elif self._happens(Fate.UNSCHEDULABLE):
+        elif self._happens(Fault.UNSCHEDULABLE):
             self._sim.api.update_pod(self.name, waiting=Waiting("Unschedulable", "0/2 nodes are available"))
-        elif self._happens(Fate.STUCK):
+        elif self._happens(Fault.STUCK):
             waiting = Waiting("ImagePullBackOff", 'Back-off pulling image "nowhere"', hopeless=True)
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node=self.node)
         else:
@@ -204,9 +204,9 @@ class SimulatedPod:
     def _train(self) -> None:
         if not self._alive or self._leaves is not None:
             return
-        mishap = self._mishap
-        if mishap is not None and self._step >= mishap.step:
-            self._overtaken(mishap)
+        fault = self._fault
+        if fault is not None and self._step >= fault.step:
+            self._struck(fault)
         elif self._is_shared and not self._can_start:
             self._leave(done=False)
         elif self._is_shared and (self._step >= self._program.steps or self._may_leave):
@@ -284,44 +284,44 @@ class SimulatedPod:
             restore_or_fail=assignment.restore_or_fail,
             find=assignment.find,
         )
-        if self._mishap is not None and self._mishap.fate in (Fate.NOT_ADMITTED, Fate.STUCK):
-            self._mishap = None  # that is over for this pod
+        if self._fault is not None and self._fault.kind in (Fault.NOT_ADMITTED, Fault.STUCK):
+            self._fault = None  # that is over for this pod
         self._post_soon()
         self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
 
-    def overtake(self, fate: Fate) -> bool:
-        """Has a fate overtake the attempt now; whether there was anything to overtake."""
+    def strike(self, kind: Fault) -> bool:
+        """Has a fault strike the attempt now; whether there was anything to strike."""
         pod = self._sim.api.pods.get(self.name)
         if not self._alive or pod is None or not pod.training or pod.deleting:
             return False
-        self._overtaken(Mishap(fate))
+        self._struck(ScheduledFault(kind))
         return True
 
-    def _overtaken(self, mishap: Mishap) -> None:
-        end = (ContainerEnd("trial", mishap.exit_code, "Error"),)
-        match mishap.fate:
-            case Fate.CRASH:
+    def _struck(self, fault: ScheduledFault) -> None:
+        end = (ContainerEnd("trial", fault.exit_code, "Error"),)
+        match fault.kind:
+            case Fault.CRASH:
                 self._finish(PodPhase.FAILED, end)
-            case Fate.OOM:
+            case Fault.OOM:
                 self._finish(PodPhase.FAILED, (ContainerEnd("trial", 137, "OOMKilled"),))
-            case Fate.DISK:
+            case Fault.DISK:
                 message = "ephemeral storage exceeds its limit"
                 self._finish(PodPhase.FAILED, end, reason="Evicted", message=message, drains=False)
-            case Fate.EVICTED:
+            case Fault.EVICTED:
                 self._sim.api.update_pod(self.name, disruption="EvictionByEvictionAPI: drained")
                 self.delete(exit_code=143)
-            case Fate.TRAPPED:
+            case Fault.TRAPPED:
                 self._sim.api.update_pod(self.name, disruption="PreemptionByScheduler: preempted")
                 self.delete(exit_code=0)
-            case Fate.DELETED:
+            case Fault.DELETED:
                 self.delete()
-            case Fate.VANISHED:
+            case Fault.VANISHED:
                 self._alive, self._is_over = False, True
                 self.uploads.close()
                 self._sim.api.remove_pod(self.name)
-            case Fate.HUNG:
+            case Fault.HUNG:
                 pass
-            case Fate.NOT_ADMITTED | Fate.STORE_AWAY | Fate.STUCK | Fate.UNSCHEDULABLE:
+            case Fault.NOT_ADMITTED | Fault.STORE_AWAY | Fault.STUCK | Fault.UNSCHEDULABLE:
                 raise AssertionError("it never ran")
 
     def _is_own(self, parameters: dict[str, str]) -> bool:
@@ -333,8 +333,8 @@ class SimulatedPod:
     def _is_whole(self, uri: str) -> bool:
         return uri not in self._sim.damaged
 
-    def _happens(self, fate: Fate) -> bool:
-        return self._mishap is not None and self._mishap.fate is fate
+    def _happens(self, kind: Fault) -> bool:
+        return self._fault is not None and self._fault.kind is kind
 
     # Its end
 
@@ -422,7 +422,7 @@ class SimulatedPod:
     def _out_of_time(self) -> None:
         """The agent has had all the time that it may take."""
         if self._end is not None and not self._is_over:
-            self.uploads.break_off()
+            self.uploads.cancel()
             self._conclude(self._final_commit(self._end.done).to_json())
 
     def _killed(self) -> None:
@@ -557,9 +557,9 @@ class SimulatedPod:
             self._sim.keep(self.trial, reply.kept)
 
 
-def _nth(fates: tuple[FateT | None, ...], number: int) -> FateT | None:
+def _nth(items: tuple[T | None, ...], number: int) -> T | None:
     """What becomes of an attempt, of which there are numbers from 1."""
-    return fates[number - 1] if number <= len(fates) else None
+    return items[number - 1] if number <= len(items) else None
 
 
 def is_alive(pod: Pod) -> bool:

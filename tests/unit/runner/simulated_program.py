@@ -11,7 +11,7 @@ from podtune.protocol.messages import StoreProblem
 from tests.unit.runner.simulated_uploads import Snag
 
 
-class Fate(Enum):
+class Fault(Enum):
     """What ends an attempt, besides the program's own good end."""
 
     CRASH = "exit code 1"
@@ -29,10 +29,10 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Mishap:
-    """A fate that overtakes an attempt after the iteration `step`."""
+class ScheduledFault:
+    """A fault that strikes an attempt after the iteration `step`."""
 
-    fate: Fate
+    kind: Fault
     step: int = 0
     exit_code: int = 1
     rank: int = 0
@@ -58,7 +58,7 @@ class Program:
         says_done: Whether the program says that it is done.
         metric: Value of the objective by trial and iteration.
         further: Further metrics by trial and iteration.
-        mishaps: By trial, what becomes of its attempts, first to last; those left out end well.
+        faults: By trial, what strikes its attempts, first to last; those left out end well.
         snags: By trial, what meets the uploads of its attempts, first to last.
         store_problem: By trial, what its agents report of the store.
         gpus: How many GPUs a pod holds.
@@ -75,7 +75,7 @@ class Program:
     says_done: bool = True
     metric: Callable[[int, int], float | None] = curve
     further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
-    mishaps: dict[int, tuple[Mishap | None, ...]] = field(default_factory=dict)
+    faults: dict[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
     snags: dict[int, tuple[Snag | None, ...]] = field(default_factory=dict)
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
     gpus: float = 0.0

@@ -11,7 +11,7 @@ from podtune.runner.actions import CreateStoragePod, storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod
 
 
-class Site(Protocol):
+class SimHost(Protocol):
     """What a storage pod needs of the simulation."""
 
     bucket: list[str]
@@ -26,17 +26,17 @@ class StoragePods:
 
     Attributes:
         made: All jobs whose pods were made, in order.
-        fates: By number of the pod: what it fails with, or None for a pod that never starts; the others succeed.
+        failures: By number of the pod: what it fails with, or None for a pod that never starts; the others succeed.
     """
 
-    def __init__(self, site: Site, experiment: Callable[[], Experiment], version: Callable[[], int]) -> None:
-        self._site = site
+    def __init__(self, host: SimHost, experiment: Callable[[], Experiment], version: Callable[[], int]) -> None:
+        self._host = host
         self._experiment = experiment
         self._version = version
         self.changed: Callable[[StoragePod], None] = lambda pod: None
         self.pods: dict[str, StoragePod] = {}
         self.made: list[CreateStoragePod] = []
-        self.fates: dict[int, str | None] = {}
+        self.failures: dict[int, str | None] = {}
 
     def create(self, action: CreateStoragePod) -> StoragePod:
         """Makes a pod; one that is there stays as it is."""
@@ -48,8 +48,8 @@ class StoragePods:
             assert not others, f"{others} are still at work"
             self.made.append(action)
             self._put(StoragePod(name, f"{name}-{self._version()}", version=self._version()))
-            if self.fates.get(action.number, "") is not None:
-                self._site.after_unless_frozen(self._site.jitter(1.0), lambda: self._work(name, action))
+            if self.failures.get(action.number, "") is not None:
+                self._host.after_unless_frozen(self._host.jitter(1.0), lambda: self._work(name, action))
         return self.pods[name]
 
     def delete(self, name: str, uid: str) -> None:
@@ -62,7 +62,7 @@ class StoragePods:
     def _work(self, name: str, action: CreateStoragePod) -> None:
         if name not in self.pods:
             return
-        problem = self.fates.get(action.number) or ""
+        problem = self.failures.get(action.number) or ""
         if not problem:
             self._do(action)
         uris = [trial.export.folder for trial in action.trials if trial.export is not None and trial.export.is_best]
@@ -72,14 +72,14 @@ class StoragePods:
         self._put(replace(self.pods[name], phase=phase, started=True, message=report.to_json()))
 
     def _do(self, action: CreateStoragePod) -> None:
-        if action.purpose is StoragePurpose.EMPTY:
-            self._site.bucket.clear()
-        if action.purpose is StoragePurpose.TIDY:
+        if action.purpose is StoragePurpose.PURGE:
+            self._host.bucket.clear()
+        if action.purpose is StoragePurpose.PRUNE:
             kept = {trial.trial: trial.kept for trial in action.trials}
-            for uri in list(self._site.bucket):
+            for uri in list(self._host.bucket):
                 trial = uri.split("/")[-3]
                 if trial in kept and uri not in kept[trial]:
-                    self._site.bucket.remove(uri)
+                    self._host.bucket.remove(uri)
 
     def _put(self, pod: StoragePod) -> None:
         self.pods[pod.name] = replace(pod, version=self._version())

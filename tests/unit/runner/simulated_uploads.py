@@ -113,7 +113,7 @@ class SimulatedUploads:
         if not self._is_over:
             self.queue.give_up_all_but_newest()
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """There is no time left."""
         if not self._is_over and not self.is_done:
             self.queue.retry()

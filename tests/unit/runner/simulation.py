@@ -23,6 +23,8 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     DONE,
     Action,
+    ActionResult,
+    ActionStatus,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -32,25 +34,23 @@ from podtune.runner.actions import (
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
-    LearnFrom,
+    LoadWarmStart,
     OpenGates,
-    Outcome,
     Propose,
-    Verdict,
     WriteExperimentStatus,
     WriteMetadata,
     WriteTrialStatus,
 )
-from podtune.runner.crowd import Crowd
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.status_write_throttle import StatusWriteThrottle
 from podtune.storage.address import CheckpointAddress
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Proposed, Searcher, Unfinished
+from podtune.tuning.searchers.base import PendingTrial, Proposal, Searcher
 from tests.unit.runner import checkpoint_invariants
 from tests.unit.runner.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.simulated_pod import Program, SimulatedPod
@@ -122,15 +122,15 @@ def spec(**fields: Any) -> ExperimentSpec:
     return make_spec(**{**defaults, **fields})
 
 
-def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposed]:
-    unfinished = list(action.unfinished)
-    answers: dict[int, Proposed] = {}
+def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposal]:
+    pending = list(action.pending)
+    answers: dict[int, Proposal] = {}
     for number in range(action.first, action.first + action.count):
-        answer = searcher.ask(number, unfinished)
+        answer = searcher.ask(number, pending)
         if answer is None:
             break
         answers[number] = answer
-        unfinished.append(Unfinished(number, answer.configuration, answer.attributes))
+        pending.append(PendingTrial(number, answer.configuration, answer.attributes))
     return answers
 
 
@@ -148,7 +148,7 @@ class Simulation:
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         places: float = math.inf,
         pods_allowed: int = ANY_NUMBER,
-        crowd: Crowd | None = None,
+        throttle: StatusWriteThrottle | None = None,
     ) -> None:
         self.now = START
         self.places = places
@@ -159,7 +159,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.weather = weather
         self.program = program or Program()
-        self.settings, self.crowd = settings or RunnerSettings(), crowd or Crowd()
+        self.settings, self.throttle = settings or RunnerSettings(), throttle or StatusWriteThrottle()
         self.pods_allowed = pods_allowed  # in its namespace
         self.api = ApiServer(
             Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()),
@@ -179,23 +179,23 @@ class Simulation:
         self.storage.changed = self._watched
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
-        self.proposed: dict[int, Proposed] = {}
+        self.proposed: dict[int, Proposal] = {}
         """What the searcher has answered last, by number."""
         self.unreachable = False
         """Whether no report of an agent reaches the operator."""
         self.frozen = False
         """Whether nothing happens in pods any more, so that the operator comes to rest."""
         self.machine: ExperimentMachine | None = None
-        self.refuse: Callable[[Action], Outcome | None] = lambda action: None
+        self.refuse: Callable[[Action], ActionResult | None] = lambda action: None
         """What the API server answers instead of carrying an action out."""
         self.earlier = DONE
         """What an earlier experiment has found."""
-        self.elsewhere = Outcome(Verdict.FAILED, "there is no such trial yet")
+        self.elsewhere = ActionResult(ActionStatus.FAILED, "there is no such trial yet")
         """What is found of a checkpoint in another experiment."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
         self._queue: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = itertools.count()
-        self._flying: set[tuple[str, str]] = set()
+        self._in_flight: set[tuple[str, str]] = set()
         self._life, self._is_late = 0, False  # late is what an operator asked for that was killed meanwhile
         self._decide_at = float("inf")
         self._pending = 0
@@ -245,13 +245,15 @@ class Simulation:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way between the operator and the API server."""
-        return self.machine is not None and not self._flying and not self._pending and self._decide_at == float("inf")
+        return (
+            self.machine is not None and not self._in_flight and not self._pending and self._decide_at == float("inf")
+        )
 
     @property
     def ends_are_noted(self) -> bool:
         """Whether the end of every pod that has ended is recorded."""
         recorded = {name: trial.status.last_attempt for name, trial in self.api.trials.items()}
-        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.variant)
+        ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.template_hash)
         return all((last := recorded.get(pod.trial)) is not None and last.attempt >= pod.attempt for pod in ended)
 
     # The operator
@@ -272,7 +274,7 @@ class Simulation:
             return
         self._life += 1
         self.machine = None
-        self._flying.clear()
+        self._in_flight.clear()
         self._decide_at = float("inf")
         self.after(self.jitter(self.weather.downtime) + 2 * self.weather.latency, self.boot)
 
@@ -292,14 +294,14 @@ class Simulation:
         self._decide_at = float("inf")
         self._cap.count(self.api.pods.values())
         plan = self.machine.decide(self.now)
-        self.crowd.settle(self.api.experiment.uid, self.machine.trials_with_pods)
-        self._cap.settle("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
+        self.throttle.update(self.api.experiment.uid, self.machine.trials_with_pods)
+        self._cap.update("e", promised=self.machine.promised_pods, waits=self.machine.waits_for_pods)
         if self._cap.next is not None:
             self._wake(self.now)
         assert plan.wake > self.now, "the machine asks to be asked again at once"
         for action in plan.actions:
-            assert action.key not in self._flying, f"{action.key} is under way twice"
-            self._flying.add(action.key)
+            assert action.key not in self._in_flight, f"{action.key} is under way twice"
+            self._in_flight.add(action.key)
             self.log.append(action)
             self.after(self.random.uniform(0, self.weather.latency), lambda action=action: self._arrive(life, action))
         if plan.wake < float("inf"):
@@ -315,29 +317,29 @@ class Simulation:
         if refusal is not None:
             outcome = refusal
         elif self.random.random() < self.weather.fails:
-            outcome = Outcome(Verdict.FAILED, "the API server is busy")
+            outcome = ActionResult(ActionStatus.FAILED, "the API server is busy")
         else:
             outcome = self._carry_out(action, seen)
             if self.random.random() < self.weather.loses_reply or self.loses_reply(action):
-                seen, outcome = [], Outcome(Verdict.FAILED, "no answer")
+                seen, outcome = [], ActionResult(ActionStatus.FAILED, "no answer")
                 if isinstance(action, CreatePod):
                     self.api.unanswered.add(action.name)
         self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
 
-    def _land(self, life: int, action: Action, seen: list[Thing], outcome: Outcome) -> None:
+    def _land(self, life: int, action: Action, seen: list[Thing], outcome: ActionResult) -> None:
         if life != self._life or self.machine is None:
             return
         for thing in seen:
             self._tell(thing)
-        self._flying.discard(action.key)
-        self.machine.landed(action, outcome, self.now)
+        self._in_flight.discard(action.key)
+        self.machine.on_action_result(action, outcome, self.now)
         self._wake(self.now)
 
-    def _carry_out(self, action: Action, seen: list[Thing]) -> Outcome:
+    def _carry_out(self, action: Action, seen: list[Thing]) -> ActionResult:
         match action:
             case Propose():
-                return Outcome(Verdict.DONE, proposals=self._propose(action))
-            case LearnFrom() | FindCheckpoint():
+                return ActionResult(ActionStatus.DONE, proposals=self._propose(action))
+            case LoadWarmStart() | FindCheckpoint():
                 return self._look_up(action)
             case CreateTrial():
                 try:
@@ -354,7 +356,7 @@ class Simulation:
                 self._delete_pods(action)
             case FetchLogs():
                 gone = action.pod not in self.api.pods
-                return DONE if gone else Outcome(Verdict.DONE, logs=self.pods[action.pod].logs(action))
+                return DONE if gone else ActionResult(ActionStatus.DONE, logs=self.pods[action.pod].logs(action))
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 return self._write(action, seen)
             case DeleteExperiment():
@@ -363,7 +365,9 @@ class Simulation:
                 self.events.append(action)
         return DONE
 
-    def _write(self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]) -> Outcome:
+    def _write(
+        self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]
+    ) -> ActionResult:
         try:
             if isinstance(action, WriteTrialStatus):
                 seen.append(self.api.write_trial_status(action.name, action.version, action.status))
@@ -373,23 +377,23 @@ class Simulation:
                 seen.append(self.api.write_experiment_status(action.version, action.status))
         except Conflict as conflict:
             seen.append(self.api.trials[action.name] if isinstance(action, WriteTrialStatus) else self.api.experiment)
-            return Outcome(Verdict.FAILED, str(conflict))
+            return ActionResult(ActionStatus.FAILED, str(conflict))
         except NotFound:
             return DONE
         return DONE
 
-    def _look_up(self, action: LearnFrom | FindCheckpoint) -> Outcome:
-        if isinstance(action, LearnFrom):
+    def _look_up(self, action: LoadWarmStart | FindCheckpoint) -> ActionResult:
+        if isinstance(action, LoadWarmStart):
             return self.earlier
         found = self.elsewhere.checkpoint
         if found is not None and found.uri in action.lost:
-            return Outcome(Verdict.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
+            return ActionResult(ActionStatus.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
         return self.elsewhere
 
-    def _create_pod(self, action: CreatePod, seen: list[Thing]) -> Outcome:
+    def _create_pod(self, action: CreatePod, seen: list[Thing]) -> ActionResult:
         existing = self.api.pods.get(action.name)
         if existing is not None and existing.trial_uid != action.trial_uid:
-            return Outcome(Verdict.FAILED, f"a pod {action.name} of another owner is in the way")
+            return ActionResult(ActionStatus.FAILED, f"a pod {action.name} of another owner is in the way")
         if action.trial_uid not in {trial.uid for trial in self.api.trials.values()}:
             for orphan in [self._new_pod(action, rank) for rank in range(action.replicas)]:
                 seen.append(orphan)  # as the API server answers: it is the garbage collector that looks for its owner
@@ -403,7 +407,7 @@ class Simulation:
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
             self.api.writes["delete-pods"] += 1
-            ended = [pod for pod in self.api.pods.values() if pod.is_over and not pod.variant]
+            ended = [pod for pod in self.api.pods.values() if pod.is_over and not pod.template_hash]
             for pod in [pod for pod in ended if pod.trial in action.trials]:
                 self._check_deletion(pod)
                 self.pods[pod.name].delete()
@@ -435,7 +439,7 @@ class Simulation:
             rank=rank,
             gated=action.replicas > 1,
             avoids=action.avoid,
-            variant=action.variant,
+            template_hash=action.template_hash,
         )
 
     def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
@@ -463,7 +467,7 @@ class Simulation:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
         if self.api.experiment.deleting:
             return  # its deletion is the decision
-        if pod.variant:
+        if pod.template_hash:
             self._check_deletion_of_shared(pod)
             return
         if pod.trial in self.api.deleted_trials:
@@ -487,25 +491,25 @@ class Simulation:
             if is_current and status.state is not None and not status.state.is_finished:
                 assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 
-    def _propose(self, action: Propose) -> tuple[Proposed, ...]:
+    def _propose(self, action: Propose) -> tuple[Proposal, ...]:
         spec = self.api.experiment.spec
         assert spec is not None
-        if self._searcher is None or self._tells is not action.tells or self._told > action.told:
-            self._searcher, self._tells, self._told = make_searcher(spec), action.tells, 0
-        for tell in action.tells[self._told : action.told]:
-            self._searcher.tell(tell)
-        self._told = action.told
+        if self._searcher is None or self._tells is not action.observations or self._told > action.observed:
+            self._searcher, self._tells, self._told = make_searcher(spec), action.observations, 0
+        for observation in action.observations[self._told : action.observed]:
+            self._searcher.tell(observation)
+        self._told = action.observed
         answers = _ask(self._searcher, action)
         self.proposed.update(answers)
         return tuple(answers.values())
 
-    def answers(self, action: Propose) -> dict[int, Proposed]:
+    def answers(self, action: Propose) -> dict[int, Proposal]:
         """By number, what a fresh searcher proposes that is told and asked the same."""
         spec = self.api.experiment.spec
         assert spec is not None
         searcher = make_searcher(spec)
-        for tell in action.tells[: action.told]:
-            searcher.tell(tell)
+        for observation in action.observations[: action.observed]:
+            searcher.tell(observation)
         return _ask(searcher, action)
 
     # What the operator sees
@@ -555,26 +559,26 @@ class Simulation:
         assert self.machine is not None
         match thing:
             case Experiment():
-                self.machine.experiment_seen(thing)
+                self.machine.observe_experiment(thing)
             case Trial():
-                self.machine.trial_seen(thing)
+                self.machine.observe_trial(thing)
             case Pod():
-                self.machine.pod_seen(thing)
+                self.machine.observe_pod(thing)
             case StoragePod():
-                self.machine.storage_pod_seen(thing)
+                self.machine.observe_storage_pod(thing)
 
     # What users do
 
     def delete_trial(self, name: str) -> None:
         """A user deletes a Trial; its pods are garbage."""
         self.api.remove_trial(name)
-        for pod in [pod for pod in self.api.pods.values() if pod.trial == name and not pod.variant]:
+        for pod in [pod for pod in self.api.pods.values() if pod.trial == name and not pod.template_hash]:
             self.pods[pod.name].delete()
         life = self._life
 
         def gone() -> None:
             if life == self._life and self.machine is not None:
-                self.machine.trial_gone(name)
+                self.machine.observe_trial_deletion(name)
                 self._wake(self.now)
 
         self.after(self.weather.watch_delay, gone)
@@ -615,5 +619,5 @@ class Simulation:
             self.make_scheduler,
             storage_pods=list(self.storage.pods.values()),
             quota=cap.of_experiment(),
-            crowd=self.crowd,
+            throttle=self.throttle,
         )

@@ -12,9 +12,9 @@ from podtune.api.objective import Objective
 from podtune.api.trial import Checkpoint
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Result, StoreProblem
 from podtune.runner import checkpoints
-from podtune.runner.actions import DeletePod, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, WriteTrialStatus
 from podtune.runner.experiment_machine import Unaccepted
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -297,9 +297,9 @@ def test_a_decision_is_durable_before_the_pod_is_deleted() -> None:
     simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 2}}), Program(steps=1000))
     blocked_until = START + 60.0
 
-    def refuse(action: object) -> Outcome | None:
+    def refuse(action: object) -> ActionResult | None:
         decided = isinstance(action, WriteTrialStatus) and action.status.decision is not None
-        return Outcome(Verdict.FAILED, "busy") if decided and simulation.now < blocked_until else None
+        return ActionResult(ActionStatus.FAILED, "busy") if decided and simulation.now < blocked_until else None
 
     simulation.refuse = refuse
     simulation.run(60.0)
@@ -316,7 +316,7 @@ def test_a_record_that_another_trials_decision_rests_on_is_durable_first() -> No
     simulation = Simulation(spec(**TWO, scheduler=ASHA), program)
     blocked = True
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if blocked and isinstance(action, WriteTrialStatus) and action.name == "e-0" and action.status.scheduler
         else None
     )
@@ -340,7 +340,7 @@ def test_a_record_that_changes_again_before_it_is_durable_is_still_waited_for() 
     program = Program(steps=9, metric=lambda trial, step: values[trial])
     simulation = Simulation(spec(**TWO, scheduler=ASHA), program)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if isinstance(action, WriteTrialStatus) and action.name == "e-0" and action.status.scheduler
         else None
     )
@@ -424,7 +424,7 @@ def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:
 
 def test_without_a_store_a_retry_starts_afresh() -> None:
     fields = {**ONE, "checkpoints": {}}
-    simulation = Simulation(spec(**fields), Program(checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3),)}))
+    simulation = Simulation(spec(**fields), Program(checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3),)}))
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     assert simulation.status().message.endswith("will be retried afresh, for want of a checkpoint")
     simulation.run()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import FINALIZER, ExperimentReason
-from podtune.runner.actions import CreatePod, CreateStoragePod, DeletePod, Outcome, Verdict, WriteMetadata
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, CreateStoragePod, DeletePod, WriteMetadata
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Program
@@ -43,7 +43,7 @@ def test_it_has_the_finalizer_before_the_first_pod_is_made() -> None:
 
 def test_no_pod_is_made_where_the_finalizer_can_not_be_put() -> None:
     refused = simulation()
-    answer = Outcome(Verdict.FAILED, "forbidden")
+    answer = ActionResult(ActionStatus.FAILED, "forbidden")
     refused.refuse = lambda action: answer if isinstance(action, WriteMetadata) else None
     refused.run(60.0)
     assert refused.actions(CreatePod) == []
@@ -75,7 +75,7 @@ def test_its_pods_end_then_the_bucket_is_emptied_then_it_goes() -> None:
     running.run(60.0)
     assert running.bucket == []
     assert running.api.experiment.finalizers == ("somebody.example/else",)
-    assert [action.purpose for action in running.storage.made] == ["Empty"]
+    assert [action.purpose for action in running.storage.made] == ["Purge"]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -101,7 +101,7 @@ def test_an_ended_experiment_is_emptied_too() -> None:
 
 def test_where_the_bucket_can_not_be_emptied_it_goes_all_the_same_and_says_what_is_left() -> None:
     running = simulation().run(10.0)
-    running.storage.fates = dict.fromkeys(range(1, 9), "the credentials are wrong")
+    running.storage.failures = dict.fromkeys(range(1, 9), "the credentials are wrong")
     delete(running)
     running.run(300.0)
     assert is_gone(running)
@@ -115,7 +115,7 @@ def test_where_the_bucket_can_not_be_emptied_it_goes_all_the_same_and_says_what_
 
 def test_in_a_namespace_that_is_deleted_it_goes_at_once() -> None:
     running = simulation().run(10.0)
-    answer = Outcome(Verdict.REFUSED, "being terminated", ExperimentReason.NAMESPACE_ENDING)
+    answer = ActionResult(ActionStatus.REFUSED, "being terminated", ExperimentReason.NAMESPACE_ENDING)
     running.refuse = lambda action: answer if isinstance(action, CreateStoragePod) else None
     delete(running)
     running.run(until=lambda: is_gone(running))
@@ -127,7 +127,7 @@ def test_in_a_namespace_that_is_deleted_it_goes_at_once() -> None:
 
 def test_a_user_who_changes_his_mind_on_the_way_keeps_the_checkpoints() -> None:
     running = simulation().run(10.0)
-    running.storage.fates = {1: None}
+    running.storage.failures = {1: None}
     delete(running)
     running.run(until=lambda: bool(running.storage.pods))
     assert running.api.experiment.spec is not None

@@ -6,8 +6,8 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.runner.actions import CreateTrial, Outcome, Propose, Verdict, WriteExperimentStatus
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Propose, WriteExperimentStatus
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 ERRORS = {"maxFailures": 0}
@@ -37,13 +37,13 @@ def test_an_experiment_is_complete_when_all_trials_are_done() -> None:
 
 
 def test_some_trials_in_error_are_no_failure_of_the_experiment() -> None:
-    simulation = Simulation(spec(failures=ERRORS), Program(mishaps={1: (Mishap(Fate.CRASH),)})).run()
+    simulation = Simulation(spec(failures=ERRORS), Program(faults={1: (ScheduledFault(Fault.CRASH),)})).run()
     assert ends(simulation) == (ExperimentState.COMPLETE, "all 4 trials are done")
     assert (simulation.api.experiment.status.trials.terminated, simulation.api.experiment.status.trials.error) == (3, 1)
 
 
 def test_an_experiment_whose_trials_all_fail_has_failed() -> None:
-    program = Program(mishaps={index: (Mishap(Fate.CRASH),) for index in range(4)})
+    program = Program(faults={index: (ScheduledFault(Fault.CRASH),) for index in range(4)})
     simulation = Simulation(spec(failures=ERRORS), program).run()
     assert ends(simulation) == (ExperimentState.FAILED, "all 4 trials ended in ERROR")
     assert condition(simulation, ConditionType.FAILED) == ("True", ExperimentReason.ALL_TRIALS_FAILED)
@@ -51,7 +51,7 @@ def test_an_experiment_whose_trials_all_fail_has_failed() -> None:
 
 
 def test_fail_fast_stops_the_others() -> None:
-    program = Program(steps=50, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    program = Program(steps=50, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation = Simulation(spec(failures={**ERRORS, "failFast": True}), program).run()
     message = "stopped: 1 trial is in ERROR, at least 1, as failures.failFast asks"
     assert ends(simulation) == (ExperimentState.FAILED, message)
@@ -86,7 +86,7 @@ def test_time_goes_on_while_the_operator_is_away() -> None:
 
 def test_when_time_is_up_waiting_and_paused_trials_are_stopped() -> None:
     fields = {"checkpoints": {"store": STORE}, "failures": {"backoff": {"initial": "1h", "max": "1h"}}}
-    program = Program(steps=1000, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    program = Program(steps=1000, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation = Simulation(spec(stop={"totalTime": "30s"}, **fields), program)
     simulation.run(10.0)
     simulation.api.edit_trial("e-1", desired_state="Paused")
@@ -110,7 +110,7 @@ def test_a_number_without_a_trial_is_proposed_again() -> None:
     fields = {"parameters": parameters, "search": {"algorithm": "grid", "maxTrials": 10}, "maxConcurrentTrials": 3}
     simulation = Simulation(spec(**fields))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
     )
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
@@ -145,7 +145,7 @@ def test_progress_is_counted_out_of_all_trials_that_there_will_be(limit: int | s
 def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "ValueError: boom") if isinstance(action, Propose) else None
+        ActionResult(ActionStatus.FAILED, "ValueError: boom") if isinstance(action, Propose) else None
     )
     simulation.run(100.0)
     assert (
@@ -158,11 +158,11 @@ def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     assert ends(simulation) == (ExperimentState.COMPLETE, "all 4 trials are done")
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
-def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(verdict: Verdict) -> None:
+@pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
+def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(verdict, "a webhook says no") if isinstance(action, CreateTrial) else None
+        ActionResult(status, "a webhook says no") if isinstance(action, CreateTrial) else None
     )
     simulation.run(100.0)
     assert simulation.api.experiment.status.message.endswith("; a Trial can't be made: a webhook says no")

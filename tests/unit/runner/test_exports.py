@@ -74,7 +74,7 @@ def test_on_request_each_trials_best_one() -> None:
 
 def test_an_export_that_keeps_failing_holds_up_the_end_only_so_long() -> None:
     failing = simulation()
-    failing.storage.fates = dict.fromkeys(range(1, 4), "access denied")
+    failing.storage.failures = dict.fromkeys(range(1, 4), "access denied")
     failing.run()
     failing.run(60.0)
     status = failing.api.experiment.status

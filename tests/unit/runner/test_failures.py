@@ -11,11 +11,11 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.pod_template import RESTORE_CONTAINER
 from podtune.api.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
-from podtune.runner.actions import CreatePod, FetchLogs, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
 from podtune.runner.failures import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 
 BACKOFF = {"initial": "10s", "max": "6m"}
@@ -189,7 +189,7 @@ def test_no_expression_of_a_user_can_hang_the_operator() -> None:
 
 
 def test_ignored_failures_spend_nothing_but_are_capped() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1),) * 3})
+    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1),) * 3})
     rules = [{"exitCodes": [1], "action": "Ignore"}]
     given = {"maxFailures": 0, "maxIgnored": 2, "rules": rules, "backoff": BACKOFF}
     status = Simulation(spec(**ONE, failures=given), program).run().status()
@@ -198,7 +198,7 @@ def test_ignored_failures_spend_nothing_but_are_capped() -> None:
 
 
 def test_a_rule_looks_for_its_expression_in_the_programs_log() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1),)})
+    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)})
     rules = [{"logRegex": "ValueError: b[o]+m", "action": "Fail"}]
     status = Simulation(spec(**ONE, failures={"rules": rules}), program).run().status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, "Error", 1)
@@ -209,7 +209,7 @@ def test_a_rule_looks_for_its_expression_in_the_programs_log() -> None:
 
 
 def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.CRASH, 2),) * 3})
+    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 2),) * 3})
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 2, "backoff": BACKOFF}), program).run()
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, 3)
@@ -224,7 +224,7 @@ def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
 
 
 def test_a_crash_resumes_at_the_last_committed_checkpoint() -> None:
-    program = Program(steps=6, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    program = Program(steps=6, checkpoint_every=2, faults={0: (ScheduledFault(Fault.CRASH, 5),)})
     simulation = Simulation(spec(**ONE, checkpoints={"store": STORE}), program).run()
     second = simulation.created_pods()[1]
     assert [checkpoint.step for checkpoint in second.restore] == [4, 2]
@@ -234,14 +234,14 @@ def test_a_crash_resumes_at_the_last_committed_checkpoint() -> None:
 
 
 def test_the_message_tells_what_an_attempt_resumed_from() -> None:
-    program = Program(steps=9, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    program = Program(steps=9, checkpoint_every=2, faults={0: (ScheduledFault(Fault.CRASH, 5),)})
     simulation = Simulation(spec(**ONE, checkpoints={"store": STORE}), program)
     simulation.run(until=lambda: "e-0-2" in simulation.pods and simulation.status().iteration > 6)
     assert "; attempt 2 resumed from iteration 4 after exit code 1" in simulation.status().message
 
 
 def test_a_retry_waits_for_twice_as_long_each_time() -> None:
-    program = Program(steps=1, mishaps={0: (Mishap(Fate.CRASH),) * 4})
+    program = Program(steps=1, faults={0: (ScheduledFault(Fault.CRASH),) * 4})
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 3, "backoff": BACKOFF}), program)
     waits = []
     for attempt in (2, 3, 4):
@@ -256,7 +256,7 @@ def test_a_retry_waits_for_twice_as_long_each_time() -> None:
 
 
 def test_disruptions_spend_no_failure_but_are_capped() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.EVICTED, 1),) * 3})
+    program = Program(faults={0: (ScheduledFault(Fault.EVICTED, 1),) * 3})
     failures = {"maxFailures": 0, "maxDisruptions": 2, "backoff": BACKOFF}
     simulation = Simulation(spec(**ONE, failures=failures), program).run()
     status = simulation.status()
@@ -266,7 +266,7 @@ def test_disruptions_spend_no_failure_but_are_capped() -> None:
 
 
 def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.CRASH, 1, exit_code=3),)})
+    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1, exit_code=3),)})
     simulation = Simulation(spec(**ONE, failures={"nonRetriableExitCodes": [3]}), program).run()
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.NON_RETRIABLE_EXIT_CODE, 1)
@@ -274,7 +274,7 @@ def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
 
 
 def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
-    program = Program(mishaps={0: (Mishap(Fate.STUCK),)})
+    program = Program(faults={0: (ScheduledFault(Fault.STUCK),)})
     simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program)
     simulation.run(100.0)
     assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.PULLING_IMAGE)
@@ -292,7 +292,7 @@ def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
     """As where rank 0 of a gang is gone that its other pods were made for."""
     simulation = Simulation(spec(**ONE, failures={"maxInfrastructureFailures": 1, "backoff": BACKOFF}))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
+        ActionResult(ActionStatus.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
     )
     simulation.run()
     status = simulation.status()
@@ -306,11 +306,11 @@ def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
 def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
     simulation = Simulation(
         spec(**ONE, failures={"maxFailures": 0}),
-        Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}),
+        Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)}),
         settings=RunnerSettings(log_tries=3),
     )
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
+        ActionResult(ActionStatus.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
     )
     simulation.run()
     assert len(simulation.actions(FetchLogs)) == 3
@@ -319,7 +319,9 @@ def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
 
 
 def test_the_logs_of_a_pod_that_goes_away_meanwhile_are_not_taken_for_the_next_ones() -> None:
-    simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.CRASH, 1), Mishap(Fate.CRASH, 2))}))
+    simulation = Simulation(
+        spec(**ONE), Program(faults={0: (ScheduledFault(Fault.CRASH, 1), ScheduledFault(Fault.CRASH, 2))})
+    )
     simulation.run(until=lambda: bool(simulation.actions(FetchLogs)))
     simulation.pods["e-0-1"].delete()
     simulation.run()

@@ -9,13 +9,13 @@ import pytest
 
 from podtune.agent.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
-from podtune.api.trial import Checkpoint, FormerTrial, Origin, TrialSpec, TrialStatus
+from podtune.api.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
 from podtune.protocol.messages import Report, Restored
-from podtune.runner.actions import CreateTrial, Outcome, Verdict, WriteTrialStatus
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.former_trials import FormerTrials
 from podtune.runner.reported import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -84,7 +84,9 @@ def test_a_deleted_trial_goes_on_from_its_last_checkpoint_and_says_so() -> None:
 def test_what_it_goes_on_from_is_on_record_before_its_pod_is_made() -> None:
     simulation = running()
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    )
     pods = len(simulation.created_pods())
     simulation.run(60.0)
     assert len(simulation.created_pods()) == pods, "its first status is not written yet"
@@ -216,13 +218,13 @@ def test_an_operator_that_is_killed_while_an_agent_looks_goes_on_from_what_it_ha
 
 
 def test_an_attempt_that_could_not_tell_what_it_found_has_the_next_one_look() -> None:
-    mishaps = {0: (Mishap(Fate.STORE_AWAY),)}
+    faults = {0: (ScheduledFault(Fault.STORE_AWAY),)}
     simulation = Simulation(spec(**TWO), Program(steps=20, checkpoint_every=4))
     simulation.api.allowed_alive = None
     simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
     simulation.restart()
     simulation.delete_trial("e-0")
-    simulation.program = replace(simulation.program, mishaps=mishaps)
+    simulation.program = replace(simulation.program, faults=faults)
     simulation.run()
     assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, True]
     assert simulation.pods["e-0-2"].restored.step == 8
@@ -235,7 +237,7 @@ def test_a_retry_goes_on_from_what_was_found_and_looks_no_more() -> None:
     simulation.run(until=lambda: last_checkpoint(simulation, 0) == last_checkpoint(simulation, 1) == 8)
     simulation.restart()
     simulation.delete_trial("e-0")
-    simulation.program = replace(simulation.program, mishaps={0: (Mishap(Fate.EVICTED, 10),)})
+    simulation.program = replace(simulation.program, faults={0: (ScheduledFault(Fault.EVICTED, 10),)})
     simulation.run()
     assert simulation.pods["e-0-2"].restored.step == 8
     assert [action.find for action in simulation.created_pods() if action.trial == "e-0"] == [False, True, False]
@@ -295,13 +297,13 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     assert simulation.machine is not None
     trial = simulation.machine._trials["e-0"]
     take_report(trial, Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")), 0.0)
-    assert (trial.status.checkpoints, trial.status.former) == ([], Origin())
+    assert (trial.status.checkpoints, trial.status.former) == ([], RestoreSource())
 
 
 def test_a_number_that_was_never_made_a_trial_is_none_that_was_deleted() -> None:
     """An operator that is killed while it makes several may leave out the first of them."""
     simulation = Simulation(spec(**TWO), SAVES)
-    fails = Outcome(Verdict.FAILED, "busy")
+    fails = ActionResult(ActionStatus.FAILED, "busy")
     simulation.refuse = lambda action: fails if isinstance(action, CreateTrial) and action.name == "e-0" else None
     simulation.run(5.0)
     assert list(simulation.api.trials) == ["e-1"]
@@ -316,7 +318,9 @@ def test_one_that_is_deleted_twice_still_goes_on_from_its_checkpoint() -> None:
     simulation = running()
     first = simulation.api.trials["e-0"].uid
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
+    )
     simulation.run(until=lambda: simulation.status_exists() and simulation.api.trials["e-0"].uid != first)
     simulation.run(1.0)
     simulation.delete_trial("e-0")
@@ -403,7 +407,7 @@ def from_first(program: Program) -> Simulation:
 
 
 def origin_of(status: TrialStatus) -> int | None:
-    return status.origin.step if status.origin is not None else None
+    return status.restore_source.step if status.restore_source is not None else None
 
 
 def test_what_waits_for_its_checkpoint_gets_that_of_the_former_one() -> None:
@@ -417,8 +421,8 @@ def test_what_waits_for_its_checkpoint_gets_that_of_the_former_one() -> None:
 
 
 def test_what_has_begun_with_its_checkpoint_can_begin_with_it_once_more() -> None:
-    mishaps = {1: (Mishap(Fate.EVICTED, 9), None)}
-    simulation = from_first(Program(steps=20, checkpoint_every=4, mishaps=mishaps))
+    faults = {1: (ScheduledFault(Fault.EVICTED, 9), None)}
+    simulation = from_first(Program(steps=20, checkpoint_every=4, faults=faults))
     simulation.run(until=lambda: "e-1-1" in simulation.pods)
     simulation.delete_trial("e-0")
     simulation.run()
@@ -434,7 +438,7 @@ def test_one_that_started_from_anothers_checkpoint_goes_on_from_its_own() -> Non
     simulation.run()
     after = simulation.status(1)
     assert made_anew(simulation, 1) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 12"]
-    assert (after.origin, after.clone, after.iteration) == (before.status.origin, None, 20)
+    assert (after.restore_source, after.clone, after.iteration) == (before.status.restore_source, None, 20)
 
 
 def test_a_trial_with_as_many_metrics_as_one_may_have_is_made_anew_too() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.runner.actions import Propose
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec
 
 OBJECTIVE = {"metric": "accuracy", "mode": "max", "others": [{"metric": "latency", "mode": "min"}]}
@@ -53,8 +53,10 @@ def test_the_front_is_the_same_after_restarts_in_bad_weather() -> None:
 
 def test_the_searcher_is_told_all_values() -> None:
     simulation = Simulation(several(), program()).run()
-    tells = simulation.actions(Propose)[-1].tells
-    assert {tell.number: (tell.value, *tell.others) for tell in tells} == dict(enumerate(VALUES))
+    observations = simulation.actions(Propose)[-1].observations
+    assert {observation.number: (observation.value, *observation.others) for observation in observations} == dict(
+        enumerate(VALUES)
+    )
 
 
 def test_failed_trials_and_those_that_lack_a_value_are_not_on_the_front() -> None:
@@ -62,11 +64,11 @@ def test_failed_trials_and_those_that_lack_a_value_are_not_on_the_front() -> Non
     lacking = Program(
         metric=program().metric,
         further=lambda trial, step: {} if trial == 1 else {"latency": math.nan} if trial == 7 else latency(trial, step),
-        mishaps={3: (Mishap(Fate.CRASH, 2),) * 4},
+        faults={3: (ScheduledFault(Fault.CRASH, 2),) * 4},
     )
     simulation = Simulation(several(), lacking).run()
     assert [trial for trial, _ in front(simulation)] == ["e-6", "e-4"]
-    told = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    told = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert told[1] is told[3] is None
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
-from podtune.runner.actions import CreatePod, OpenGates, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGates
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.weather import any_weather, seeds
 
@@ -56,13 +56,13 @@ def test_a_gang_runs_only_with_all_its_pods() -> None:
     """Rank 2 can't be made, for want of quota say: the others stay behind their gate and take nothing."""
     simulation = Simulation(gangs(), Program(steps=STEPS))
 
-    def no_room(action: object) -> Outcome | None:
+    def no_room(action: object) -> ActionResult | None:
         if not isinstance(action, CreatePod):
             return None
         for rank in range(2):
             if action.name_of(rank) not in simulation.api.pods:
                 simulation._create_rank(action, rank)
-        return Outcome(Verdict.FAILED, "exceeded quota")
+        return ActionResult(ActionStatus.FAILED, "exceeded quota")
 
     simulation.refuse = no_room
     simulation.run(20.0)
@@ -82,9 +82,9 @@ def test_an_attempt_of_one_pod_has_no_gate_and_its_old_name() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-@pytest.mark.parametrize("fate", [Fate.OOM, Fate.CRASH, Fate.DISK])
-def test_a_rank_that_fails_is_one_failure(fate: Fate, rank: int) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps={0: (Mishap(fate, 3, rank=rank),)})
+@pytest.mark.parametrize("kind", [Fault.OOM, Fault.CRASH, Fault.DISK])
+def test_a_rank_that_fails_is_one_failure(kind: Fault, rank: int) -> None:
+    program = Program(steps=STEPS, checkpoint_every=1, faults={0: (ScheduledFault(kind, 3, rank=rank),)})
     simulation = Simulation(gangs(), program).run()
     status = simulation.status()
     assert (status.state, status.attempt) == (TrialState.TERMINATED, 2)
@@ -94,9 +94,9 @@ def test_a_rank_that_fails_is_one_failure(fate: Fate, rank: int) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 3])
-@pytest.mark.parametrize("fate", [Fate.EVICTED, Fate.TRAPPED, Fate.DELETED, Fate.VANISHED])
-def test_a_rank_that_is_taken_away_spends_no_failure(fate: Fate, rank: int) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps={0: (Mishap(fate, 3, rank=rank),)})
+@pytest.mark.parametrize("kind", [Fault.EVICTED, Fault.TRAPPED, Fault.DELETED, Fault.VANISHED])
+def test_a_rank_that_is_taken_away_spends_no_failure(kind: Fault, rank: int) -> None:
+    program = Program(steps=STEPS, checkpoint_every=1, faults={0: (ScheduledFault(kind, 3, rank=rank),)})
     simulation = Simulation(gangs(), program).run()
     status = simulation.status()
     assert (status.state, status.attempt) == (TrialState.TERMINATED, 2)
@@ -104,7 +104,7 @@ def test_a_rank_that_is_taken_away_spends_no_failure(fate: Fate, rank: int) -> N
 
 
 def test_the_others_are_deleted_once_it_is_recorded_which_rank_has_ended() -> None:
-    program = Program(steps=100, mishaps={0: (Mishap(Fate.OOM, 3, rank=2),)})
+    program = Program(steps=100, faults={0: (ScheduledFault(Fault.OOM, 3, rank=2),)})
     simulation = Simulation(gangs(), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
     decision = simulation.status().decision
@@ -123,7 +123,7 @@ def test_a_preempted_rank_explains_the_failure_of_another() -> None:
     simulation.run(5.0)
     api = simulation.api
     api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted", deleting=True, interrupted=True)
-    simulation.pods["e-0-1-1"]._overtaken(Mishap(Fate.CRASH))
+    simulation.pods["e-0-1-1"]._struck(ScheduledFault(Fault.CRASH))
     simulation.after(2.0, lambda: simulation.pods["e-0-1-3"]._terminate(143))
     simulation.run(until=lambda: simulation.status().last_attempt is not None)
     assert (simulation.status().failures, simulation.status().disruptions) == (0, 1)
@@ -132,7 +132,7 @@ def test_a_preempted_rank_explains_the_failure_of_another() -> None:
 def test_a_preemption_that_shows_after_another_rank_has_failed_still_explains_it() -> None:
     simulation = Simulation(gangs(), Program(steps=100))
     simulation.run(5.0)
-    simulation.pods["e-0-1-1"]._overtaken(Mishap(Fate.CRASH))
+    simulation.pods["e-0-1-1"]._struck(ScheduledFault(Fault.CRASH))
     simulation.run(until=lambda: simulation.status().decision is not None)
     simulation.api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted")
     simulation.run(until=lambda: simulation.status().last_attempt is not None)
@@ -183,7 +183,7 @@ def test_gangs_that_kueue_admits_need_no_turn() -> None:
 
 def test_a_rank_that_hangs_after_rank_0_has_ended_is_ended_by_the_run_deadline() -> None:
     failures = {"backoff": BACKOFF, "maxFailures": 0, "runDeadline": "5m"}
-    program = Program(steps=STEPS, mishaps={0: (Mishap(Fate.HUNG, 2, rank=1),)})
+    program = Program(steps=STEPS, faults={0: (ScheduledFault(Fault.HUNG, 2, rank=1),)})
     simulation = Simulation(gangs(2, failures=failures), program).run()
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.RUN_DEADLINE_EXCEEDED)
@@ -222,34 +222,36 @@ def test_results_of_a_rank_above_0_are_refused() -> None:
 
 # Whatever the weather
 
-FATES = {
-    Fate.CRASH: FailureClass.USER,
-    Fate.OOM: FailureClass.USER,
-    Fate.EVICTED: FailureClass.DISRUPTION,
-    Fate.TRAPPED: FailureClass.DISRUPTION,
-    Fate.DELETED: FailureClass.DISRUPTION,
-    Fate.VANISHED: FailureClass.DISRUPTION,
-    Fate.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
+FAILURE_CLASSES = {
+    Fault.CRASH: FailureClass.USER,
+    Fault.OOM: FailureClass.USER,
+    Fault.EVICTED: FailureClass.DISRUPTION,
+    Fault.TRAPPED: FailureClass.DISRUPTION,
+    Fault.DELETED: FailureClass.DISRUPTION,
+    Fault.VANISHED: FailureClass.DISRUPTION,
+    Fault.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
 }
 weathers = any_weather(lives=12.0, restarts=3)
-mishaps = st.builds(Mishap, st.sampled_from(list(FATES)), st.integers(0, STEPS - 1), rank=st.integers(0, 2))
-misfortunes = st.dictionaries(st.integers(0, 2), st.lists(mishaps, max_size=2).map(tuple), max_size=3)
+any_fault = st.builds(
+    ScheduledFault, st.sampled_from(list(FAILURE_CLASSES)), st.integers(0, STEPS - 1), rank=st.integers(0, 2)
+)
+faults = st.dictionaries(st.integers(0, 2), st.lists(any_fault, max_size=2).map(tuple), max_size=3)
 bounded = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 PATIENT = RunnerSettings(log_tries=100)
 
 
-def start(weather: Weather, mishaps: dict[int, tuple[Mishap, ...]], seed: int, places: float = 6) -> Simulation:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=mishaps)
+def start(weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, places: float = 6) -> Simulation:
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     return Simulation(gangs(3, trials=3), program, weather, seed=seed, settings=PATIENT, places=places)
 
 
 @bounded
-@given(weathers, misfortunes, seeds, st.sampled_from([3, 4, 6]))
+@given(weathers, faults, seeds, st.sampled_from([3, 4, 6]))
 def test_every_gang_ends_whatever_happens_to_its_ranks(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, places: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, places: int
 ) -> None:
     """The simulation sees to it that no two attempts of a trial run, and that nothing is deleted unrecorded."""
-    simulation = start(weather, misfortunes, seed, places).run()
+    simulation = start(weather, faults, seed, places).run()
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
     for index in range(3):
         status = simulation.status(index)
@@ -258,24 +260,24 @@ def test_every_gang_ends_whatever_happens_to_its_ranks(
 
 
 @bounded
-@given(weathers, misfortunes, seeds)
+@given(weathers, faults, seeds)
 def test_each_end_of_a_gang_is_counted_once(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
-    """Places suffice, and an operator looks: so every attempt is one that its mishap has ended."""
+    """Places suffice, and an operator looks: so every attempt is one that its fault has ended."""
     weather = Weather(**{**vars(weather), "restarts": ()})
-    simulation = start(weather, misfortunes, seed, places=9).run()
+    simulation = start(weather, faults, seed, places=9).run()
     for index in range(3):
-        expected = [FATES[mishap.fate] for mishap in misfortunes.get(index, ())]
+        expected = [FAILURE_CLASSES[fault.kind] for fault in faults.get(index, ())]
         counted = simulation.api.attempts[f"e-{index}"]
         assert counted == [*expected, FailureClass.COMPLETE]
 
 
 @bounded
-@given(weathers, misfortunes, seeds, st.floats(0.0, 25.0), st.sampled_from([4, 6]))
+@given(weathers, faults, seeds, st.floats(0.0, 25.0), st.sampled_from([4, 6]))
 def test_a_machine_made_anew_agrees_on_gangs(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, places: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, moment: float, places: int
 ) -> None:
-    simulation = start(weather, misfortunes, seed, places)
+    simulation = start(weather, faults, seed, places)
     simulation.run(moment)
     assert_made_anew_agrees(simulation)

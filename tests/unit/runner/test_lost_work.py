@@ -8,7 +8,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Result, Unstored
 from podtune.runner.records import ContainerEnd, PodPhase
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -46,7 +46,7 @@ def test_nothing_is_said_where_nothing_is_lost() -> None:
 
 
 def test_a_pod_that_vanishes_has_lost_what_its_agent_was_storing_by_its_last_report() -> None:
-    program = Program(steps=8, checkpoint_every=2, upload=2.5, mishaps={0: (Mishap(Fate.VANISHED, 5),)})
+    program = Program(steps=8, checkpoint_every=2, upload=2.5, faults={0: (ScheduledFault(Fault.VANISHED, 5),)})
     simulation = Simulation(spec(**TWO), program)
     simulation.run()
     message = "the checkpoint of iteration 4 is lost, the newest stored one is of iteration 2"

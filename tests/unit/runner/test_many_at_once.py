@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.cluster.readers import read_trial
+from podtune.cluster.decoders import decode_trial
 from podtune.runner.actions import CreatePod, WriteTrialStatus
-from podtune.runner.experiment_machine import ALARMS_AT_A_TIME, ExperimentMachine
-from podtune.runner.places import STARTS_AT_A_TIME
+from podtune.runner.experiment_machine import TIMERS_AT_A_TIME, ExperimentMachine
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.slots import STARTS_AT_A_TIME
 from tests.unit.cluster.objects import experiment_record, trial_body
 
 START = 1_700_000_000.0
@@ -19,7 +19,7 @@ def machine(*, at_once: int) -> ExperimentMachine:
     """The machine of many trials that wait for a place."""
     search = {"algorithm": "random", "maxTrials": MANY, "seed": 7}
     experiment = experiment_record(search=search, maxConcurrentTrials=at_once)
-    trials = [read_trial(trial_body(index, uid=f"t-{index}")) for index in range(MANY)]
+    trials = [decode_trial(trial_body(index, uid=f"t-{index}")) for index in range(MANY)]
     return ExperimentMachine(experiment, trials, (), RunnerSettings())
 
 
@@ -44,5 +44,5 @@ def test_trials_that_have_waited_equally_long_say_so_some_at_a_time() -> None:
     waiting = machine(at_once=1)
     assert sum(amounts(waiting, WriteTrialStatus, START)) == 0
     written = amounts(waiting, WriteTrialStatus, START + RunnerSettings().starting_debounce)
-    assert max(written) <= ALARMS_AT_A_TIME
+    assert max(written) <= TIMERS_AT_A_TIME
     assert sum(written) == pytest.approx(MANY, abs=1)

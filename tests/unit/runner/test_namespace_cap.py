@@ -37,8 +37,8 @@ class Namespace:
             for uid in uids:
                 self.cap.pod_exists(uid, name)
             self.trials[name].append(uids)
-            self.cap.settle(name, promised=0, waits=True)
-        self.cap.settle(name, promised=0, waits=True)
+            self.cap.update(name, promised=0, waits=True)
+        self.cap.update(name, promised=0, waits=True)
 
     def end(self, name: str) -> None:
         """The oldest trial of an experiment ends; whoever is next is given what is free."""
@@ -151,8 +151,8 @@ def test_who_no_longer_wants_a_place_holds_up_nobody() -> None:
         "namespace team has 1 of the 1 pods that it may have; trials wait for some of them to end"
     )
     assert cap.claim("c", 1)
-    cap.settle("b", promised=0, waits=False)
-    cap.settle("a", promised=0, waits=False)
+    cap.update("b", promised=0, waits=False)
+    cap.update("a", promised=0, waits=False)
     assert cap.next == "c"
 
 
@@ -171,7 +171,7 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     simulation = Simulation(spec(maxConcurrentTrials=4), Program(steps=STEPS), pods_allowed=1)
     simulation.run(until=lambda: bool(simulation.api.pods))
     simulation.run(3.0)
-    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED)
+    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
     assert capped is not None
     assert (capped.status, capped.reason) == ("True", ExperimentReason.NAMESPACE_CAP_REACHED)
     assert capped.message == "namespace ns has 1 of the 1 pods that it may have; trials wait for some of them to end"
@@ -179,14 +179,14 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     assert simulation.api.experiment.status.trials.pending == 3
     simulation.run()
     assert Counter(t.status.state for t in simulation.api.trials.values()) == {TrialState.TERMINATED: 4}
-    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED)
+    capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
     assert capped is not None
     assert (capped.status, capped.reason) == ("False", ExperimentReason.WITHIN_NAMESPACE_CAP)
 
 
 def test_without_a_cap_there_is_no_word_of_it() -> None:
     simulation = Simulation(spec(), Program(steps=STEPS)).run()
-    assert find_condition(simulation.api.experiment.status.conditions, ConditionType.CAPPED) is None
+    assert find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED) is None
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from podtune.api.names import TrialState
 from podtune.runner.actions import CreatePod
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
 from tests.unit.runner.test_runner_properties import PATIENT, bounded, weathers
 from tests.unit.runner.weather import seeds
@@ -51,7 +51,7 @@ def test_a_node_that_has_failed_enough_trials_is_avoided_by_all() -> None:
 
 
 def test_failures_of_one_and_the_same_trial_do_not_make_a_node_bad() -> None:
-    program = Program(nodes=NODES, mishaps={0: (Mishap(Fate.CRASH, 1),) * 3})
+    program = Program(nodes=NODES, faults={0: (ScheduledFault(Fault.CRASH, 1),) * 3})
     simulation = start(program, avoidNodeAfter=2).run()
     assert avoided(simulation) == []
 
@@ -104,8 +104,8 @@ def test_a_pod_that_no_other_node_takes_is_made_anew_when_the_node_is_forgotten(
 
 def test_no_more_pods_than_so_many_wait_at_a_time() -> None:
     search = {"algorithm": "random", "maxTrials": 6, "seed": 7}
-    stuck = {index: (Mishap(Fate.UNSCHEDULABLE),) for index in range(6)}
-    simulation = Simulation(spec(search=search, maxConcurrentTrials=6, maxPendingTrials=2), Program(mishaps=stuck))
+    stuck = {index: (ScheduledFault(Fault.UNSCHEDULABLE),) for index in range(6)}
+    simulation = Simulation(spec(search=search, maxConcurrentTrials=6, maxPendingTrials=2), Program(faults=stuck))
     simulation.run(600.0)
     assert len(simulation.actions(CreatePod)) == 2
     free = Simulation(spec(search=search, maxConcurrentTrials=6, maxPendingTrials=2), Program(steps=20))

@@ -8,9 +8,8 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
-from podtune.runner.actions import CreatePod, Outcome, Propose, Verdict, WriteTrialStatus
-from podtune.tuning.schedulers.base import Action
-from podtune.tuning.schedulers.base import Verdict as Said
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, Propose, WriteTrialStatus
+from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import STORE, Simulation, spec
@@ -59,14 +58,16 @@ def test_a_trial_goes_on_from_its_checkpoint_with_the_new_values(restarts: bool)
     assert status.parameters == {**before, "lr": "0.0123"}
     assert status.iteration == 30
     entry = next(entry for entry in status.ledger if entry.action == "CONFIGURE")
-    assert entry.because == {"lr": f"{before['lr']} → 0.0123"}
+    assert entry.inputs == {"lr": f"{before['lr']} → 0.0123"}
     assert condition(simulation) == ("True", "Accepted", "")
 
 
 def test_the_new_values_are_recorded_before_the_pod_starts() -> None:
     simulation = paused()
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteTrialStatus) and action.status.overrides else None
+        ActionResult(ActionStatus.FAILED, "busy")
+        if isinstance(action, WriteTrialStatus) and action.status.overrides
+        else None
     )
     simulation.api.edit_trial("e-0", overrides={"lr": "0.0123"}, desired_state=RUNNING)
     simulation.run(100.0)
@@ -169,7 +170,7 @@ def test_repeats_of_a_configuration_stay_what_they_are() -> None:
 
 
 def test_the_searcher_and_the_scheduler_are_told() -> None:
-    scheduler = Dictated({(0, 4): Said(Action.PAUSE, "paused", recorded=True)})
+    scheduler = Dictated({(0, 4): SchedulerDecision(SchedulerAction.PAUSE, "paused", recorded=True)})
     scheduler.pick = lambda scheduler, waiting: None
     search = {"algorithm": "tpe", "maxTrials": 4, "seed": 7}
     fields = {**ONE, "search": search, "maxConcurrentTrials": 1}
@@ -184,4 +185,4 @@ def test_the_searcher_and_the_scheduler_are_told() -> None:
     scheduler.pick = Dictated().pick
     simulation.run()
     last = simulation.actions(Propose)[-1]
-    assert [known.configuration["lr"] for known in (*last.tells, *last.unfinished) if known.number == 0] == [0.07]
+    assert [known.configuration["lr"] for known in (*last.observations, *last.pending) if known.number == 0] == [0.07]

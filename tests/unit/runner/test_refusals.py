@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 from podtune.api.conditions import MAX_MESSAGE, find_condition
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.runner.actions import Action, CreatePod, CreateTrial, EmitEvent, Outcome, Propose, TryPod, Verdict
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    CreatePod,
+    CreateTrial,
+    EmitEvent,
+    Propose,
+    TryPod,
+)
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, Simulation, Weather, spec
 
 WORDS = 'pods "e-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
-REFUSED = Outcome(Verdict.REFUSED, WORDS, ExperimentReason.POD_REFUSED)
+REFUSED = ActionResult(ActionStatus.REFUSED, WORDS, ExperimentReason.POD_REFUSED)
 LONG = {"startDeadline": "20h"}
 """Trials wait for their pods for as long as it takes."""
 
@@ -85,7 +94,7 @@ def test_one_condition_says_what_the_api_server_says_and_what_to_do() -> None:
 
 def test_words_without_end_leave_room_for_the_remedy() -> None:
     simulation = refused()
-    wordy = Outcome(Verdict.REFUSED, "x" * 5000, ExperimentReason.POD_REFUSED)
+    wordy = ActionResult(ActionStatus.REFUSED, "x" * 5000, ExperimentReason.POD_REFUSED)
     simulation.refuse = lambda action: wordy if is_pod(action) else None
     simulation.run(10.0)
     message = status_of(simulation).message
@@ -173,7 +182,7 @@ def test_what_ended_by_the_deadline_does_not_keep_others_from_going_on() -> None
 
 
 def test_a_trial_that_has_trained_before_waits_on() -> None:
-    program = Program(steps=8, checkpoint_every=1, mishaps={0: (Mishap(Fate.EVICTED, 4),)})
+    program = Program(steps=8, checkpoint_every=1, faults={0: (ScheduledFault(Fault.EVICTED, 4),)})
     fields = {"checkpoints": {"store": {"bucket": "bucket", "prefix": "demo"}}, "failures": {"startDeadline": "20s"}}
     simulation = Simulation(spec(search={"algorithm": "random", "maxTrials": 1}, **fields), program)
     simulation.refuse = lambda action: (
@@ -217,7 +226,7 @@ def test_one_that_its_user_stops_is_not_asked_about_any_more() -> None:
 def test_an_answer_that_does_not_come_is_asked_for_again_soon() -> None:
     simulation = refused()
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "no answer")
+        ActionResult(ActionStatus.FAILED, "no answer")
         if isinstance(action, TryPod) and len(simulation.actions(TryPod)) < 4
         else REFUSED
         if isinstance(action, CreatePod) and not simulation.actions(TryPod)

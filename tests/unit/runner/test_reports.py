@@ -7,10 +7,10 @@ from dataclasses import replace
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result_json
-from podtune.runner.actions import CreatePod, FetchLogs, Logs, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, PodPhase
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -83,7 +83,7 @@ def test_a_new_operator_asks_for_what_was_not_durable() -> None:
 
 
 def test_reports_of_an_attempt_that_is_over_are_fenced() -> None:
-    simulation = Simulation(spec(**ONE), Program(mishaps={0: (Mishap(Fate.CRASH, 2),)}))
+    simulation = Simulation(spec(**ONE), Program(faults={0: (ScheduledFault(Fault.CRASH, 2),)}))
     simulation.run(until=lambda: "e-0-2" in simulation.pods)
     simulation.run(0.1)
     assert post(simulation, result(9)) is Unaccepted.FENCED
@@ -95,7 +95,7 @@ def test_late_news_of_a_pod_that_was_made_twice_does_not_bring_the_first_one_bac
     simulation = running()
     assert simulation.machine is not None
     second = simulation.api.pods["e-0-1"]
-    simulation.machine.pod_seen(replace(second, uid="the-first", version=second.version - 3))
+    simulation.machine.observe_pod(replace(second, uid="the-first", version=second.version - 3))
     assert isinstance(post(simulation, result(1)), Reply)
 
 
@@ -113,7 +113,9 @@ def test_a_report_that_overtakes_the_news_of_its_pod_is_too_early() -> None:
 
 def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> None:
     simulation = Simulation(spec(**ONE))
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "no answer") if isinstance(action, CreatePod) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "no answer") if isinstance(action, CreatePod) else None
+    )
     simulation.run(5.0)
     assert simulation.machine is not None
     assert simulation.machine.report("e-0", "e-0-1", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
@@ -171,7 +173,9 @@ def test_results_that_were_never_acknowledged_are_read_from_the_log() -> None:
 def test_results_that_are_lost_are_confessed() -> None:
     simulation = Simulation(spec(**ONE), Program(steps=4))
     simulation.unreachable = True
-    simulation.refuse = lambda action: Outcome(Verdict.DONE, logs=Logs()) if isinstance(action, FetchLogs) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.DONE, logs=Logs()) if isinstance(action, FetchLogs) else None
+    )
     simulation.run()
     status = simulation.status()
     condition = find_condition(status.conditions, ConditionType.RESULTS_COMPLETE)
@@ -191,7 +195,7 @@ def ended(simulation: Simulation, final: FinalCommit) -> None:
 
 def test_nothing_is_lost_where_the_final_commit_holds_all_that_is_missing() -> None:
     simulation = running()
-    simulation.refuse = lambda action: Outcome(Verdict.DONE) if isinstance(action, FetchLogs) else None
+    simulation.refuse = lambda action: ActionResult(ActionStatus.DONE) if isinstance(action, FetchLogs) else None
     post(simulation, result(1), result(2))
     final = FinalCommit(simulation.pods["e-0-1"].uid, seq=3, acked_seq=2, last=result(3, accuracy=0.7), done=True)
     ended(simulation, final)
@@ -213,7 +217,7 @@ def test_lines_of_the_log_that_are_cut_off_are_passed_over() -> None:
         "podtune-result " + result_json(result(1, accuracy=0.6)),
     )
     simulation.refuse = lambda action: (
-        Outcome(Verdict.DONE, logs=Logs(agent_lines=lines)) if isinstance(action, FetchLogs) else None
+        ActionResult(ActionStatus.DONE, logs=Logs(agent_lines=lines)) if isinstance(action, FetchLogs) else None
     )
     ended(simulation, FinalCommit(simulation.pods["e-0-1"].uid, seq=2, acked_seq=0, last=result(2, accuracy=0.7)))
     assert simulation.status().best["accuracy"] == "0.7"

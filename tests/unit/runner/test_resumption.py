@@ -11,15 +11,15 @@ from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, 
 from podtune.api.resume import Resume
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreatePod,
-    Outcome,
-    Verdict,
     WriteExperimentStatus,
     WriteTrialStatus,
 )
 from podtune.runner.timestamps import parse_rfc3339
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 from tests.unit.runner.test_runner_schedulers import EVERY_SCHEDULER, PATIENT, STEPS
 
@@ -29,7 +29,7 @@ FIELDS: dict[str, Any] = {
     "checkpoints": {"store": STORE},
     "failures": {"maxFailures": 0},
 }
-CRASH = (Mishap(Fate.CRASH, 2),)
+CRASH = (ScheduledFault(Fault.CRASH, 2),)
 
 
 def raise_limit(simulation: Simulation, count: int) -> None:
@@ -123,7 +123,7 @@ def test_a_stop_that_is_taken_back() -> None:
     ],
 )
 def test_policies_say_which_trials_run_once_more(resume: dict[str, Any], expected: dict[str, int]) -> None:
-    program = Program(steps=6, checkpoint_every=1, mishaps={1: CRASH})
+    program = Program(steps=6, checkpoint_every=1, faults={1: CRASH})
     simulation = Simulation(spec(**FIELDS), program).run()
     assert simulation.status(1).state is TrialState.ERROR
     simulation.edit_spec(resume=Resume.model_validate({"id": "again", **resume}))
@@ -139,7 +139,7 @@ def test_policies_say_which_trials_run_once_more(resume: dict[str, Any], expecte
 
 
 def test_a_wish_is_followed_once() -> None:
-    simulation = Simulation(spec(**FIELDS), Program(steps=6, mishaps={1: (*CRASH, *CRASH, *CRASH)})).run()
+    simulation = Simulation(spec(**FIELDS), Program(steps=6, faults={1: (*CRASH, *CRASH, *CRASH)})).run()
     simulation.edit_spec(resume=Resume.model_validate({"id": "1", "errored": "Restart"}))
     simulation.run(200.0)
     simulation.restart()
@@ -149,14 +149,14 @@ def test_a_wish_is_followed_once() -> None:
     simulation.run(200.0)
     assert attempts(simulation)["e-1"] == 3
     assert simulation.api.experiment.status.resumption is not None
-    assert simulation.api.experiment.status.resumption.round == 2
+    assert simulation.api.experiment.status.resumption.run_generation == 2
 
 
 def test_that_it_goes_on_is_recorded_before_anything_runs() -> None:
     simulation = Simulation(spec(**FIELDS)).run()
     made = len(simulation.actions(CreatePod))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
     )
     raise_limit(simulation, 5)
     simulation.run(60.0)
@@ -172,16 +172,16 @@ def test_that_it_goes_on_is_recorded_before_anything_runs() -> None:
 def test_trials_are_opened_whenever_the_operator_dies(restarts: int) -> None:
     """Half of them are open when it does; none is opened twice, and none is left out."""
     fields = {**FIELDS, "search": {"algorithm": "random", "maxTrials": 6, "seed": 7}}
-    program = Program(steps=4, mishaps=dict.fromkeys(range(6), CRASH))
+    program = Program(steps=4, faults=dict.fromkeys(range(6), CRASH))
     simulation = Simulation(spec(**fields), program).run()
     assert simulation.api.experiment.status.state is ExperimentState.FAILED
     written: list[str] = []
 
-    def some(action: Action) -> Outcome | None:
+    def some(action: Action) -> ActionResult | None:
         if isinstance(action, WriteTrialStatus) and action.status.state is TrialState.PENDING:
             written.append(action.name)
             if 0 < restarts <= len(written) < 2 * restarts:
-                return Outcome(Verdict.FAILED, "busy")
+                return ActionResult(ActionStatus.FAILED, "busy")
         return None
 
     simulation.refuse = some
@@ -201,7 +201,7 @@ def stopped_and_resumed(scheduler: str, moment: float) -> Simulation:
         "scheduler": EVERY_SCHEDULER[scheduler],
         "failures": {"maxFailures": 0},
     }
-    program = Program(steps=STEPS + 3, checkpoint_every=1, mishaps={1: CRASH})
+    program = Program(steps=STEPS + 3, checkpoint_every=1, faults={1: CRASH})
     simulation = Simulation(spec(**fields), program, settings=PATIENT)
     simulation.run(moment)
     simulation.edit_spec(stop=spec(**fields, stop={"now": True}).stop)

@@ -8,7 +8,7 @@ from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.runner.actions import Propose
 from podtune.runner.timestamps import rfc3339
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 FIELDS: dict[str, Any] = {
@@ -22,7 +22,7 @@ FIELDS: dict[str, Any] = {
 def test_a_retry_goes_to_the_back_of_the_queue() -> None:
     """A trial that has waited meanwhile comes first, though its index is higher."""
     scheduler = Dictated()
-    program = Program(steps=40, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 5),)})
+    program = Program(steps=40, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 5),)})
     simulation = Simulation(spec(**FIELDS), program, make_scheduler=dictated(scheduler))
     simulation.run(4.0)
     simulation.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
@@ -39,22 +39,30 @@ def test_a_retry_goes_to_the_back_of_the_queue() -> None:
 def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
     scheduler = Dictated()
     search = {"algorithm": "tpe", "maxTrials": 4, "seed": 7}
-    program = Program(steps=6, checkpoint_every=1, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.EVICTED, 4))})
+    program = Program(
+        steps=6,
+        checkpoint_every=1,
+        faults={0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.EVICTED, 4))},
+    )
     simulation = Simulation(
         spec(**{**FIELDS, "search": search, "maxConcurrentTrials": 1}), program, make_scheduler=dictated(scheduler)
     )
     simulation.run(until=lambda: "e-0-3" in simulation.pods)
     assert scheduler.told.count("error 0") == 2
     assert not {"complete 0", "remove 0"} & set(scheduler.told)
-    assert all(tell.number != 0 for propose in simulation.actions(Propose) for tell in propose.tells[: propose.told])
+    assert all(
+        observation.number != 0
+        for propose in simulation.actions(Propose)
+        for observation in propose.observations[: propose.observed]
+    )
     simulation.run()
-    told = [tell.number for tell in simulation.actions(Propose)[-1].tells]
+    told = [observation.number for observation in simulation.actions(Propose)[-1].observations]
     assert told.count(0) == 1, "once, when it has come to its end"
     assert scheduler.told.count("complete 0") == 1
 
 
 def test_a_backoff_that_was_written_by_a_clock_that_ran_ahead_is_not_waited_for() -> None:
-    program = Program(steps=6, mishaps={0: (Mishap(Fate.CRASH, 3),)})
+    program = Program(steps=6, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
     simulation = Simulation(spec(**FIELDS), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     trial = simulation.api.trials["e-0"]
@@ -67,7 +75,7 @@ def test_a_backoff_that_was_written_by_a_clock_that_ran_ahead_is_not_waited_for(
 
 def restored_after(damaged: int) -> tuple[int, Simulation]:
     """Where a crashed trial goes on of which the newest checkpoints are damaged."""
-    program = Program(steps=12, checkpoint_every=2, mishaps={0: (Mishap(Fate.CRASH, 9),)})
+    program = Program(steps=12, checkpoint_every=2, faults={0: (ScheduledFault(Fault.CRASH, 9),)})
     simulation = Simulation(spec(**FIELDS), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     newest_first = [checkpoint.uri for checkpoint in reversed(simulation.status().checkpoints)]

@@ -12,7 +12,7 @@ from podtune.runner.settings import RunnerSettings
 from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.scripted_scheduler import Script, scripted
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.weather import any_weather, seeds
 
@@ -29,25 +29,25 @@ scripts = st.builds(
     stop=st.sampled_from([0.0, 0.1]),
     start_clone=st.sampled_from([0.0, 0.5]),
     keep=likely,
-    dismiss=likely,
-    cohort=st.booleans(),
+    stop_paused=likely,
+    synchronous=st.booleans(),
     distance=st.integers(1, 4),
 )
-fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
-mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
-misfortunes = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(mishaps, max_size=3).map(tuple), max_size=TRIALS)
+kinds = [Fault.CRASH, Fault.EVICTED, Fault.DELETED, Fault.VANISHED, Fault.NOT_ADMITTED]
+any_fault = st.builds(ScheduledFault, st.sampled_from(kinds), st.integers(0, STEPS - 1))
+faults = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(any_fault, max_size=3).map(tuple), max_size=TRIALS)
 bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def start(
-    script: Script, weather: Weather, seed: int, mishaps: dict[int, tuple[Mishap | None, ...]], **fields: Any
+    script: Script, weather: Weather, seed: int, faults: dict[int, tuple[ScheduledFault | None, ...]], **fields: Any
 ) -> Simulation:
     defaults = {
         "checkpoints": {"store": STORE, "keep": {"count": 1}},
         "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 3, "maxDisruptions": 12},
         "search": {"algorithm": "random", "maxTrials": TRIALS, "seed": 7},
     }
-    program = Program(steps=STEPS, checkpoint_every=seed % 3, mishaps=mishaps)
+    program = Program(steps=STEPS, checkpoint_every=seed % 3, faults=faults)
     return Simulation(
         spec(**defaults | fields),
         program,
@@ -59,18 +59,22 @@ def start(
 
 
 @bounded
-@given(scripts, weathers, misfortunes, seeds, st.integers(1, 4))
+@given(scripts, weathers, faults, seeds, st.integers(1, 4))
 def test_every_trial_ends(
-    script: Script, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int
+    script: Script,
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    seed: int,
+    concurrent: int,
 ) -> None:
     """The simulation watches over places, deletions, weights and what is still needed of the bucket meanwhile."""
-    simulation = start(script, weather, seed, misfortunes, maxConcurrentTrials=concurrent).run()
+    simulation = start(script, weather, seed, faults, maxConcurrentTrials=concurrent).run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     assert (status.trials.total, status.trials.terminated) == (TRIALS, TRIALS)
     for index in range(TRIALS):
         trial = simulation.status(index)
-        assert trial.told is not None
+        assert trial.observation_seq is not None
         if trial.reason == TrialReason.NOT_PROMOTED:
             assert script.keep > 0
         if trial.reason == TrialReason.COMPLETED:
@@ -88,16 +92,16 @@ moves = st.lists(
 
 
 @bounded
-@given(scripts, weathers, misfortunes, seeds, moves)
+@given(scripts, weathers, faults, seeds, moves)
 def test_every_trial_ends_whatever_users_do(
     script: Script,
     weather: Weather,
-    misfortunes: dict[int, tuple[Mishap | None, ...]],
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
 ) -> None:
     """Trials are paused, stopped and deleted, donors too, and checkpoints are damaged."""
-    simulation = start(script, weather, seed, misfortunes)
+    simulation = start(script, weather, seed, faults)
     user_moves.make(simulation, moves)
     for _ in range(TRIALS):  # one that goes on may have others deleted, which are made anew
         simulation.run(3000.0)
@@ -109,11 +113,15 @@ def test_every_trial_ends_whatever_users_do(
 
 
 @bounded
-@given(scripts, weathers, misfortunes, seeds, st.floats(0.0, 60.0))
+@given(scripts, weathers, faults, seeds, st.floats(0.0, 60.0))
 def test_a_machine_made_anew_agrees(
-    script: Script, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, moment: float
+    script: Script,
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    seed: int,
+    moment: float,
 ) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
-    simulation = start(script, weather, seed, misfortunes)
+    simulation = start(script, weather, seed, faults)
     simulation.run(moment)
     assert_made_anew_agrees(simulation)

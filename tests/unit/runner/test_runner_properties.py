@@ -18,7 +18,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import MAY_REPEAT, assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program, curve
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
 from tests.unit.runner.weather import any_weather, seeds
 
@@ -29,20 +29,20 @@ PATIENT = RunnerSettings(log_tries=100)
 """Logs are not given up: what is lost with them is another test's matter."""
 
 COUNTED = {
-    Fate.CRASH: FailureClass.USER,
-    Fate.OOM: FailureClass.USER,
-    Fate.DISK: FailureClass.USER,
-    Fate.EVICTED: FailureClass.DISRUPTION,
-    Fate.TRAPPED: FailureClass.DISRUPTION,
-    Fate.DELETED: FailureClass.DISRUPTION,
-    Fate.VANISHED: FailureClass.DISRUPTION,
-    Fate.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
+    Fault.CRASH: FailureClass.USER,
+    Fault.OOM: FailureClass.USER,
+    Fault.DISK: FailureClass.USER,
+    Fault.EVICTED: FailureClass.DISRUPTION,
+    Fault.TRAPPED: FailureClass.DISRUPTION,
+    Fault.DELETED: FailureClass.DISRUPTION,
+    Fault.VANISHED: FailureClass.DISRUPTION,
+    Fault.NOT_ADMITTED: FailureClass.INFRASTRUCTURE,
 }
-"""What each fate counts as. STUCK is left out: it ends by a decision."""
+"""What each fault counts as. STUCK is left out: it ends by a decision."""
 
 weathers = any_weather(lives=12.0)
-mishaps = st.builds(Mishap, st.sampled_from(list(COUNTED)), st.integers(0, STEPS - 1))
-misfortunes = st.dictionaries(st.integers(0, 4), st.lists(mishaps, max_size=3).map(tuple), max_size=5)
+any_fault = st.builds(ScheduledFault, st.sampled_from(list(COUNTED)), st.integers(0, STEPS - 1))
+faults = st.dictionaries(st.integers(0, 4), st.lists(any_fault, max_size=3).map(tuple), max_size=5)
 
 moves = st.lists(
     st.tuples(
@@ -109,11 +109,11 @@ def assert_trials_end_as_in(undisturbed: Simulation, simulation: Simulation) -> 
 
 
 @bounded
-@given(weathers, misfortunes, seeds)
+@given(weathers, faults, seeds)
 def test_every_trial_ends_as_if_nothing_had_happened(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = run(weather, program, seed)
     undisturbed = run(FAIR, Program(steps=STEPS), 0)
     if not assert_trials_end_as_in(undisturbed, simulation):
@@ -125,13 +125,15 @@ def test_every_trial_ends_as_if_nothing_had_happened(
 
 
 @bounded
-@given(weathers, misfortunes, seeds)
-def test_every_attempt_is_counted_once(weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int) -> None:
+@given(weathers, faults, seeds)
+def test_every_attempt_is_counted_once(
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+) -> None:
     """While an operator looks: a pod that came and went while none did is not known of."""
     weather = replace(weather, restarts=())
-    simulation = run(weather, Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes), seed)
+    simulation = run(weather, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed)
     for index in range(5):
-        expected = [COUNTED[mishap.fate] for mishap in misfortunes.get(index, ())]
+        expected = [COUNTED[fault.kind] for fault in faults.get(index, ())]
         assert simulation.api.attempts[f"e-{index}"] == [*expected, FailureClass.COMPLETE]
         status = simulation.status(index)
         assert status.failures == expected.count(FailureClass.USER)
@@ -147,7 +149,7 @@ def test_asha_decides_the_same_from_the_same_order_of_results(
     """With one trial at a time there is one order, unless the operator dies before it has noted a trial's end."""
     weather = replace(weather, restarts=())
     fields: dict[str, Any] = {"scheduler": ASHA, "maxConcurrentTrials": 1}
-    keeps_places = replace(PATIENT, creation_doubt=1e6)  # also while a pod can't be made
+    keeps_places = replace(PATIENT, creation_timeout=1e6)  # also while a pod can't be made
     simulation = start(weather, Program(steps=STEPS), seed, keeps_places, **fields)
     for moment in restarts:
         simulation.run(moment)
@@ -161,11 +163,11 @@ def test_asha_decides_the_same_from_the_same_order_of_results(
 
 
 @bounded
-@given(weathers, misfortunes, seeds, st.integers(1, 4))
+@given(weathers, faults, seeds, st.integers(1, 4))
 def test_asha_records_what_the_trials_reported(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, concurrent: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, concurrent: int
 ) -> None:
-    program = Program(steps=STEPS, checkpoint_every=2, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=2, faults=faults)
     simulation = run(weather, program, seed, scheduler=ASHA, maxConcurrentTrials=concurrent)
     for index in range(5):
         status = simulation.status(index)
@@ -179,12 +181,16 @@ def test_asha_records_what_the_trials_reported(
 
 
 @bounded
-@given(weathers, misfortunes, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
+@given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_made_anew_agrees(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap, ...]], seed: int, moment: float, scheduler: dict[str, Any]
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault, ...]],
+    seed: int,
+    moment: float,
+    scheduler: dict[str, Any],
 ) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = start(weather, program, seed, scheduler=scheduler)
     simulation.run(moment)
     # Of a storage pod it makes sure that nothing of it is missing.
@@ -192,14 +198,14 @@ def test_a_machine_made_anew_agrees(
 
 
 @bounded
-@given(weathers, misfortunes, seeds, moves, st.sampled_from([{}, ASHA]))
+@given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_every_trial_ends_whatever_users_do(
     weather: Weather,
-    misfortunes: dict[int, tuple[Mishap, ...]],
+    faults: dict[int, tuple[ScheduledFault, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
     scheduler: dict[str, Any],
 ) -> None:
-    program = Program(steps=STEPS, checkpoint_every=1, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = start(weather, program, seed, scheduler=scheduler)
     user_moves.assert_all_end(simulation, moves, trials=5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from podtune.api.names import ExperimentState, TrialState
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.weather import any_weather, seeds
 
@@ -34,9 +34,9 @@ EVERY_SCHEDULER = {
 PATIENT = RunnerSettings(log_tries=100)
 
 weathers = any_weather(lives=20.0)
-fates = [Fate.CRASH, Fate.EVICTED, Fate.DELETED, Fate.VANISHED, Fate.NOT_ADMITTED]
-mishaps = st.builds(Mishap, st.sampled_from(fates), st.integers(0, STEPS - 1))
-misfortunes = st.dictionaries(st.integers(0, 11), st.lists(mishaps, max_size=5).map(tuple), max_size=6)
+kinds = [Fault.CRASH, Fault.EVICTED, Fault.DELETED, Fault.VANISHED, Fault.NOT_ADMITTED]
+any_fault = st.builds(ScheduledFault, st.sampled_from(kinds), st.integers(0, STEPS - 1))
+faults = st.dictionaries(st.integers(0, 11), st.lists(any_fault, max_size=5).map(tuple), max_size=6)
 bounded = settings(
     max_examples=12,
     deadline=None,
@@ -46,7 +46,11 @@ bounded = settings(
 
 
 def start(
-    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int = 3
+    scheduler: str,
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    seed: int,
+    concurrent: int = 3,
 ) -> Simulation:
     fields = {
         "checkpoints": {"store": STORE, "keep": {"count": 1}},
@@ -55,17 +59,21 @@ def start(
         "maxConcurrentTrials": concurrent,
         "scheduler": SCHEDULERS[scheduler],
     }
-    program = Program(steps=STEPS, checkpoint_every=seed % 2, mishaps=misfortunes)
+    program = Program(steps=STEPS, checkpoint_every=seed % 2, faults=faults)
     return Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
-@given(weathers, misfortunes, seeds, st.integers(1, 4))
+@given(weathers, faults, seeds, st.integers(1, 4))
 def test_every_trial_ends(
-    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, concurrent: int
+    scheduler: str,
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    seed: int,
+    concurrent: int,
 ) -> None:
-    simulation = start(scheduler, weather, misfortunes, seed, concurrent).run()
+    simulation = start(scheduler, weather, faults, seed, concurrent).run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     assert status.trials.total == 12
@@ -77,10 +85,14 @@ def test_every_trial_ends(
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
-@given(weathers, misfortunes, seeds, st.floats(0.0, 60.0))
+@given(weathers, faults, seeds, st.floats(0.0, 60.0))
 def test_a_machine_made_anew_agrees(
-    scheduler: str, weather: Weather, misfortunes: dict[int, tuple[Mishap | None, ...]], seed: int, moment: float
+    scheduler: str,
+    weather: Weather,
+    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    seed: int,
+    moment: float,
 ) -> None:
-    simulation = start(scheduler, weather, misfortunes, seed)
+    simulation = start(scheduler, weather, faults, seed)
     simulation.run(moment)
     assert_made_anew_agrees(simulation)

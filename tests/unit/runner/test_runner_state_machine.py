@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.trial import TrialStatus
-from podtune.runner.actions import Action, Outcome, Verdict
+from podtune.runner.actions import Action, ActionResult, ActionStatus
 from podtune.runner.failures import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_api import Thing
-from tests.unit.runner.simulated_pod import Fate, Program
+from tests.unit.runner.simulated_pod import Fault, Program
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 TRIALS = 4
@@ -26,9 +26,9 @@ CONCURRENT = 2
 STEPS = 6
 SECONDS = st.sampled_from([0.1, 0.6, 1.0, 2.5, 7.0])
 INDICES = st.integers(0, TRIALS - 1)
-OWN_FAULT = (Fate.CRASH, Fate.OOM, Fate.DISK)
-OTHERS_FAULT = (Fate.EVICTED, Fate.TRAPPED, Fate.DELETED, Fate.VANISHED)
-BUSY = Outcome(Verdict.FAILED, "the API server is busy")
+OWN_FAULT = (Fault.CRASH, Fault.OOM, Fault.DISK)
+OTHERS_FAULT = (Fault.EVICTED, Fault.TRAPPED, Fault.DELETED, Fault.VANISHED)
+BUSY = ActionResult(ActionStatus.FAILED, "the API server is busy")
 PLENTY = 50
 """Failures that a trial survives: so many are never inflicted."""
 
@@ -63,12 +63,12 @@ class RunnerMachine(RuleBasedStateMachine):
     def the_operator_dies(self) -> None:
         self.simulation.restart()
 
-    @rule(index=INDICES, fate=st.sampled_from(OWN_FAULT + OTHERS_FAULT))
-    def an_attempt_meets_its_fate(self, index: int, fate: Fate) -> None:
+    @rule(index=INDICES, kind=st.sampled_from(OWN_FAULT + OTHERS_FAULT))
+    def a_fault_strikes_an_attempt(self, index: int, kind: Fault) -> None:
         trial = f"e-{index}"
         for pod in [pod for pod in self.simulation.pods.values() if pod.trial == trial]:
-            if pod.overtake(fate):
-                counters = self.own_faults if fate in OWN_FAULT else self.others_faults
+            if pod.strike(kind):
+                counters = self.own_faults if kind in OWN_FAULT else self.others_faults
                 counters[trial] = counters.get(trial, 0) + 1
 
     @rule(index=INDICES, desired=st.sampled_from([DesiredState.PAUSED, DesiredState.RUNNING]))
@@ -108,7 +108,7 @@ class RunnerMachine(RuleBasedStateMachine):
     def requests_are_refused(self, count: int) -> None:
         left = count
 
-        def refuse(_: Action) -> Outcome | None:
+        def refuse(_: Action) -> ActionResult | None:
             nonlocal left
             left -= 1
             return BUSY if left >= 0 else None
@@ -126,11 +126,11 @@ class RunnerMachine(RuleBasedStateMachine):
         assert machine is not None
         match thing:
             case Experiment() if thing.version >= self.simulation.api.experiment.version:
-                machine.experiment_seen(thing)
+                machine.observe_experiment(thing)
             case Trial() if (known := self.simulation.api.trials.get(thing.name)) and thing.version >= known.version:
-                machine.trial_seen(thing)
+                machine.observe_trial(thing)
             case Pod() if thing.name in self.simulation.api.pods:
-                machine.pod_seen(thing)
+                machine.observe_pod(thing)
         self.simulation.wake()
 
     # What holds at every moment

@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import DesiredState, TrialReason, TrialState
-from podtune.tuning.schedulers.base import Metrics, Start, Verdict
+from podtune.tuning.schedulers.base import Metrics, SchedulerDecision, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, spec
 
 ONE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "maxConcurrentTrials": 1}
@@ -31,7 +31,7 @@ class Recorder(Fifo):
         self.last: Metrics = {}
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         self.shown.append(metrics[self.time_attribute])
         return super().on_result(trial, metrics, waiting=waiting)
 
@@ -46,7 +46,7 @@ class Recorder(Fifo):
         self.removed.append(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         return super().choose(waiting) if self.starts else None
 
 
@@ -108,7 +108,7 @@ def test_a_trial_that_is_stopped_without_a_pod_is_removed(paused: bool) -> None:
 def test_a_trial_that_its_user_stops_while_it_backs_off_is_removed() -> None:
     recorder = Recorder()
     backoff = {"backoff": {"initial": "10m", "max": "10m"}}
-    program = Program(steps=STEPS, mishaps={0: (Mishap(Fate.CRASH, 2),)})
+    program = Program(steps=STEPS, faults={0: (ScheduledFault(Fault.CRASH, 2),)})
     simulation = simulate(recorder, program, failures=backoff)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)

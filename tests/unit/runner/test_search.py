@@ -10,17 +10,17 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
 from podtune.runner.actions import (
     Action,
+    ActionResult,
+    ActionStatus,
     CreateTrial,
     EmitEvent,
-    LearnFrom,
-    Outcome,
+    LoadWarmStart,
     Propose,
-    Verdict,
     WriteExperimentStatus,
 )
 from podtune.tuning.randomness import trial_seed
-from podtune.tuning.searchers.base import Tell
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from podtune.tuning.searchers.base import Observation
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, Simulation, spec
 
 INTEGERS = [{"name": "units", "int": {"min": 1, "max": 4}}]
@@ -54,12 +54,12 @@ def test_what_is_to_be_asked_stands_in_the_status_before_it_is_asked(concurrent:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=concurrent))
 
     def look(action: Action) -> None:
-        recorded = simulation.api.experiment.status.asked
+        recorded = simulation.api.experiment.status.proposal_request
         if isinstance(action, Propose):
             assert recorded is not None
             assert recorded.first <= action.first
             assert action.first + action.count - 1 <= recorded.last
-            assert action.end == recorded.told
+            assert action.observed_seq == recorded.observed_seq
 
     simulation.refuse = look
     simulation.run()
@@ -68,20 +68,22 @@ def test_what_is_to_be_asked_stands_in_the_status_before_it_is_asked(concurrent:
 
 def test_a_searcher_that_learns_nothing_costs_no_write() -> None:
     simulation = Simulation(spec(maxConcurrentTrials=3)).run()
-    assert simulation.api.experiment.status.asked is None
+    assert simulation.api.experiment.status.proposal_request is None
 
 
 def test_with_one_trial_at_a_time_each_proposal_knows_all_that_came_before() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=1)).run()
-    assert [request.told for request in simulation.actions(Propose)] == list(range(8))
-    assert all(trial.spec.proposal.told == trial.spec.index for trial in simulation.api.trials.values())  # type: ignore[union-attr]
+    assert [request.observed for request in simulation.actions(Propose)] == list(range(8))
+    assert all(trial.spec.proposal.observed_seq == trial.spec.index for trial in simulation.api.trials.values())  # type: ignore[union-attr]
 
 
 def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
     simulation.run(10.0)
     assert (len(simulation.api.trials), len(simulation.proposed)) == (2, 3)
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "slow") if isinstance(action, Propose) else None
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "slow") if isinstance(action, Propose) else None
+    )
     simulation.run(20.0)
     assert len(simulation.api.trials) == 3, "what was proposed ahead is there when a place becomes free"
 
@@ -105,18 +107,18 @@ def test_a_restarted_operator_asks_the_same_again() -> None:
     """Though more results have come since it was asked first."""
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=3), Program(steps=5))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-5" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-5" else None
     )
     simulation.run(until=lambda: 5 in simulation.proposed)
     first, before = simulation.actions(Propose)[-1], simulation.proposed[5]
     simulation.run(20.0)
-    assert not any(trial.status.told is None for trial in simulation.api.trials.values())
+    assert not any(trial.status.observation_seq is None for trial in simulation.api.trials.values())
     simulation.restart()
     simulation.refuse = lambda action: None
     simulation.run(until=lambda: simulation.status_exists(5))
     again = simulation.actions(Propose)[-1]
     assert again.first == 5
-    assert again.told == first.told < 5
+    assert again.observed == first.observed < 5
     assert simulation.proposed[5] == before
     simulation.run()
     assert len(simulation.api.trials) == 8
@@ -127,7 +129,9 @@ def test_a_restarted_operator_asks_the_same_again() -> None:
 
 def test_a_searcher_that_is_slow_is_told_of_in_a_condition_until_it_answers() -> None:
     simulation = Simulation(spec())
-    slow = Outcome(Verdict.FAILED, "the searcher is slow: no proposal within 120 s", ExperimentReason.SEARCH_SLOW)
+    slow = ActionResult(
+        ActionStatus.FAILED, "the searcher is slow: no proposal within 120 s", ExperimentReason.SEARCH_SLOW
+    )
     simulation.refuse = lambda action: slow if isinstance(action, Propose) else None
     simulation.run(30.0)
     assert condition(simulation) == ("False", ExperimentReason.SEARCH_SLOW, slow.message)
@@ -145,7 +149,7 @@ def test_where_nothing_goes_wrong_there_is_no_such_condition() -> None:
 def test_a_failure_to_propose_ahead_hinders_nothing_before_a_place_is_free() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=30))
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "boom") if isinstance(action, Propose) and action.first >= 2 else None
+        ActionResult(ActionStatus.FAILED, "boom") if isinstance(action, Propose) and action.first >= 2 else None
     )
     simulation.run(until=lambda: len(simulation.api.trials) == 2)
     simulation.run(10.0)
@@ -192,32 +196,34 @@ def test_a_space_of_which_all_is_known_is_exhausted_at_once() -> None:
 # An earlier experiment
 
 WARM = {**TPE, "warmStart": {"experiment": "old"}}
-WAITING = Outcome(Verdict.FAILED, "waits for experiment old", ExperimentReason.WAITING_FOR_EXPERIMENT)
-FOUND = tuple(Tell(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
+WAITING = ActionResult(ActionStatus.FAILED, "waits for experiment old", ExperimentReason.WAITING_FOR_EXPERIMENT)
+FOUND = tuple(Observation(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
 
 
 def test_what_an_earlier_experiment_has_found_is_told_first() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = Outcome(Verdict.DONE, "20 results of experiment old are known", known=FOUND)
+    simulation.earlier = ActionResult(
+        ActionStatus.DONE, "20 results of experiment old are known", prior_observations=FOUND
+    )
     simulation.run()
     requests = simulation.actions(Propose)
-    assert tuple(requests[0].tells[:20]) == FOUND
-    assert requests[0].told == 20
+    assert tuple(requests[0].observations[:20]) == FOUND
+    assert requests[0].observed == 20
     assert [event.message for event in simulation.events if event.reason == "WarmStarted"] == [
         simulation.earlier.message
     ]
     trials = simulation.api.trials.values()
-    assert all(trial.spec.proposal is not None and trial.spec.proposal.told <= 8 for trial in trials)
+    assert all(trial.spec.proposal is not None and trial.spec.proposal.observed_seq <= 8 for trial in trials)
 
 
 def test_it_is_looked_up_again_after_a_restart_and_the_basis_stays_the_same() -> None:
     simulation = Simulation(spec(search=WARM, maxConcurrentTrials=1), Program(steps=3))
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.restart()
     simulation.run()
-    assert len(simulation.actions(LearnFrom)) == 2
-    assert [request.told for request in simulation.actions(Propose)][-1] == 20 + 7
+    assert len(simulation.actions(LoadWarmStart)) == 2
+    assert [request.observed for request in simulation.actions(Propose)][-1] == 20 + 7
     uncut = Simulation(spec(search=WARM, maxConcurrentTrials=1), Program(steps=3))
     uncut.earlier = simulation.earlier
     assert parameters(uncut.run()) == parameters(simulation)
@@ -234,8 +240,8 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     assert stalled is not None
     assert stalled.status == "False"
-    assert len(simulation.actions(LearnFrom)) < 30, "with a growing backoff"
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    assert len(simulation.actions(LoadWarmStart)) < 30, "with a growing backoff"
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run()
     assert len(simulation.api.trials) == 8
     assert simulation.now - START > 600
@@ -243,12 +249,12 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
 
 def test_machines_made_anew_know_it_still() -> None:
     simulation = Simulation(spec(search=WARM))
-    simulation.earlier = Outcome(Verdict.DONE, known=FOUND)
+    simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
     simulation.run(until=lambda: len(simulation.api.trials) == 4)
     simulation.delete_trial("e-0")
     simulation.run()
-    assert len(simulation.actions(LearnFrom)) == 1
-    assert all(tuple(request.tells[:20]) == FOUND for request in simulation.actions(Propose))
+    assert len(simulation.actions(LoadWarmStart)) == 1
+    assert all(tuple(request.observations[:20]) == FOUND for request in simulation.actions(Propose))
 
 
 # Repeats
@@ -276,12 +282,12 @@ def test_each_configuration_runs_several_times_with_seeds_of_their_own() -> None
 def test_the_searcher_is_told_the_mean_once() -> None:
     simulation = repeated(maxConcurrentTrials=1).run()
     told = simulation.actions(Propose)[-1]
-    assert [(tell.number, tell.value) for tell in told.tells] == [
+    assert [(observation.number, observation.value) for observation in told.observations] == [
         (0, pytest.approx(0.1)),
         (1, pytest.approx(0.4)),
         (2, pytest.approx(0.7)),
     ]
-    assert [request.told for request in simulation.actions(Propose)] == [0, 1, 2]
+    assert [request.observed for request in simulation.actions(Propose)] == [0, 1, 2]
 
 
 def test_the_best_is_the_mean_with_its_spread() -> None:
@@ -306,18 +312,18 @@ def test_a_lucky_repeat_is_not_the_best() -> None:
 
 
 def test_a_repeat_that_fails_is_left_out_of_the_mean() -> None:
-    program = Program(metric=lambda trial, step: trial / 10, mishaps={4: (Mishap(Fate.CRASH, 2),)})
+    program = Program(metric=lambda trial, step: trial / 10, faults={4: (ScheduledFault(Fault.CRASH, 2),)})
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
-    values = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert values[1] == pytest.approx((0.3 + 0.5) / 2)
     assert simulation.status(4).state is TrialState.ERROR
 
 
 def test_a_configuration_whose_repeats_all_fail_has_failed() -> None:
-    mishaps = {index: (Mishap(Fate.CRASH, 2),) for index in (3, 4, 5)}
-    program = Program(metric=lambda trial, step: trial / 10, mishaps=mishaps)
+    faults = {index: (ScheduledFault(Fault.CRASH, 2),) for index in (3, 4, 5)}
+    program = Program(metric=lambda trial, step: trial / 10, faults=faults)
     simulation = repeated(program=program, failures={"maxFailures": 0}, maxConcurrentTrials=1).run()
-    values = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert (values[0], values[1]) == (pytest.approx(0.1), None)
     best = simulation.api.experiment.status.best
     assert best is not None
@@ -329,11 +335,11 @@ def test_a_repeat_that_was_stopped_early_counts_with_what_it_had_reached() -> No
     program = Program(metric=lambda trial, step: (9 - trial) / 10 + step / 100)
     simulation = repeated(program=program, scheduler=asha, maxConcurrentTrials=1).run()
     assert simulation.api.experiment.status.trials.stopped_early > 0
-    tells = simulation.actions(Propose)[-1].tells
-    for tell in tells:
-        repeats = [simulation.status(3 * tell.number + repeat) for repeat in range(3)]
-        assert tell.value == pytest.approx(sum(float(r.last_result["accuracy"]) for r in repeats) / 3)
-        assert tell.step == min(repeat.iteration for repeat in repeats)
+    observations = simulation.actions(Propose)[-1].observations
+    for observation in observations:
+        repeats = [simulation.status(3 * observation.number + repeat) for repeat in range(3)]
+        assert observation.value == pytest.approx(sum(float(r.last_result["accuracy"]) for r in repeats) / 3)
+        assert observation.step == min(repeat.iteration for repeat in repeats)
 
 
 def test_a_space_that_is_exhausted_with_repeats_is_said_to_be() -> None:
@@ -367,7 +373,7 @@ def test_a_repeat_that_is_deleted_is_made_again_from_the_others() -> None:
 def test_repeats_that_were_not_made_before_a_crash_are_made_after_it() -> None:
     simulation = repeated()
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
     )
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
@@ -405,7 +411,7 @@ def test_nothing_is_asked_for_once_the_end_has_come() -> None:
 def no_configuration(simulation: Simulation, asked: int = 0) -> None:
     """The searcher finds none from its so-manieth answer on."""
     words = "no configuration was found in 1,000 tries: in 1,000 of them x > 2 does not hold; relax it"
-    nothing = Outcome(Verdict.REFUSED, words, ExperimentReason.NO_CONFIGURATION)
+    nothing = ActionResult(ActionStatus.REFUSED, words, ExperimentReason.NO_CONFIGURATION)
     simulation.refuse = lambda action: (
         nothing if isinstance(action, Propose) and len(simulation.actions(Propose)) > asked else None
     )

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState
 from podtune.api.search_space import parse_value
-from podtune.runner.actions import CreateTrial, Outcome, Verdict
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
 from podtune.runner.records import Trial
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation, Weather, spec
-from tests.unit.runner.test_runner_properties import ASHA, PATIENT, misfortunes, weathers
+from tests.unit.runner.test_runner_properties import ASHA, PATIENT, faults, weathers
 from tests.unit.runner.weather import seeds
 
 TRIALS = 9
@@ -43,11 +43,11 @@ def start(search: dict[str, Any], weather: Weather, program: Program, seed: int,
 
 
 @bounded
-@given(st.sampled_from(["tpe", "repeated"]), weathers, misfortunes, seeds, st.sampled_from([{}, ASHA]))
+@given(st.sampled_from(["tpe", "repeated"]), weathers, faults, seeds, st.sampled_from([{}, ASHA]))
 def test_every_proposal_can_be_made_again_from_what_the_trials_record(
-    search: str, weather: Weather, misfortunes: Any, seed: int, scheduler: dict[str, Any]
+    search: str, weather: Weather, faults: Any, seed: int, scheduler: dict[str, Any]
 ) -> None:
-    program = Program(steps=5, mishaps=misfortunes)
+    program = Program(steps=5, faults=faults)
     simulation = start(SEARCHES[search], weather, program, seed, scheduler=scheduler).run()
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
     assert len(simulation.api.trials) == TRIALS
@@ -71,7 +71,7 @@ def test_what_had_been_proposed_when_the_operator_died_comes_out_the_same(
     simulation = start(SEARCHES[search], Weather(latency=latency, watch_delay=latency), Program(steps=5), seed)
     simulation.run(moment)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if isinstance(action, CreateTrial) and action.spec.index % refused == 0
         else None
     )
@@ -93,29 +93,29 @@ def asked_again(simulation: Simulation, trial: Trial) -> Configuration:
     assert spec is not None
     assert proposal is not None
     searcher = make_searcher(spec)
-    for tell in tells(simulation, proposal.told):
-        searcher.tell(tell)
+    for observation in observations(simulation, proposal.observed_seq):
+        searcher.tell(observation)
     by_number = {number_of(other): other for other in simulation.api.trials.values()}
     running = [by_number[number] for number in numbers(proposal.running)]
-    shown = [Unfinished(number_of(other), configuration(simulation, other)) for other in running]
+    shown = [PendingTrial(number_of(other), configuration(simulation, other)) for other in running]
     proposed = searcher.ask(proposal.number, shown)
     assert proposed is not None
     return proposed.configuration
 
 
-def tells(simulation: Simulation, end: int) -> list[Tell]:
+def observations(simulation: Simulation, end: int) -> list[Observation]:
     """What the Trials say of the order of tells, up to a place in it."""
     repeats: dict[int, list[Trial]] = {}
     for trial in simulation.api.trials.values():
         repeats.setdefault(number_of(trial), []).append(trial)
     told = []
     for number, trials in repeats.items():
-        place = max(end if trial.status.told is None else trial.status.told for trial in trials)
+        place = max(end if trial.status.observation_seq is None else trial.status.observation_seq for trial in trials)
         values = [float(t.status.last_result["accuracy"]) for t in trials if t.status.state == "TERMINATED"]
         mean = sum(values) / len(values) if values else None
         steps = min(trial.status.iteration for trial in trials)
-        told.append((place, Tell(number, configuration(simulation, trials[0]), mean, steps)))
-    return [tell for place, tell in sorted(told, key=lambda pair: pair[0]) if place < end]
+        told.append((place, Observation(number, configuration(simulation, trials[0]), mean, steps)))
+    return [observation for place, observation in sorted(told, key=lambda pair: pair[0]) if place < end]
 
 
 def configuration(simulation: Simulation, trial: Trial) -> Configuration:

@@ -13,7 +13,7 @@ from podtune.runner.actions import CreateStoragePod, DeletePod
 from tests.unit.runner import user_moves
 from tests.unit.runner.checkpoint_invariants import assert_no_silent_loss
 from tests.unit.runner.made_anew import MAY_REPEAT, assert_made_anew_agrees
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulated_uploads import Snag, Trouble
 from tests.unit.runner.simulation import FAIR, STORE, Simulation, Weather, spec
 from tests.unit.runner.test_runner_properties import (
@@ -21,7 +21,7 @@ from tests.unit.runner.test_runner_properties import (
     STEPS,
     assert_trials_end_as_in,
     bounded,
-    misfortunes,
+    faults,
     moves,
     run,
     seeds,
@@ -39,7 +39,7 @@ programs = st.builds(
     steps=st.just(STEPS),
     checkpoint_every=st.sampled_from([1, 2]),
     upload=uploads,
-    mishaps=misfortunes,
+    faults=faults,
     snags=any_snags,
 )
 SHORT = {"store": STORE, "drain": "2m", "sync": {"timeout": "90s"}}
@@ -71,7 +71,7 @@ def test_a_checkpoint_that_can_not_be_read_is_lost_and_not_waited_for() -> None:
 
 def test_a_crash_is_told_although_the_pod_is_deleted_while_its_agent_stores() -> None:
     """A pause is waited for no longer than the checkpoint that was reported before it; the program is at fault."""
-    program = Program(steps=9, checkpoint_every=2, upload=9.0, mishaps={0: (Mishap(Fate.CRASH, 6),)})
+    program = Program(steps=9, checkpoint_every=2, upload=9.0, faults={0: (ScheduledFault(Fault.CRASH, 6),)})
     simulation = Simulation(spec(**ONE), program)
     simulation.run(2.8)
     simulation.api.edit_trial("e-0", desired_state="Paused")
@@ -99,13 +99,13 @@ def test_exactly_what_is_lost_is_told(
 ) -> None:
     """While an operator looks, and where a pod's end is to be seen at all."""
     weather = replace(weather, restarts=())
-    program = replace(program, mishaps=_seen(program.mishaps))
+    program = replace(program, faults=_seen(program.faults))
     assert_no_silent_loss(run(weather, program, seed, checkpoints=SHORT))
 
 
-def _seen(misfortunes: dict[int, tuple[Mishap, ...]]) -> dict[int, tuple[Mishap, ...]]:
+def _seen(faults: dict[int, tuple[ScheduledFault, ...]]) -> dict[int, tuple[ScheduledFault, ...]]:
     """Those whose end tells what the agent has last said."""
-    return {index: tuple(m for m in fates if m.fate is not Fate.VANISHED) for index, fates in misfortunes.items()}
+    return {index: tuple(m for m in planned if m.kind is not Fault.VANISHED) for index, planned in faults.items()}
 
 
 @few

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.stop import Stop
-from podtune.runner.actions import Action, CreateTrial, Outcome, Verdict, WriteExperimentStatus, WriteTrialStatus
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    CreateTrial,
+    WriteExperimentStatus,
+    WriteTrialStatus,
+)
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, Weather, spec
 
 ERRORS = {"maxFailures": 0}
@@ -58,7 +65,7 @@ class TestTarget:
         program = Program(steps=FOREVER, metric=lambda trial, step: 0.95 if step == 7 else 0.1)
         simulation = Simulation(spec(stop=self.STOP, maxConcurrentTrials=1), program)
         simulation.refuse = lambda action: (
-            Outcome(Verdict.FAILED, "busy")
+            ActionResult(ActionStatus.FAILED, "busy")
             if isinstance(action, WriteTrialStatus) and action.status.best_value == "0.95"
             else None
         )
@@ -81,7 +88,7 @@ def test_an_end_is_recorded_before_a_trial_is_stopped_for_it() -> None:
     program = Program(steps=FOREVER)
     simulation = Simulation(spec(stop={"experiment": [{"time": "20s"}]}), program)
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
     )
     simulation.run(60.0)
     assert [trial.status.state for trial in simulation.api.trials.values()] == [TrialState.RUNNING] * 2
@@ -97,8 +104,8 @@ def test_an_end_is_recorded_before_a_trial_is_stopped_for_it() -> None:
 def test_an_end_that_is_recorded_stands_whatever_the_trials_come_to() -> None:
     """Of six trials that ended three are in ERROR; with those that are stopped it is no half any more."""
     stop = {"experiment": [{"failures": {"share": 0.5, "after": 6}}]}
-    mishaps = {index: (Mishap(Fate.CRASH, 1),) for index in (0, 2, 4)}
-    program = Program(steps=2, mishaps=mishaps)
+    faults = {index: (ScheduledFault(Fault.CRASH, 1),) for index in (0, 2, 4)}
+    program = Program(steps=2, faults=faults)
     fields = {"failures": ERRORS, "stop": stop, "maxConcurrentTrials": 3}
     simulation = Simulation(many(30, **fields), program)
     simulation.run(until=lambda: find_failure(simulation))
@@ -123,7 +130,7 @@ def test_an_end_that_a_user_takes_back_is_none() -> None:
     simulation = Simulation(spec(stop={"totalTime": "20s"}), Program(steps=40))
     simulation.frozen = False
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy")
+        ActionResult(ActionStatus.FAILED, "busy")
         if isinstance(action, WriteTrialStatus) and action.status.decision is not None
         else None
     )
@@ -139,9 +146,9 @@ def test_an_end_that_a_user_takes_back_is_none() -> None:
 
 class TestFailures:
     def test_too_many_errors_fail_the_experiment(self) -> None:
-        mishaps = {index: (Mishap(Fate.CRASH, 1),) for index in range(9)}
+        faults = {index: (ScheduledFault(Fault.CRASH, 1),) for index in range(9)}
         stop = {"experiment": [{"failures": {"count": 3}}]}
-        simulation = Simulation(many(9, stop=stop, failures=ERRORS), Program(steps=9, mishaps=mishaps)).run()
+        simulation = Simulation(many(9, stop=stop, failures=ERRORS), Program(steps=9, faults=faults)).run()
         assert simulation.api.experiment.status.state is ExperimentState.FAILED
         assert condition(simulation, ConditionType.FAILED)[1] == ExperimentReason.FAILURE_BUDGET_EXCEEDED
         assert 3 <= len(simulation.api.trials) <= 4
@@ -172,7 +179,9 @@ class TestPlateau:
 
     def test_trials_in_error_do_not_count(self) -> None:
         values = [0.8, 0.8, 0.8, 0.8, 0.8]
-        program = replace(by_trial(*values), mishaps={2: (Mishap(Fate.CRASH, 2),), 3: (Mishap(Fate.CRASH, 2),)})
+        program = replace(
+            by_trial(*values), faults={2: (ScheduledFault(Fault.CRASH, 2),), 3: (ScheduledFault(Fault.CRASH, 2),)}
+        )
         fields = {"stop": self.STOP, "maxConcurrentTrials": 1, "failures": ERRORS}
         simulation = Simulation(many(5, **fields), program).run()
         assert condition(simulation, ConditionType.COMPLETE)[1] == ExperimentReason.TRIALS_COMPLETE
@@ -225,9 +234,9 @@ class TestTrialTime:
         assert simulation.api.experiment.status.state is ExperimentState.FAILED
 
     def test_attempts_add_up_and_waiting_does_not_count(self) -> None:
-        mishaps = {0: (Mishap(Fate.CRASH, 5), Mishap(Fate.EVICTED, 11))}
+        faults = {0: (ScheduledFault(Fault.CRASH, 5), ScheduledFault(Fault.EVICTED, 11))}
         fields = {"checkpoints": {"store": STORE}, "failures": {"backoff": {"initial": "1m", "max": "1m"}}}
-        program = Program(steps=FOREVER, checkpoint_every=1, mishaps=mishaps)
+        program = Program(steps=FOREVER, checkpoint_every=1, faults=faults)
         simulation = Simulation(many(1, stop=self.STOP, **fields), program)
         simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
         assert simulation.status().attempt == 3
@@ -324,10 +333,10 @@ class TestBudgets:
         assert used.pod_hours == pytest.approx(used.gpu_hours / 2, abs=0.0004)
 
     def test_what_is_used_survives_restarts_and_failures(self) -> None:
-        mishaps = {0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))}
+        faults = {0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.CRASH, 5))}
         stop = {"experiment": [{"cost": {"budget": 1, "perPodHour": 120}}]}
         fields = {"failures": {"backoff": SHORT}, "checkpoints": {"store": STORE}}
-        program = Program(steps=FOREVER, checkpoint_every=1, mishaps=mishaps)
+        program = Program(steps=FOREVER, checkpoint_every=1, faults=faults)
         simulation = Simulation(many(1, stop=stop, **fields), program)
         while not simulation.is_over:
             simulation.run(4.0)
@@ -418,16 +427,16 @@ weathers = st.builds(
     loses_report=st.sampled_from([0.0, 0.2]),
     restarts=st.lists(st.floats(0.0, 8.0), max_size=3).map(tuple),
 )
-mishaps = st.builds(Mishap, st.sampled_from([Fate.CRASH, Fate.EVICTED, Fate.VANISHED]), st.integers(0, 4))
+any_fault = st.builds(ScheduledFault, st.sampled_from([Fault.CRASH, Fault.EVICTED, Fault.VANISHED]), st.integers(0, 4))
 bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @bounded
-@given(RULES, weathers, st.dictionaries(st.integers(0, 4), st.tuples(mishaps), max_size=3), st.integers(0, 2**32))
+@given(RULES, weathers, st.dictionaries(st.integers(0, 4), st.tuples(any_fault), max_size=3), st.integers(0, 2**32))
 def test_no_trial_is_stopped_for_an_end_that_is_not_recorded_and_all_come_to_one(
-    stop: dict[str, Any], weather: Weather, misfortunes: dict[int, tuple[Mishap]], seed: int
+    stop: dict[str, Any], weather: Weather, faults: dict[int, tuple[ScheduledFault]], seed: int
 ) -> None:
-    program = Program(steps=6, checkpoint_every=1, mishaps=misfortunes, gpus=2.0)
+    program = Program(steps=6, checkpoint_every=1, faults=faults, gpus=2.0)
     fields: dict[str, Any] = {
         "stop": stop,
         "trialTemplate": GPUS,
@@ -462,13 +471,13 @@ def test_no_trial_is_stopped_for_an_end_that_is_not_recorded_and_all_come_to_one
 
 
 @bounded
-@given(weathers, st.dictionaries(st.integers(0, 4), st.tuples(mishaps), max_size=3), st.integers(0, 2**32))
+@given(weathers, st.dictionaries(st.integers(0, 4), st.tuples(any_fault), max_size=3), st.integers(0, 2**32))
 def test_what_trials_use_is_what_their_pods_lived(
-    weather: Weather, misfortunes: dict[int, tuple[Mishap]], seed: int
+    weather: Weather, faults: dict[int, tuple[ScheduledFault]], seed: int
 ) -> None:
     """While an operator looks, and watches are not late: else a pod's end may be told by its being gone alone."""
     weather = replace(weather, restarts=(), watch_delay=0.0, loses_reply=0.0)
-    program = Program(steps=6, checkpoint_every=1, mishaps=misfortunes, gpus=2.0)
+    program = Program(steps=6, checkpoint_every=1, faults=faults, gpus=2.0)
     fields = {"checkpoints": {"store": STORE}, "failures": {"backoff": SHORT}, "trialTemplate": GPUS}
     simulation = Simulation(many(5, **fields), program, weather, seed=seed, settings=RunnerSettings(log_tries=100))
     lived: dict[str, dict[str, float]] = {}

@@ -12,11 +12,11 @@ from podtune.api.names import ConditionType, ExperimentState
 from podtune.api.storage_jobs import StorageJob, StorageJobState
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
     CreateStoragePod,
     EmitEvent,
-    Outcome,
     Propose,
-    Verdict,
     WriteExperimentStatus,
 )
 from podtune.runner.retry import Backoff
@@ -35,7 +35,7 @@ def simulation(weather: Weather = FAIR, seed: int = 0, **fields: Any) -> Simulat
     )
 
 
-def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.TIDY) -> StorageJob:
+def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.PRUNE) -> StorageJob:
     storage = simulation.api.experiment.status.storage
     assert storage is not None
     found = storage.job(purpose)
@@ -57,7 +57,7 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept() -> N
     assert set(ended.bucket) == recorded
     assert len(recorded) == 4
     assert job(ended).state is StorageJobState.DONE
-    told = find_condition(ended.api.experiment.status.conditions, ConditionType.BUCKET_TIDY)
+    told = find_condition(ended.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
     assert told is not None
     assert told.status == "True"
     assert ended.storage.pods == {}, "its pod is deleted once that is on record"
@@ -80,7 +80,7 @@ def test_whatever_the_weather_one_pod_after_the_other_does_it(seed: int) -> None
 
 def test_a_job_that_fails_is_tried_again_later_by_a_pod_of_another_name() -> None:
     failing = simulation()
-    failing.storage.fates = {1: "the store does not answer"}
+    failing.storage.failures = {1: "the store does not answer"}
     settle(failing)
     assert [action.number for action in failing.storage.made] == [1, 2]
     assert (job(failing).state, job(failing).tries, job(failing).pod) == (StorageJobState.DONE, 2, 2)
@@ -88,21 +88,21 @@ def test_a_job_that_fails_is_tried_again_later_by_a_pod_of_another_name() -> Non
 
 def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
     failing = simulation()
-    failing.storage.fates = dict.fromkeys(range(1, 9), "there is no bucket")
+    failing.storage.failures = dict.fromkeys(range(1, 9), "there is no bucket")
     settle(failing)
     assert len(failing.storage.made) == QUICK.storage_tries
     assert job(failing).state is StorageJobState.FAILED
-    told = find_condition(failing.api.experiment.status.conditions, ConditionType.BUCKET_TIDY)
+    told = find_condition(failing.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
     assert told is not None
     assert (told.status, told.message) == ("False", "there is no bucket")
     events = [event for event in failing.events if event.reason == "StorageWorkFailed"]
-    assert [event.message for event in events] == ["Tidy was given up after 3 tries: there is no bucket"]
+    assert [event.message for event in events] == ["Prune was given up after 3 tries: there is no bucket"]
     assert events[0].warning
 
 
 def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
     stuck = simulation()
-    stuck.storage.fates = {1: None}
+    stuck.storage.failures = {1: None}
     settle(stuck)
     assert [action.number for action in stuck.storage.made] == [1, 2]
     assert job(stuck).state is StorageJobState.DONE
@@ -111,7 +111,7 @@ def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
 
 def test_a_pod_that_is_refused_counts_as_a_try() -> None:
     refused = simulation()
-    answer = Outcome(Verdict.REFUSED, "no such service account")
+    answer = ActionResult(ActionStatus.REFUSED, "no such service account")
     refused.refuse = lambda action: answer if isinstance(action, CreateStoragePod) else None
     settle(refused)
     assert refused.storage.made == []
@@ -132,9 +132,9 @@ def test_it_is_written_down_before_the_pod_is_made() -> None:
     held = simulation()
     blocked = True
 
-    def refuse(action: object) -> Outcome | None:
+    def refuse(action: object) -> ActionResult | None:
         begins = isinstance(action, WriteExperimentStatus) and action.status.storage is not None
-        return Outcome(Verdict.FAILED, "busy") if begins and blocked else None
+        return ActionResult(ActionStatus.FAILED, "busy") if begins and blocked else None
 
     held.refuse = refuse
     held.run(200.0)
@@ -157,7 +157,7 @@ def test_a_machine_made_anew_while_a_pod_works_goes_on_with_it() -> None:
 def test_a_job_is_called_off_where_the_experiment_goes_on() -> None:
     """What the pod was told of the trials does not hold any more: nothing runs until it is gone."""
     ended = simulation()
-    ended.storage.fates = {1: None}
+    ended.storage.failures = {1: None}
     ended.run(until=lambda: bool(ended.storage.pods))
     status = ended.api.experiment.status
     conditions = [replace_status(c) for c in status.conditions]
@@ -185,7 +185,7 @@ def test_old_news_of_a_pod_changes_nothing() -> None:
     before = ended.machine.decide(ended.now)
     for made in ended.storage.made:
         old = ended.api.experiment
-        ended.machine.experiment_seen(replace(old, version=made.number))
+        ended.machine.observe_experiment(replace(old, version=made.number))
     assert ended.machine.decide(ended.now) == before
 
 
@@ -195,7 +195,7 @@ def test_a_machine_made_anew_agrees(seed: int) -> None:
     weather = replace(STORMY, restarts=(), fails=0.0, loses_reply=0.0)  # nothing waits for its next try
     checkpoints = {"store": STORE, "keep": {"count": 1}, "export": {}, "deletionPolicy": "Delete"}
     running = simulation(weather, seed, checkpoints=checkpoints)
-    running.storage.fates = {1: "not yet"}
+    running.storage.failures = {1: "not yet"}
     running.run(6.0 + seed)
     if seed % 3 == 0:
         running.api.edit_experiment(deleting=True)
@@ -203,7 +203,7 @@ def test_a_machine_made_anew_agrees(seed: int) -> None:
         running.run(3.0 + seed / 3)
     running.frozen = True
     running.run(3.0)
-    running.run(until=lambda: not running._flying and not running._pending)
+    running.run(until=lambda: not running._in_flight and not running._pending)
     assert running.machine is not None
     later = running.now + 1e-6
     made_anew = running.rebuilt().decide(later).actions

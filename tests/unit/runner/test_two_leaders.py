@@ -40,7 +40,7 @@ def machine() -> ExperimentMachine:
         Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus()), [trial], [FIRST], SETTINGS
     )
     machine.decide(0.0)
-    machine.trial_seen(replace(trial, version=8, status=RETRIED))
+    machine.observe_trial(replace(trial, version=8, status=RETRIED))
     return machine
 
 
@@ -53,17 +53,17 @@ def touches(actions: tuple[Action, ...]) -> list[Action]:
 def test_a_pod_that_a_status_names_and_that_is_not_seen_yet_is_waited_for(machine: ExperimentMachine) -> None:
     plan = machine.decide(1.0)
     assert touches(plan.actions) == []
-    assert plan.wake <= 1.0 + SETTINGS.creation_doubt
-    machine.pod_seen(SECOND)
-    machine.pod_seen(replace(FIRST, gone=True, version=10))
-    later = machine.decide(1.0 + 2 * SETTINGS.creation_doubt)
+    assert plan.wake <= 1.0 + SETTINGS.creation_timeout
+    machine.observe_pod(SECOND)
+    machine.observe_pod(replace(FIRST, gone=True, version=10))
+    later = machine.decide(1.0 + 2 * SETTINGS.creation_timeout)
     assert touches(later.actions) == []
 
 
 def test_it_is_taken_for_gone_if_it_does_not_show_up(machine: ExperimentMachine) -> None:
     machine.decide(1.0)
-    machine.pod_seen(replace(FIRST, gone=True, version=10))
-    plan = machine.decide(1.0 + SETTINGS.creation_doubt)
+    machine.observe_pod(replace(FIRST, gone=True, version=10))
+    plan = machine.decide(1.0 + SETTINGS.creation_timeout)
     (write,) = [action for action in plan.actions if isinstance(action, WriteTrialStatus)]
     assert write.status.disruptions == 2
     assert write.status.last_attempt is not None

@@ -13,7 +13,7 @@ from podtune.api.names import ConditionType, DesiredState, ExperimentReason, Exp
 from podtune.api.trial import TrialStatus
 from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.results import best_value
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 
 ONE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -162,7 +162,7 @@ def test_lenient_passes_over_the_trial_but_not_an_experiment_without_any_result(
 
 
 def test_trials_that_crash_and_trials_without_a_value() -> None:
-    program = reports(lambda trial, step: None, mishaps={0: (Mishap(Fate.CRASH),)})
+    program = reports(lambda trial, step: None, faults={0: (ScheduledFault(Fault.CRASH),)})
     simulation = Simulation(spec(failures={"maxFailures": 0}), program).run()
     assert ends(simulation) == (ExperimentState.FAILED, "all 4 trials ended in ERROR")
     assert holds(simulation, ConditionType.FAILED) == f"True {ExperimentReason.ALL_TRIALS_FAILED}"
@@ -190,7 +190,7 @@ def test_an_infinity_that_nothing_could_beat_never_wins(mode: str, infinity: flo
     best = simulation.api.experiment.status.best
     assert best is not None
     assert (best.trial, best.value) == (("e-3", "0.53") if mode == "max" else ("e-0", "0.5"))
-    told = {tell.number: tell.value for tell in simulation.actions(Propose)[-1].tells}
+    told = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert math.isnan(told[1] if told[1] is not None else 0.0)
     assert simulation.status(1).best["accuracy"] == "0.51"
 

@@ -11,12 +11,19 @@ import pytest
 from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
-from podtune.runner.actions import DeleteFinishedPods, DeletePod, EmitEvent, Outcome, Verdict, WriteTrialStatus
-from podtune.runner.crowd import Crowd
+from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
+    DeleteFinishedPods,
+    DeletePod,
+    EmitEvent,
+    WriteTrialStatus,
+)
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.simulated_pod import Fate, Mishap, Program
+from podtune.runner.status_write_throttle import StatusWriteThrottle
+from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -96,18 +103,22 @@ def test_results_of_a_pod_that_is_not_yet_seen_to_run_wait_a_little() -> None:
 
 def test_results_of_a_crowd_are_written_less_often() -> None:
     at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
-    simulation = Simulation(spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(few_trials=5))
+    simulation = Simulation(
+        spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(throttle_above_trials=5)
+    )
     simulation.run()
     assert max(simulation.api.status_writes.values()) <= 2 + 30 / (4 * simulation.settings.result_debounce) + 2
     assert {trial.status.iteration for trial in simulation.api.trials.values()} == {300}
 
 
 def test_among_many_experiments_each_writes_its_own_status_less_often() -> None:
-    crowd = Crowd()
+    throttle = StatusWriteThrottle()
     for number in range(299):
-        crowd.settle(f"other-{number}", 1)
+        throttle.update(f"other-{number}", 1)
     search = {"search": {"algorithm": "random", "maxTrials": 30, "seed": 7}, "maxConcurrentTrials": 1}
-    alone, crowded = (Simulation(spec(**search), Program(steps=2), crowd=others).run() for others in (None, crowd))
+    alone, crowded = (
+        Simulation(spec(**search), Program(steps=2), throttle=others).run() for others in (None, throttle)
+    )
     ends = {one.api.experiment.status.completion_time for one in (alone, crowded)}
     assert len(ends) == 1, "its end is no news that could wait"
     assert crowded.api.writes["experiment-status"] < alone.api.writes["experiment-status"] / 3
@@ -123,10 +134,10 @@ def test_nothing_waits_for_a_status_that_holds_results_alone() -> None:
     assert not end.routine
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.REFUSED])
-def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(verdict: Verdict) -> None:
+@pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
+def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6))
-    simulation.refuse = lambda action: Outcome(verdict, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.refuse = lambda action: ActionResult(status, "no") if isinstance(action, WriteTrialStatus) else None
     simulation.run(600.0)
     assert 5 <= len(simulation.actions(WriteTrialStatus)) <= 30
 
@@ -142,7 +153,7 @@ TIDY = RunnerSettings(finished_pods=0)
 
 
 def crashed_once(retention: str) -> Simulation:
-    program = Program(steps=8, mishaps={0: (Mishap(Fate.CRASH, 3), Mishap(Fate.CRASH, 5))})
+    program = Program(steps=8, faults={0: (ScheduledFault(Fault.CRASH, 3), ScheduledFault(Fault.CRASH, 5))})
     fields = {"podRetention": retention, "failures": {"backoff": BACKOFF}}
     simulation = Simulation(spec(**{**fields, "maxConcurrentTrials": 1}), program, settings=TIDY)
     return simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration > 6)
@@ -194,7 +205,7 @@ def test_the_failed_pod_of_a_trial_that_came_to_a_good_end_goes() -> None:
 
 def failed(trials: int = 1, settings: RunnerSettings | None = None, **fields: object) -> Simulation:
     """The first so many trials of an experiment fail."""
-    program = Program(steps=8, mishaps={index: (Mishap(Fate.CRASH, 3),) for index in range(trials)})
+    program = Program(steps=8, faults={index: (ScheduledFault(Fault.CRASH, 3),) for index in range(trials)})
     chosen = {"failures": {"maxFailures": 0}, "maxConcurrentTrials": 1, **fields}
     return Simulation(spec(**chosen), program, settings=settings or RunnerSettings())
 
@@ -244,7 +255,7 @@ def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
     simulation = Simulation(spec())
     broken = True
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
+        ActionResult(ActionStatus.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
     )
     simulation.run(60.0)
     assert len(names(simulation)) == 4
@@ -268,7 +279,7 @@ def test_nothing_is_asked_for_once_all_is_done() -> None:
 def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
     simulation = Simulation(spec())
     simulation.refuse = lambda action: (
-        Outcome(Verdict.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, DeleteFinishedPods | DeletePod) else None
     )
     simulation.run(until=lambda: simulation.is_over)
     simulation.restart()
@@ -278,8 +289,12 @@ def test_pods_left_over_by_a_dead_operator_are_cleaned_up() -> None:
 
 
 def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
-    simulation = Simulation(spec(**ONE, failures={"backoff": BACKOFF}), Program(mishaps={0: (Mishap(Fate.CRASH, 1),)}))
-    simulation.refuse = lambda action: Outcome(Verdict.FAILED, "busy") if isinstance(action, EmitEvent) else None
+    simulation = Simulation(
+        spec(**ONE, failures={"backoff": BACKOFF}), Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)})
+    )
+    simulation.refuse = lambda action: (
+        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, EmitEvent) else None
+    )
     simulation.run()
     events = simulation.actions(EmitEvent)
     assert [(event.trial, event.reason, event.warning) for event in events] == [("e-0", "Error", True)]
@@ -294,18 +309,21 @@ def finished(count: int) -> ExperimentMachine:
     done = TrialStatus(
         state=TrialState.TERMINATED,
         reason="Completed",
-        told=0,
+        observation_seq=0,
         best={"accuracy": "0.5"},
         last_attempt=AttemptEnd(attempt=1, uid="uid", failure_class="complete", reason="Completed"),
         pod=PodRef(name="gone", uid="uid"),
     )
-    trials = [Trial(f"e-{i}", f"uid-{i}", 1, 1, spec_of(i), done.model_copy(update={"told": i})) for i in range(count)]
+    trials = [
+        Trial(f"e-{i}", f"uid-{i}", 1, 1, spec_of(i), done.model_copy(update={"observation_seq": i}))
+        for i in range(count)
+    ]
     trials.append(Trial(f"e-{count}", f"uid-{count}", 1, 1, spec_of(count), TrialStatus()))
     experiment = Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus())
     machine = ExperimentMachine(experiment, trials, [], RunnerSettings())
     for action in machine.decide(0.0).actions:
-        machine.landed(action, Outcome(Verdict.DONE), 0.0)
-    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
+        machine.on_action_result(action, ActionResult(ActionStatus.DONE), 0.0)
+    machine.observe_pod(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
     machine.decide(1.0)
     return machine
 
@@ -319,7 +337,7 @@ def calls_of_a_decision(count: int) -> Counter[str]:
     machine = finished(count)
     profile = cProfile.Profile()
     profile.enable()
-    machine.pod_seen(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 3, training=True, node="n2"))
+    machine.observe_pod(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 3, training=True, node="n2"))
     machine.decide(2.0)
     profile.disable()
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]

@@ -18,10 +18,10 @@ from podtune.api.trial import TrialSpec, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.course import Outcome
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
+from podtune.simulation.trace import SimulationResult
 from tests.unit.tuning.manifests import experiment
 
 CUTS = 100
@@ -140,12 +140,12 @@ def make_simulation(spec: ExperimentSpec, model: ClusterModel = ROUGH) -> Simula
     return Simulation(spec, curves, model, seed=5, settings=PROMPT)
 
 
-def progress(outcome: Outcome) -> tuple[int, int]:
+def progress(outcome: SimulationResult) -> tuple[int, int]:
     """How many proposals and decisions there have been."""
     return len(outcome.trials), len(outcome.decisions) + len(outcome.starts)
 
 
-def cut_here(simulation: Simulation, until: Outcome) -> Outcome:
+def cut_here(simulation: Simulation, until: SimulationResult) -> SimulationResult:
     """How it goes on if the operator is killed now, up to the next proposal and the next decision.
 
     Args:
@@ -159,12 +159,12 @@ def cut_here(simulation: Simulation, until: Outcome) -> Outcome:
     return fork.outcome
 
 
-def cut_for_good(simulation: Simulation) -> Outcome:
+def cut_for_good(simulation: Simulation) -> SimulationResult:
     """How it goes on to its end if the operator is killed now."""
     return simulation.fork().run()
 
 
-def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
+def assert_begins_like(cut: SimulationResult, uncut: SimulationResult) -> None:
     """What was proposed, started and decided is what the uncut run proposed, started and decided first."""
     proposals = [proposed(trial) for trial in cut.trials]
     assert proposals == [proposed(trial) for trial in uncut.trials[: len(proposals)]]
@@ -172,13 +172,13 @@ def assert_begins_like(cut: Outcome, uncut: Outcome) -> None:
     assert cut.starts == uncut.starts[: len(cut.starts)]
 
 
-def assert_goes_like(cut: Outcome, uncut: Outcome) -> None:
+def assert_goes_like(cut: SimulationResult, uncut: SimulationResult) -> None:
     """The whole run has decided and ended as the uncut one."""
     assert_begins_like(cut, uncut)
     assert cut.fingerprint == uncut.fingerprint
 
 
-def assert_is(cut: Outcome, uncut: Outcome) -> None:
+def assert_is(cut: SimulationResult, uncut: SimulationResult) -> None:
     """The whole run is the uncut one."""
     assert_goes_like(cut, uncut)
     assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
@@ -190,7 +190,7 @@ def assert_is(cut: Outcome, uncut: Outcome) -> None:
 def recorded(trial: Trial) -> TrialStatus:
     """A Trial's status without its ledger, for which see `assert_same_ledger`.
 
-    A program may leave a shared pod's trial, so its agent may hear of the decision once more.
+    A program may leave a warm pod's trial, so its agent may hear of the decision once more.
     """
     status = trial.status
     shares = status.pod is not None and "/" in status.pod.uid
@@ -214,7 +214,7 @@ def assert_same_ledger(one: TrialStatus, other: TrialStatus) -> None:
 def proposed(trial: Trial) -> TrialSpec:
     """A Trial's spec; what the searcher knew is left out, it has to be the same only where it matters."""
     assert trial.spec.proposal is not None
-    proposal = trial.spec.proposal.model_copy(update={"told": 0, "running": ""})
+    proposal = trial.spec.proposal.model_copy(update={"observed_seq": 0, "running": ""})
     return trial.spec.model_copy(update={"proposal": proposal})
 
 
@@ -250,8 +250,8 @@ def test_stops_and_pauses_that_wait_for_checkpoints_and_lose_some_stand_cuts_too
 def check_cuts(
     spec: ExperimentSpec,
     model: ClusterModel = ROUGH,
-    assert_whole: Callable[[Outcome, Outcome], None] = assert_is,
-) -> Outcome:
+    assert_whole: Callable[[SimulationResult, SimulationResult], None] = assert_is,
+) -> SimulationResult:
     """Checks cuts everywhere in a run, and returns how the uncut one has ended."""
     recorded = make_simulation(spec, model)
     uncut = recorded.run()

@@ -12,13 +12,13 @@ import pytest
 
 from podtune.api.objective import Objective
 from podtune.api.search_space import Parameter, parse_value
-from podtune.simulation.curves.base import Curve, CurveError
+from podtune.simulation.curves.base import CurveError, LearningCurve
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.generate import write_curves
 from podtune.simulation.curves.position import position
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.curves.table import MeasuredCurves, read_curves
-from podtune.simulation.training import Training, advance, fresh, resumed
+from podtune.simulation.training_state import TrainingState, advance, resume_training, start_training
 from tests.unit.tuning.manifests import experiment, parameters
 
 RATE = {"name": "rate", "float": {"min": 0.001, "max": 0.1, "scale": "log"}}
@@ -247,7 +247,7 @@ class TestTable:
         )
 
 
-class Ramp(Curve):
+class Ramp(LearningCurve):
     """Falls from 10 to its end in ten iterations."""
 
     def __init__(self, end: float) -> None:
@@ -265,27 +265,27 @@ class Ramp(Curve):
 
 
 class TestTraining:
-    def train(self, training: Training, curve: Curve, iterations: int) -> Training:
+    def train(self, training: TrainingState, curve: LearningCurve, iterations: int) -> TrainingState:
         for _ in range(iterations):
             training, _ = advance(training, curve, "loss")
         return training
 
     def test_goes_along_the_curve(self) -> None:
-        training, reported = advance(fresh({"x": 1}), Ramp(0), "loss")
+        training, reported = advance(start_training({"x": 1}), Ramp(0), "loss")
         assert (training.iteration, reported) == (1, {"loss": 9})
 
     def test_goes_on_from_a_checkpoint_of_the_same_configuration_along_the_curve(self) -> None:
-        checkpoint = self.train(fresh({"x": 1}), Ramp(0), 4)
-        assert self.train(resumed(checkpoint, {"x": 1}), Ramp(0), 6).value == 0
+        checkpoint = self.train(start_training({"x": 1}), Ramp(0), 4)
+        assert self.train(resume_training(checkpoint, {"x": 1}), Ramp(0), 6).value == 0
 
     def test_a_clone_keeps_what_its_donor_has_learnt_and_ends_where_its_own_configuration_leads(self) -> None:
-        donor = self.train(fresh({"x": 1}), Ramp(0), 5)
-        clone, reported = advance(resumed(donor, {"x": 2}), Ramp(2), "loss")
+        donor = self.train(start_training({"x": 1}), Ramp(0), 5)
+        clone, reported = advance(resume_training(donor, {"x": 2}), Ramp(2), "loss")
         assert donor.value == 5
         assert 2 < clone.value < 5
         assert reported["loss"] == clone.value
         assert self.train(clone, Ramp(2), 4).value == pytest.approx(2)
 
     def test_a_clone_with_a_bad_configuration_forgets(self) -> None:
-        donor = self.train(fresh({"x": 1}), Ramp(0), 5)
-        assert self.train(resumed(donor, {"x": 2}), Ramp(20), 1).value > donor.value
+        donor = self.train(start_training({"x": 1}), Ramp(0), 5)
+        assert self.train(resume_training(donor, {"x": 2}), Ramp(20), 1).value > donor.value

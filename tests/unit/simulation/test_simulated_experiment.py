@@ -9,12 +9,12 @@ import pytest
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.course import Outcome
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
+from podtune.simulation.horizon import iteration_limit
 from podtune.simulation.plan import make_plan
 from podtune.simulation.simulation import Simulation, SimulationError
-from podtune.simulation.trainings import longest_training
+from podtune.simulation.trace import SimulationResult
 from tests.unit.tuning.manifests import experiment
 
 STORE = {"store": {"bucket": "bucket"}}
@@ -36,7 +36,7 @@ def simulation(
     return Simulation(manifest, curves, model, seed=seed)
 
 
-def run(manifest: ExperimentSpec, model: ClusterModel = STEADY, **options: int) -> Outcome:
+def run(manifest: ExperimentSpec, model: ClusterModel = STEADY, **options: int) -> SimulationResult:
     return simulation(manifest, model, **options).run()
 
 
@@ -72,7 +72,7 @@ def test_results_have_the_times_of_training_over_all_attempts() -> None:
 
 def test_a_scheduler_can_go_by_training_time() -> None:
     by_iterations, by_time = spec(scheduler=ASHA), spec(scheduler=ASHA_BY_TIME)
-    assert longest_training(by_time, seconds=60) == longest_training(by_iterations, seconds=60) == 9
+    assert iteration_limit(by_time, seconds=60) == iteration_limit(by_iterations, seconds=60) == 9
     one, other = run(by_iterations), run(by_time)
     assert other.status.trials.stopped_early == one.status.trials.stopped_early > 0
     assert [trial.status.iteration for trial in other.trials] == [trial.status.iteration for trial in one.trials]

@@ -11,7 +11,7 @@ import pytest
 
 from podtune.api.trial import TrialStatus
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.course import Outcome
+from podtune.simulation.trace import SimulationResult
 from tests.unit.simulation.test_simulated_experiment import run, spec
 
 OUT_OF_TIME = "there is no time left; raise checkpoints.drain"
@@ -29,7 +29,7 @@ def train(
     grace: int = 30,
     reuse: bool = False,
     **fields: Any,
-) -> Outcome:
+) -> SimulationResult:
     """Trains one trial after the other.
 
     Args:
@@ -55,12 +55,12 @@ def train(
     return run(manifest, model, iterations=iterations)
 
 
-def lived(outcome: Outcome) -> float:
+def lived(outcome: SimulationResult) -> float:
     """Seconds that pods have had a GPU."""
     return outcome.gpu_hours * 3600
 
 
-def stored_and_lost(outcome: Outcome) -> tuple[int | None, str]:
+def stored_and_lost(outcome: SimulationResult) -> tuple[int | None, str]:
     """The iteration of the only trial's newest stored checkpoint, and what is told of a lost one."""
     status: TrialStatus = outcome.trials[0].status
     lost = status.lost_checkpoint

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.course import Outcome
+from podtune.simulation.trace import SimulationResult
 from tests.unit.simulation.test_simulated_experiment import STORE, run, spec
 
 PODS: dict[str, Any] = {"spec": {"containers": [{"name": "trial", "image": "i"}]}}
@@ -15,7 +15,7 @@ WARM = {**PODS, "reuse": True}
 SLOW_START = ClusterModel(pod_start=600, pod_stop=5, checkpoint=5)
 
 
-def outcomes(outcome: Outcome) -> list[tuple[object, ...]]:
+def outcomes(outcome: SimulationResult) -> list[tuple[object, ...]]:
     return [(t.name, t.status.state, t.status.last_result, t.status.best) for t in outcome.trials]
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from podtune.storage.content import FileSlice, Held
+from podtune.storage.content import BytesContent, FileSlice
 from podtune.storage.errors import NotFound
 
 PART = 5 << 20
@@ -95,7 +95,7 @@ class ObjectStoreConformance:
         upload = store.start_upload("dir/ä b")
         assert list(store.list("dir/")) == []
         assert list(store.list_uploads("dir/")) == [upload]
-        parts = {number: store.put_part(upload, number, Held(bytes([number]) * size)) for number, size in
+        parts = {number: store.put_part(upload, number, BytesContent(bytes([number]) * size)) for number, size in
                  ((3, 10), (1, PART), (2, PART))}  # fmt: skip
         store.complete_upload(upload, [parts[number] for number in (1, 2, 3)])
         assert b"".join(store.get("dir/ä b")) == b"\1" * PART + b"\2" * PART + b"\3" * 10
@@ -103,14 +103,14 @@ class ObjectStoreConformance:
 
     def test_an_upload_that_was_aborted_leaves_nothing(self, store):
         upload = store.start_upload("dir/a")
-        store.put_part(upload, 1, Held(b"x" * PART))
+        store.put_part(upload, 1, BytesContent(b"x" * PART))
         other = store.start_upload("other/a")
         store.abort_upload(upload)
         store.abort_upload(upload)
         assert list(store.list("dir/")) == []
         assert list(store.list_uploads("")) == [other]
         with pytest.raises(NotFound):
-            store.put_part(upload, 2, Held(b"y"))
+            store.put_part(upload, 2, BytesContent(b"y"))
         store.abort_upload(other)
 
     def test_many_threads_may_use_it_at_once(self, store):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.control_file import ControlFile
+from podtune.agent.control_file import ControlFileWriter
 from podtune.agent.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results_file import ResultsFile
 from podtune.storage.directory import Directory, NotAFile
@@ -63,7 +63,7 @@ USES = {
     "reading results": lambda directory: ResultsFile(directory).read_lines(),
     "reading what was restored": read_restore_info,
     "writing what was restored": lambda directory: RestoreInfo().write(directory),
-    "writing wishes": lambda directory: ControlFile(directory).write({"shouldStop": True}),
+    "writing wishes": lambda directory: ControlFileWriter(directory).write({"shouldStop": True}),
     "storing artifacts": tree_of,
 }
 
@@ -90,7 +90,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed
     before = listed(outside)
     RestoreInfo(step=9).write(directory)
     assert read_restore_info(directory) == RestoreInfo(step=9)
-    ControlFile(directory).write({"shouldStop": True})
+    ControlFileWriter(directory).write({"shouldStop": True})
     with pytest.raises(OSError, match=r"results\.jsonl"):
         ResultsFile(directory).read_lines()
     with pytest.raises(FileExistsError), directory.make_file("results.jsonl"):

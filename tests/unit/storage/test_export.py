@@ -7,7 +7,7 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import CheckpointAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
 from podtune.storage.directory import Directory
 from podtune.storage.download import CorruptCheckpoint
@@ -16,7 +16,7 @@ from podtune.storage.export import Exporter, NotOurs
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Restorer
-from podtune.storage.syncer import DEFAULTS, Options, Taken, upload_checkpoint
+from podtune.storage.syncer import DEFAULTS, CheckpointInfo, Options, upload_checkpoint
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")
@@ -42,7 +42,8 @@ def files(tmp_path):
 def upload(store, directory, step=7, options=DEFAULTS):
     address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
     with open_tree(Directory(directory.parent), (directory.name,)) as tree:
-        return address, upload_checkpoint(store, tree, address, Taken("pod-1", step, step, "0.5"), options=options)
+        info = CheckpointInfo("pod-1", step, step, "0.5")
+        return address, upload_checkpoint(store, tree, address, info, options=options)
 
 
 def contents(directory):
@@ -52,7 +53,7 @@ def contents(directory):
 def restored(store, exported, tmp_path):
     clock = iter(range(1000))
     restorer = Restorer(
-        store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=10.0,
+        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
         clock=lambda: float(next(clock)), sleep=lambda _: None,
     )  # fmt: skip
     outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")
@@ -115,7 +116,7 @@ def test_what_another_experiment_has_exported_is_left_alone(store, files):
     address, digest = upload(store, files)
     exporter = Exporter(store, store, same_bucket=True)
     exporter.export(address, digest, PLACE, {**CARD, "experiment": {"namespace": "other", "name": "e"}})
-    with pytest.raises(NotOurs, match=r"of namespace 'other'; name another place in checkpoints\.export\.to"):
+    with pytest.raises(NotOurs, match=r"of namespace 'other'; name another address in checkpoints\.export\.to"):
         exporter.export(address, digest, PLACE, CARD)
 
 

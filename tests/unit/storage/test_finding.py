@@ -7,7 +7,7 @@ import pytest
 from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.errors import AccessDenied
 from podtune.storage.finding import MAX_LOOKED_AT, find_checkpoints
-from podtune.storage.manifest import Manifest
+from podtune.storage.manifest import CheckpointManifest
 from podtune.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "e-1")
@@ -20,7 +20,9 @@ def store():
 
 
 def put(store, step, attempt="pod-1", *, configuration=OURS, trial=TRIAL, day=1):
-    manifest = Manifest(attempt, step, step, "0.5", f"2026-01-{day:02}T00:00:00+00:00", (), 0.0, configuration)
+    manifest = CheckpointManifest(
+        attempt, step, step, "0.5", f"2026-01-{day:02}T00:00:00+00:00", (), 0.0, configuration
+    )
     address = trial.checkpoint(attempt, str(step))
     store.put_bytes(address.manifest, manifest.to_bytes())
     return address.uri

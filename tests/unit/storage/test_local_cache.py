@@ -6,15 +6,15 @@ import pytest
 
 from podtune.storage import file_upload
 from podtune.storage.address import StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.candidate import Candidate
-from podtune.storage.catalogue import Catalogue
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.directory import Directory
 from podtune.storage.local_cache import LocalCache
 from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Restorer
-from podtune.storage.syncer import Options, Taken, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, Options, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
 
@@ -31,7 +31,7 @@ class Counting(MemoryStore):
 @pytest.fixture(params=[False, True], ids=["plain", "packed"])
 def world(request, tmp_path, monkeypatch):
     monkeypatch.setattr(file_upload, "WHOLE", 100)
-    monkeypatch.setattr(file_upload, "PART", 100)
+    monkeypatch.setattr(file_upload, "CHUNK", 100)
     (tmp_path / "scratch").mkdir()
     (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
     for name, content in {"large": b"w" * 950, "empty": b"", "sub/small": b"small"}.items():
@@ -48,18 +48,18 @@ class World:
         self.packs = packs
 
     def save(self, step=1):
-        address, catalogue = TRIAL.checkpoint("pod-1", str(step)), Catalogue(TRIAL.prefix)
+        address, content_index = TRIAL.checkpoint("pod-1", str(step)), ContentIndex(TRIAL.prefix)
         with open_tree(Directory(self.directory / "shared"), ("c1",)) as tree:
-            taken = Taken("pod-1", step, step, "")
+            info = CheckpointInfo("pod-1", step, step, "")
             options = Options(packs=self.packs)
-            digest = upload_checkpoint(self.store, tree, address, taken, catalogue=catalogue, options=options)
-            self.cache.keep(tree, catalogue.get(address))
+            digest = upload_checkpoint(self.store, tree, address, info, content_index=content_index, options=options)
+            self.cache.keep(tree, content_index.get(address))
         return Candidate(address.uri, digest, step)
 
     def restore(self, candidate):
         self.store.fetched = 0
         restorer = Restorer(
-            self.store, "models", backoff=Backoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
+            self.store, "models", backoff=ExponentialBackoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
             sleep=lambda _: None, local=self.cache,
         )  # fmt: skip
         outcome = restorer.restore([candidate], Directory(self.directory), "restored")

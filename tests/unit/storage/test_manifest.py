@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.storage.manifest import (
-    Manifest,
-    ManifestError,
+    CheckpointManifest,
+    InvalidManifest,
     ManifestFile,
     check_paths,
     digest_of,
-    digest_of_parts,
+    digest_of_chunks,
     parse_manifest,
 )
 
@@ -25,7 +25,7 @@ def manifest(*paths, **changes):
     fields = {"attempt": "pod-1", "step": 9, "iteration": 9, "metric": "0.5", "created": "2026-01-01T00:00:00+00:00"}
     fields["time_total"] = 81.5
     fields["files"] = tuple(ManifestFile(path, 1, HASH) for path in paths)
-    return Manifest(**(fields | changes))
+    return CheckpointManifest(**(fields | changes))
 
 
 @given(PATHS)
@@ -33,25 +33,25 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(paths):
     whole = manifest(*paths)
     try:
         check_paths(paths)
-    except ManifestError:
-        with pytest.raises(ManifestError):
+    except InvalidManifest:
+        with pytest.raises(InvalidManifest):
             parse_manifest(whole.to_bytes())
     else:
         assert parse_manifest(whole.to_bytes()) == whole
 
 
-PARTS = ("1" * 64, "2" * 64)
-IN_PARTS = ManifestFile("a", 15, digest_of_parts(PARTS), 10, PARTS)
+CHUNKS = ("1" * 64, "2" * 64)
+IN_CHUNKS = ManifestFile("a", 15, digest_of_chunks(CHUNKS), 10, CHUNKS)
 
 
 @pytest.mark.parametrize(
     ("file", "version"),
     [
         (ManifestFile("a", 1, HASH), 1),
-        (IN_PARTS, 2),
+        (IN_CHUNKS, 2),
         (ManifestFile("a", 1, HASH, object="pod-1/9/packs/0-0", offset=7), 2),
-        (replace(IN_PARTS, split=True), 3),
-        (replace(IN_PARTS, object="pod-1/9/data/a", split=True), 3),
+        (replace(IN_CHUNKS, split=True), 3),
+        (replace(IN_CHUNKS, object="pod-1/9/data/a", split=True), 3),
     ],
 )
 def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file, version):
@@ -71,7 +71,7 @@ def test_one_says_what_its_checkpoint_was_taken_with_unless_that_is_not_known():
     assert json.loads(whole.to_bytes())["configuration"] == "c" * 64
     assert parse_manifest(whole.to_bytes()) == whole
     assert "configuration" not in json.loads(manifest("a").to_bytes())
-    with pytest.raises(ManifestError, match="configuration"):
+    with pytest.raises(InvalidManifest, match="configuration"):
         parse_manifest(json.dumps(json.loads(whole.to_bytes()) | {"configuration": 1}).encode())
 
 
@@ -85,13 +85,13 @@ def test_the_digest_is_that_of_the_stored_bytes():
     "path", ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a", ".", "..", "a\0b", "a\nb", "x" * 600, "\ud800"]
 )
 def test_a_path_can_not_lead_anywhere_else(path):
-    with pytest.raises(ManifestError, match="path"):
+    with pytest.raises(InvalidManifest, match="path"):
         check_paths([path])
 
 
 @pytest.mark.parametrize("paths", [["a", "a"], ["a", "a/b"], ["a/b/c", "a/b", "x"]])
 def test_paths_can_not_clash(paths):
-    with pytest.raises(ManifestError, match=r"twice|below a file"):
+    with pytest.raises(InvalidManifest, match=r"twice|below a file"):
         check_paths(paths)
 
 
@@ -117,11 +117,11 @@ def test_paths_can_not_clash(paths):
 )
 def test_a_bad_field_is_named(change, said):
     body = json.loads(manifest("a").to_bytes()) | change
-    with pytest.raises(ManifestError, match=said):
+    with pytest.raises(InvalidManifest, match=said):
         parse_manifest(json.dumps(body).encode())
 
 
 @given(st.binary(max_size=100))
 def test_no_bytes_break_the_parser(data):
-    with pytest.raises(ManifestError):
+    with pytest.raises(InvalidManifest):
         parse_manifest(data)

@@ -7,7 +7,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 
 from podtune.storage.address import StoreAddress
-from podtune.storage.content import PIECE, FileSlice, Held
+from podtune.storage.content import PIECE, BytesContent, FileSlice
 from podtune.storage.s3_client import ContentStream, make_client
 from podtune.storage.s3_store import S3Store
 from tests.unit.storage.web_server import WebServer
@@ -55,7 +55,7 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("endpoint", ["http://s3.example", "https://s3.example"])
 def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(endpoint, monkeypatch):
-    content, reads, wire = Held(DATA), [], Wire()
+    content, reads, wire = BytesContent(DATA), [], Wire()
 
     def pieces():
         reads.append(len(DATA))

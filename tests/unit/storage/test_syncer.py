@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from podtune.storage import file_upload, syncer
 from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
-from podtune.storage.backoff import Backoff
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.cancel import CancelToken
 from podtune.storage.candidate import Candidate
-from podtune.storage.catalogue import Catalogue
 from podtune.storage.content import PIECE
+from podtune.storage.content_index import ContentIndex
 from podtune.storage.directory import Directory
 from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
 from podtune.storage.garbage import GarbageCollector, delete_checkpoint
-from podtune.storage.interruption import Interruption
 from podtune.storage.local_tree import UnusableTree, open_tree
-from podtune.storage.manifest import Manifest, parse_manifest
+from podtune.storage.manifest import CheckpointManifest, parse_manifest
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.restore import Restorer
-from podtune.storage.syncer import Options, Taken, stored_digest, upload_checkpoint
+from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
-TAKEN = Taken("pod-1", step=9, iteration=9, metric="0.5")
+INFO = CheckpointInfo("pod-1", step=9, iteration=9, metric="0.5")
 
 
 @pytest.fixture
@@ -60,14 +60,14 @@ def entry(store, path):
 def upload(store, source, attempt="pod-1", step=9, **options):
     address = TRIAL.checkpoint(attempt, str(step))
     with open_tree(Directory(source.parent), (source.name,)) as tree:
-        digest = upload_checkpoint(store, tree, address, Taken(attempt, step, step, "0.5"), **options)
+        digest = upload_checkpoint(store, tree, address, CheckpointInfo(attempt, step, step, "0.5"), **options)
     return Candidate(address.uri, digest, step)
 
 
 def restorer(store, sleeps=None, patience=10.0, **options):
     clock = iter(range(1000))
     return Restorer(
-        store, "models", backoff=Backoff(1.0, 4.0, Random(0)), patience=patience,
+        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=patience,
         clock=lambda: float(next(clock)), sleep=(sleeps if sleeps is not None else []).append, **options,
     )  # fmt: skip
 
@@ -152,13 +152,13 @@ def test_a_file_that_changes_while_it_is_stored_is_noticed(store, source, monkey
 
 
 @pytest.fixture
-def small_parts(monkeypatch):
+def small_chunks(monkeypatch):
     monkeypatch.setattr(file_upload, "WHOLE", 100)
-    monkeypatch.setattr(file_upload, "PART", 100)
+    monkeypatch.setattr(file_upload, "CHUNK", 100)
     monkeypatch.setattr(file_upload, "PACK", 30)
 
 
-def test_large_files_are_stored_and_restored_in_parts(store, source, small_parts, tmp_path):
+def test_large_files_are_stored_and_restored_in_chunks(store, source, small_chunks, tmp_path):
     candidate = upload(store, source)
     assert store.objects[f"{ROOT}/pod-1/9/data/weights"] == b"w" * 1000
     assert (manifest(store)["version"], len(entry(store, "weights")["parts"])) == (2, 10)
@@ -167,11 +167,11 @@ def test_large_files_are_stored_and_restored_in_parts(store, source, small_parts
     assert store.uploads == {}
 
 
-def test_small_files_are_packed_when_that_is_asked_for(store, source, small_parts, tmp_path):
+def test_small_files_are_packed_when_that_is_asked_for(store, source, small_chunks, tmp_path):
     candidate = upload(store, source, options=Options(packs=True))
     packs = [key for key in store.objects if "/packs/" in key]
     assert 1 < len(packs) < 20
-    assert len(store.objects) == len(packs) + 11  # the parts of the large file, and the manifest
+    assert len(store.objects) == len(packs) + 11  # the chunks of the large file, and the manifest
     place = entry(store, "many/7")
     packed = store.objects[f"{ROOT}/{place['object']}"]
     assert packed[place["offset"] : place["offset"] + place["size"]] == b"7"
@@ -179,20 +179,20 @@ def test_small_files_are_packed_when_that_is_asked_for(store, source, small_part
     assert contents(tmp_path / "restored") == contents(source)
 
 
-def test_a_large_file_is_split_in_the_packed_layout(store, source, small_parts, tmp_path):
+def test_a_large_file_is_split_in_the_packed_layout(store, source, small_chunks, tmp_path):
     candidate = upload(store, source, options=Options(packs=True))
     assert (manifest(store)["version"], entry(store, "weights")["split"]) == (3, True)
-    parts = sorted(key for key in store.objects if "/data/weights/" in key)
-    assert parts[0] == f"{ROOT}/pod-1/9/data/weights/00000"
-    assert b"".join(store.objects[part] for part in parts) == b"w" * 1000
+    chunks = sorted(key for key in store.objects if "/data/weights/" in key)
+    assert chunks[0] == f"{ROOT}/pod-1/9/data/weights/00000"
+    assert b"".join(store.objects[chunk] for chunk in chunks) == b"w" * 1000
     assert f"{ROOT}/pod-1/9/data/weights" not in store.objects
     restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
 @pytest.mark.parametrize(("damage", "said"), [("lose", "weights is missing"), ("cut", "weights is damaged")])
-@pytest.mark.usefixtures("small_parts")
-def test_a_split_file_of_which_a_part_is_gone_is_named(store, source, tmp_path, damage, said):
+@pytest.mark.usefixtures("small_chunks")
+def test_a_split_file_of_which_a_chunk_is_gone_is_named(store, source, tmp_path, damage, said):
     candidate = upload(store, source, options=Options(packs=True))
     data = store.objects.pop(f"{ROOT}/pod-1/9/data/weights/00004")
     if damage == "cut":
@@ -202,16 +202,16 @@ def test_a_split_file_of_which_a_part_is_gone_is_named(store, source, tmp_path, 
     assert said in outcome.message
 
 
-def test_a_split_file_stays_as_long_as_a_checkpoint_refers_to_it(store, source, small_parts, tmp_path):
-    catalogue = Catalogue(TRIAL.prefix)
-    first = upload(store, source, step=1, catalogue=catalogue, options=Options(packs=True))
-    again = upload(store, source, step=2, catalogue=catalogue, options=Options(packs=True))
-    collector = GarbageCollector(store, TRIAL, "pod-1", catalogue)
+def test_a_split_file_stays_as_long_as_a_checkpoint_refers_to_it(store, source, small_chunks, tmp_path):
+    content_index = ContentIndex(TRIAL.prefix)
+    first = upload(store, source, step=1, content_index=content_index, options=Options(packs=True))
+    again = upload(store, source, step=2, content_index=content_index, options=Options(packs=True))
+    collector = GarbageCollector(store, TRIAL, "pod-1", content_index)
     assert collector.collect([again.uri], []) == [first.uri]
     restorer(store).restore([again], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
     (source / "weights").write_bytes(b"other")
-    last = upload(store, source, step=3, catalogue=catalogue, options=Options(packs=True))
+    last = upload(store, source, step=3, content_index=content_index, options=Options(packs=True))
     collector.learn([last.uri])
     collector.collect([last.uri], [])
     assert not [key for key in store.objects if "/1/data/" in key]
@@ -222,41 +222,41 @@ def test_a_packed_file_is_restored_beside_an_empty_one_whatever_they_are_called(
     source.mkdir(parents=True)
     for name, content in {"a": b"", "b": b"small"}.items():
         (source / name).write_bytes(content)
-    catalogue, options = Catalogue(TRIAL.prefix), Options(packs=True)
-    upload(store, source, step=1, options=options, catalogue=catalogue)
+    content_index, options = ContentIndex(TRIAL.prefix), Options(packs=True)
+    upload(store, source, step=1, options=options, content_index=content_index)
     for name, content in {"a": b"small", "b": b""}.items():
         (source / name).write_bytes(content)
-    candidate = upload(store, source, step=2, options=options, catalogue=catalogue)
+    candidate = upload(store, source, step=2, options=options, content_index=content_index)
     assert restorer(store).restore([candidate], Directory(tmp_path), "restored").candidate == candidate
     assert contents(tmp_path / "restored") == contents(source)
 
 
 @pytest.mark.parametrize("packs", [False, True])
-def test_what_has_not_changed_is_not_stored_again(store, source, small_parts, tmp_path, packs):
-    catalogue = Catalogue(TRIAL.prefix)
+def test_what_has_not_changed_is_not_stored_again(store, source, small_chunks, tmp_path, packs):
+    content_index = ContentIndex(TRIAL.prefix)
     options = Options(packs=packs)
-    upload(store, source, catalogue=catalogue, options=options)
+    upload(store, source, content_index=content_index, options=options)
     (source / "many" / "7").write_text("changed")
     store.operations.clear()
-    again = upload(store, source, step=10, catalogue=catalogue, options=options)
+    again = upload(store, source, step=10, content_index=content_index, options=options)
     assert len(store.operations) == 2  # the one file and the manifest
     restorer(store).restore([again], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
 
 
 def test_every_checkpoint_is_whole_by_itself_where_nothing_is_to_be_reused(store, source):
-    catalogue = Catalogue(TRIAL.prefix)
-    upload(store, source, catalogue=catalogue)
+    content_index = ContentIndex(TRIAL.prefix)
+    upload(store, source, content_index=content_index)
     store.operations.clear()
-    upload(store, source, step=10, catalogue=catalogue, options=Options(reuses=False))
+    upload(store, source, step=10, content_index=content_index, options=Options(reuses=False))
     assert len(store.operations) == len(contents(source)) + 1
 
 
-def test_a_large_file_whose_middle_has_changed_is_stored(store, source, small_parts, tmp_path):
-    catalogue = Catalogue(TRIAL.prefix)
-    upload(store, source, catalogue=catalogue)
+def test_a_large_file_whose_middle_has_changed_is_stored(store, source, small_chunks, tmp_path):
+    content_index = ContentIndex(TRIAL.prefix)
+    upload(store, source, content_index=content_index)
     (source / "weights").write_bytes(b"w" * 500 + b"W" * 500)
-    again = upload(store, source, step=10, catalogue=catalogue)
+    again = upload(store, source, step=10, content_index=content_index)
     restorer(store).restore([again], Directory(tmp_path), "restored")
     assert (tmp_path / "restored" / "weights").read_bytes() == b"w" * 500 + b"W" * 500
 
@@ -281,7 +281,7 @@ def test_an_excluded_link_does_no_harm(store, source):
 
 
 @pytest.mark.parametrize("fails_at", range(1, 11))
-def test_a_broken_upload_in_parts_is_aborted_and_goes_on_where_it_was(store, source, small_parts, fails_at):
+def test_a_broken_upload_in_parts_is_aborted_and_goes_on_where_it_was(store, source, small_chunks, fails_at):
     done = {}
     real = store.put_part
 
@@ -302,15 +302,15 @@ def test_a_broken_upload_in_parts_is_aborted_and_goes_on_where_it_was(store, sou
 
 
 @pytest.mark.parametrize("how", ["broken off", "too slow"])
-def test_an_upload_is_broken_off(store, source, small_parts, how):
+def test_an_upload_is_cancelled(store, source, small_chunks, how):
     clock = iter(range(1000))
-    interruption = Interruption(lambda: next(clock))
+    cancel_token = CancelToken(lambda: next(clock))
     if how == "broken off":
-        interruption.break_off()
+        cancel_token.cancel()
     else:
-        interruption.allow(5, "checkpoints.sync.timeout")
+        cancel_token.set_deadline(5, "checkpoints.sync.timeout")
     with pytest.raises(TimedOut, match=r"checkpoints.drain|checkpoints.sync.timeout of 5 s"):
-        upload(store, source, interruption=interruption)
+        upload(store, source, cancel_token=cancel_token)
     assert store.uploads == {}
     assert not any(key.endswith("9/manifest.json") for key in store.objects)
 
@@ -324,7 +324,7 @@ def test_a_checkpoint_of_version_1_is_restored(store, source, tmp_path):
 
 
 @pytest.mark.parametrize(("packs", "times"), [(False, 1), (False, 2), (True, 1), (True, 2)])
-@pytest.mark.usefixtures("small_parts")
+@pytest.mark.usefixtures("small_chunks")
 def test_what_was_damaged_on_the_way_is_fetched_once_more(store, source, tmp_path, packs, times):
     candidate = upload(store, source, options=Options(packs=packs))
     flips = {}
@@ -341,7 +341,7 @@ def test_what_was_damaged_on_the_way_is_fetched_once_more(store, source, tmp_pat
     assert ("is damaged" in outcome.message) == (times == 2)
 
 
-def test_one_file_is_read_by_itself_wherever_it_lies(store, source, small_parts):
+def test_one_file_is_read_by_itself_wherever_it_lies(store, source, small_chunks):
     candidate = upload(store, source, options=Options(packs=True))
     address = CheckpointAddress.from_uri(candidate.uri)
     files = parse_manifest(store.objects[address.manifest]).files
@@ -429,12 +429,12 @@ class TestDeletion:
         assert left == {"pod-0/3/data/maybe still coming", "pod-0/results.jsonl", "pod-1/1/data/in flight"}
 
     def test_what_a_kept_one_refers_to_stays_until_that_goes_too(self, store, source, tmp_path):
-        catalogue = Catalogue(TRIAL.prefix)
+        content_index = ContentIndex(TRIAL.prefix)
         uris = {}
         for step in (1, 2, 3):
             (source / "many" / "7").write_text(f"changed {step}")
-            uris[step] = upload(store, source, step=step, catalogue=catalogue)
-        collector = GarbageCollector(store, TRIAL, "pod-1", catalogue)
+            uris[step] = upload(store, source, step=step, content_index=content_index)
+        collector = GarbageCollector(store, TRIAL, "pod-1", content_index)
         assert collector.collect([uris[2].uri, uris[3].uri], []) == [uris[1].uri]
         left = {key.removeprefix(f"{ROOT}/pod-1/1/") for key in store.objects if "/1/" in key}
         assert left == {f"data/{path}" for path in contents(source)} - {"data/many/7"}
@@ -443,15 +443,15 @@ class TestDeletion:
         for path in source.rglob("*"):
             if path.is_file():
                 path.write_text(f"all new {path}")
-        newest = upload(store, source, step=4, catalogue=catalogue)
+        newest = upload(store, source, step=4, content_index=content_index)
         assert collector.collect([newest.uri], []) == [uris[2].uri, uris[3].uri]
         assert {key.split("/")[4] for key in store.objects} == {"4"}
 
     def test_another_attempt_learns_of_references_from_the_bucket(self, store, source, tmp_path):
-        catalogue = Catalogue(TRIAL.prefix)
+        content_index = ContentIndex(TRIAL.prefix)
         for step in (1, 2):
             (source / "many" / "7").write_text(f"changed {step}")
-            kept = upload(store, source, step=step, catalogue=catalogue)
+            kept = upload(store, source, step=step, content_index=content_index)
         GarbageCollector(store, TRIAL, "pod-2").collect([kept.uri], [])
         restorer(store).restore([kept], Directory(tmp_path), "restored")
         assert contents(tmp_path / "restored") == contents(source)
@@ -470,7 +470,7 @@ class TestDeletion:
         other = TrialAddress(StoreAddress("models", prefix), "uid", "digits-70")
         for place in (trial, other):
             for step in ("1", "2"):
-                empty = Manifest("pod-1", int(step), int(step), "", "", ())
+                empty = CheckpointManifest("pod-1", int(step), int(step), "", "", ())
                 store.put_bytes(place.checkpoint("pod-1", step).manifest, empty.to_bytes())
                 store.put_bytes(place.checkpoint("pod-1", step).data("x"), b"")
         store.put_bytes("2024/manifest.json", b"")
@@ -505,7 +505,7 @@ class TestAddress:
 
 
 def test_backoff_doubles_within_its_bounds():
-    backoff = Backoff(1.0, 8.0, Random(1))
+    backoff = ExponentialBackoff(1.0, 8.0, Random(1))
     for step in (1, 2, 4, 8, 8):
         assert step / 2 <= backoff.next() <= step
     backoff.reset()

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass
-class Asked:
+class ProposalRequest:
     method: str
     target: str
     headers: dict
@@ -29,7 +29,7 @@ class WebServer:
             def handle_any(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                asked = Asked(self.command, self.path, headers, body)
+                asked = ProposalRequest(self.command, self.path, headers, body)
                 outer.asked.append(asked)
                 status, headers, content = outer.answer(asked)
                 if not status:

@@ -12,7 +12,14 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 
 Mode = Literal["max", "min"]
 
@@ -22,7 +29,7 @@ def asha(*, mode: Mode = "max", seed: int = 7, **fields: Any) -> Asha:
     return Asha(AshaSettings(**{**defaults, **fields}), Objective(metric="accuracy", mode=mode), seed)
 
 
-def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> Verdict:
+def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
 
@@ -49,46 +56,46 @@ class TestCutoff:
     def test_below_the_percentile_of_the_others_a_trial_is_stopped(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.1, 0.2, 0.3, 0.4, 0.5)
-        verdict = report(scheduler, trial, 1, 0.399)
-        assert verdict.action is Action.STOP
-        assert verdict.recorded
-        assert not verdict.full
-        assert verdict.because == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
+        decision = report(scheduler, trial, 1, 0.399)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.recorded
+        assert not decision.full
+        assert decision.inputs == {"rung": 1, "metric": "accuracy", "value": 0.399, "cutoff": 0.4, "peers": 5}
 
     def test_on_the_percentile_it_goes_on(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.1, 0.2, 0.3, 0.4, 0.5)
-        assert report(scheduler, trial, 1, 0.4).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.4).action is SchedulerAction.CONTINUE
 
     def test_between_two_trials_the_percentile_is_interpolated(self) -> None:
         scheduler = asha(reduction_factor=4)
         trial = fill(scheduler, 1, 0.0, 1.0)
-        assert report(scheduler, trial, 1, 0.74).action is Action.STOP
+        assert report(scheduler, trial, 1, 0.74).action is SchedulerAction.STOP
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.869).action is Action.STOP  # 0.87 is half-way from 0.74 to 1.0
+        assert report(scheduler, 9, 1, 0.869).action is SchedulerAction.STOP  # 0.87 is half-way from 0.74 to 1.0
 
     def test_the_first_at_a_rung_goes_on_however_bad(self) -> None:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
-        assert report(scheduler, 0, 1, -1e300).action is Action.CONTINUE
+        assert report(scheduler, 0, 1, -1e300).action is SchedulerAction.CONTINUE
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = asha(mode="min")
         trial = fill(scheduler, 1, 0.1, 0.1, 0.1)
-        assert report(scheduler, trial, 1, 0.11).action is Action.STOP
+        assert report(scheduler, trial, 1, 0.11).action is SchedulerAction.STOP
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.09).action is Action.CONTINUE
+        assert report(scheduler, 9, 1, 0.09).action is SchedulerAction.CONTINUE
         assert scheduler.record(9) == {"rungs": {"1": "0.09"}}
 
     def test_nan_goes_on_and_is_remembered_and_moves_no_cutoff(self) -> None:
         scheduler = asha()
         trial = fill(scheduler, 1, math.nan, 0.5, 0.5)
-        verdict = report(scheduler, trial, 1, math.nan)
-        assert verdict.action is Action.CONTINUE
-        assert verdict.recorded
+        decision = report(scheduler, trial, 1, math.nan)
+        assert decision.action is SchedulerAction.CONTINUE
+        assert decision.recorded
         assert scheduler.record(trial) == {"rungs": {"1": "nan"}}
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, 9, 1, 0.5).action is SchedulerAction.CONTINUE
 
 
 class TestRungs:
@@ -136,16 +143,16 @@ class TestRungs:
     def test_a_rung_filled_late_may_stop_the_trial(self) -> None:
         scheduler = asha()
         trial = fill(scheduler, 3, 0.9, 0.9, 0.9)
-        assert report(scheduler, trial, 10, 0.1).action is Action.CONTINUE
-        assert report(scheduler, trial, 11, 0.1).action is Action.STOP
+        assert report(scheduler, trial, 10, 0.1).action is SchedulerAction.CONTINUE
+        assert report(scheduler, trial, 11, 0.1).action is SchedulerAction.STOP
 
     def test_at_max_time_a_trial_stops_unrecorded(self) -> None:
         scheduler = asha()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 27, 1.0)
-        assert verdict.action is Action.STOP
-        assert verdict.full
-        assert not verdict.recorded
+        decision = report(scheduler, 0, 27, 1.0)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.full
+        assert not decision.recorded
         assert scheduler.record(0) == {}
 
     def test_the_end_of_a_trial_is_recorded_like_a_result_also_after_a_stop(self) -> None:
@@ -198,7 +205,7 @@ class TestBrackets:
             bracket = scheduler.record(trial)["bracket"]["index"]
             value = 0.9 if bracket == "0" else 0.1
             best_of[bracket] = value
-            assert report(scheduler, trial, 3, value).action is Action.CONTINUE
+            assert report(scheduler, trial, 3, value).action is SchedulerAction.CONTINUE
         assert set(best_of) == {"0", "1"}
 
     def test_one_bracket_is_not_worth_recording(self) -> None:
@@ -338,7 +345,7 @@ def run_all(scheduler: Asha, curves: list[list[float]], order: Any) -> dict[int,
         trial = order.choice(sorted(running))
         running[trial] += 1
         epoch = running[trial]
-        if report(scheduler, trial, epoch, curves[trial][epoch - 1]).action is Action.STOP:
+        if report(scheduler, trial, epoch, curves[trial][epoch - 1]).action is SchedulerAction.STOP:
             stopped_at[trial] = epoch
             del running[trial]
             scheduler.on_trial_complete(trial, {"epoch": epoch, "accuracy": curves[trial][epoch - 1]})

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import AshaPromotionSettings
-from podtune.testing.life import Life
+from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 
 Mode = Literal["max", "min"]
 
@@ -24,7 +31,7 @@ def promotion(*, mode: Mode = "max", seed: int = 7, **fields: Any) -> AshaPromot
     return AshaPromotion(given, Objective(metric="accuracy", mode=mode), seed)
 
 
-def report(scheduler: AshaPromotion, trial: int, epoch: float, accuracy: float) -> Verdict:
+def report(scheduler: AshaPromotion, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
 
@@ -32,7 +39,7 @@ def arrive(scheduler: AshaPromotion, *values: float, epoch: float = 1) -> None:
     """Has as many new trials come to a rung, one after the other."""
     for trial, value in enumerate(values):
         scheduler.on_trial_add(trial, {})
-        assert report(scheduler, trial, epoch, value).action is Action.PAUSE
+        assert report(scheduler, trial, epoch, value).action is SchedulerAction.PAUSE
 
 
 class TestPromotion(SchedulerConformance):
@@ -53,30 +60,30 @@ class TestPauses:
         assert [start.trial for start in starts if start] == [0, 1]
         for trial in (0, 1):
             assert report(scheduler, trial, 2, 0.9) == CONTINUE
-            assert report(scheduler, trial, 3, 0.9 - trial / 10).action is Action.PAUSE
+            assert report(scheduler, trial, 3, 0.9 - trial / 10).action is SchedulerAction.PAUSE
         best = scheduler.choose(range(8))
         assert best is not None
         assert best.trial == 0
         assert report(scheduler, 0, 8, 0.9) == CONTINUE
-        assert report(scheduler, 0, 9, 0.9).action is Action.PAUSE
+        assert report(scheduler, 0, 9, 0.9).action is SchedulerAction.PAUSE
         assert list(scheduler.record(0)["rungs"]) == ["1", "3", "9"]
 
     def test_a_result_beyond_the_rung_counts_there(self) -> None:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 5, 0.5)
-        assert verdict.action is Action.PAUSE
-        assert verdict.milestone == 1
+        decision = report(scheduler, 0, 5, 0.5)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.milestone == 1
         assert scheduler.record(0) == {"rungs": {"1": "0.5"}, "arrivals": {"1": "0"}}
 
     def test_at_max_time_it_is_stopped_unrecorded_wherever_it_comes_from(self) -> None:
         scheduler = promotion()
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 27, 0.5)
-        assert verdict.action is Action.STOP
-        assert verdict.full
-        assert not verdict.recorded
-        assert verdict.message == "stopped at epoch 27: maxTime 27 is reached"
+        decision = report(scheduler, 0, 27, 0.5)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.full
+        assert not decision.recorded
+        assert decision.message == "stopped at epoch 27: maxTime 27 is reached"
         assert scheduler.record(0) == {}
 
     def test_before_the_rung_nothing_is_decided(self) -> None:
@@ -88,9 +95,9 @@ class TestPauses:
         scheduler = promotion(grace_period=3)
         arrive(scheduler, 0.5, 0.9, 0.5, epoch=3)
         scheduler.on_trial_add(9, {})
-        verdict = report(scheduler, 9, 3, 0.7)
-        assert verdict.message == "paused at rung 3: accuracy 0.7 is number 2 of 4 there"
-        assert verdict.because == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
+        decision = report(scheduler, 9, 3, 0.7)
+        assert decision.message == "paused at rung 3: accuracy 0.7 is number 2 of 4 there"
+        assert decision.inputs == {"rung": 3, "metric": "accuracy", "value": 0.7, "rank": 2, "arrived": 4}
         scheduler.on_trial_add(10, {})
         assert report(scheduler, 10, 3, math.nan).message == (
             "paused at rung 3: accuracy is NaN, which ranks last of 5 there"
@@ -139,7 +146,7 @@ class TestChoice:
             "promoted from rung 1 to 3: accuracy 0.9 is the best of 4 paused there and not below the cutoff 0.3 "
             "(top 0.333 of 4)"
         )
-        assert start.because == {
+        assert start.inputs == {
             "rung": 1,
             "target": 3,
             "metric": "accuracy",
@@ -282,7 +289,12 @@ class TestBrackets:
         for trial in range(400):
             scheduler.on_trial_add(trial, {})
             paused_at = next(
-                (epoch for epoch in range(1, 27) if report(scheduler, trial, epoch, 0.5).action is Action.PAUSE), None
+                (
+                    epoch
+                    for epoch in range(1, 27)
+                    if report(scheduler, trial, epoch, 0.5).action is SchedulerAction.PAUSE
+                ),
+                None,
             )
             first.setdefault(scheduler.record(trial)["bracket"]["index"], set()).add(paused_at)
         assert first == {"0": {1}, "1": {3}, "2": {9}, "3": {None}}
@@ -370,14 +382,14 @@ class TestRestore:
 @settings(max_examples=30, deadline=None)
 def test_in_the_end_only_paused_trials_are_left(seed: int, brackets: int) -> None:
     """Whatever happens, all that could run has run: those that are left are paused, and none is good enough."""
-    life = Life(promotion(seed=seed, brackets=brackets), seed)
+    driver = SchedulerDriver(promotion(seed=seed, brackets=brackets), seed)
     for _ in range(3000):
-        life.step()
-    assert life.world.is_over
-    assert not life.world.running
-    assert life.scheduler.choose(life.world.queue) is None if life.world.queue else True
-    for trial in life.world.queue:
-        record = life.scheduler.record(trial)
+        driver.step()
+    assert driver.world.is_over
+    assert not driver.world.running
+    assert driver.scheduler.choose(driver.world.queue) is None if driver.world.queue else True
+    for trial in driver.world.queue:
+        record = driver.scheduler.record(trial)
         assert int(list(record["rungs"])[-1]) > int(record.get("promoted", {}).get("from", 0))
 
 

@@ -13,9 +13,9 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings
 from podtune.api.search_settings import BohbSearchSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import Asked, SearcherConformance
+from podtune.testing.searchers import AskEvent, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.bohb import BohbSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
@@ -38,8 +38,8 @@ def bohb(
     return BohbSearcher(space, objective, BohbSearchSettings(**settings), brackets, seed)
 
 
-def at_rung(number: int, x: float, value: float, step: int) -> Tell:
-    return Tell(number, {"x": x}, value, step, final=False)
+def at_rung(number: int, x: float, value: float, step: int) -> Observation:
+    return Observation(number, {"x": x}, value, step, final=False)
 
 
 class TestBohbSearcher(SearcherConformance):
@@ -48,32 +48,32 @@ class TestBohbSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return bohb(parameters, seed=seed, mode=mode, min_points=2, random_fraction=0.2)
 
-    def told(self, number: int, proposed: Proposed, value: float | None) -> Tell:
-        return Tell(number, proposed.configuration, value, 3 ** (number % 3), final=False)
+    def told(self, number: int, proposed: Proposal, value: float | None) -> Observation:
+        return Observation(number, proposed.configuration, value, 3 ** (number % 3), final=False)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         searcher, draw = self.make(every_kind(), seed=seed), random.Random(seed)
-        run: list[Asked | Tell] = []
-        unfinished: list[Unfinished] = []
+        run: list[AskEvent | Observation] = []
+        pending: list[PendingTrial] = []
 
-        def tell(trial: Unfinished, step: int, *, final: bool) -> None:
+        def tell(trial: PendingTrial, step: int, *, final: bool) -> None:
             value = None if final and draw.random() < 0.3 else draw.random()
-            run.append(Tell(trial.number, trial.configuration, value, step, final=final))
+            run.append(Observation(trial.number, trial.configuration, value, step, final=final))
             searcher.tell(run[-1])
 
         for number in range(30):
-            proposed = searcher.ask(number, tuple(unfinished))
-            run.append(Asked(number, tuple(unfinished), proposed))
+            proposed = searcher.ask(number, tuple(pending))
+            run.append(AskEvent(number, tuple(pending), proposed))
             assert proposed is not None
-            unfinished.append(Unfinished(number, proposed.configuration))
-            while len(unfinished) >= 4:
-                place = draw.randrange(len(unfinished))
+            pending.append(PendingTrial(number, proposed.configuration))
+            while len(pending) >= 4:
+                place = draw.randrange(len(pending))
                 step = 1
                 while step <= 27 and draw.random() < 0.5:
-                    tell(unfinished[place], step, final=False)
+                    tell(pending[place], step, final=False)
                     step *= 3
                 if draw.random() < 0.7:
-                    tell(unfinished.pop(place), step, final=True)
+                    tell(pending.pop(place), step, final=True)
         return run
 
 
@@ -84,10 +84,10 @@ class TestBohbSearcherInOrdinaryRuns(SearcherConformance):
         return bohb(parameters, seed=seed, mode=mode, min_points=2, random_fraction=0)
 
     def test_it_hears_of_rungs_before_ends(self) -> None:
-        told = [event for event in self.run() if isinstance(event, Tell)]
-        assert {tell.step for tell in told if not tell.final} == {1, 3, 9}
-        for place, tell in enumerate(told):
-            assert not (tell.final and any(later.number == tell.number for later in told[place + 1 :]))
+        told = [event for event in self.run() if isinstance(event, Observation)]
+        assert {observation.step for observation in told if not observation.final} == {1, 3, 9}
+        for place, observation in enumerate(told):
+            assert not (observation.final and any(later.number == observation.number for later in told[place + 1 :]))
 
 
 def test_it_is_random_search_while_no_rung_has_enough_values() -> None:
@@ -136,7 +136,7 @@ def test_the_model_is_optunas_of_the_trials_at_the_rung() -> None:
         proposed = draws.ask(number, [])
         assert proposed is not None
         value = float(proposed.configuration["momentum"])
-        searcher.tell(Tell(number, proposed.configuration, value, 3, final=False))
+        searcher.tell(Observation(number, proposed.configuration, value, 3, final=False))
         params = space.encode(proposed.configuration)
         study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=dict(space.distributions)))
     for number in range(40, 60):
@@ -155,8 +155,8 @@ def test_trials_that_have_not_reached_the_rung_are_kept_clear_of_and_others_coun
     for number in range(30):
         x = number / 29
         searcher.tell(at_rung(number, x, -min(abs(x - 0.2), abs(x - 0.8)), 1))
-    crowd = [Unfinished(number, {"x": 0.8}) for number in range(40, 60)]
-    paused = [Unfinished(number, {"x": number / 29}) for number in range(30)]
+    crowd = [PendingTrial(number, {"x": 0.8}) for number in range(40, 60)]
+    paused = [PendingTrial(number, {"x": number / 29}) for number in range(30)]
     assert searcher.ask(100, crowd) != searcher.ask(100, [])
     assert searcher.ask(100, paused) == searcher.ask(100, [])
 
@@ -166,8 +166,8 @@ def test_the_end_of_a_trial_says_nothing_new() -> None:
     for number in range(30):
         for each in (searcher, fresh):
             each.tell(at_rung(number, number / 29, number, 1))
-        searcher.tell(Tell(number, {"x": number / 29}, 99.0 - number, step=1))
-        searcher.tell(Tell(number + 50, {"x": 0.5}, 99.0, step=27))
+        searcher.tell(Observation(number, {"x": number / 29}, 99.0 - number, step=1))
+        searcher.tell(Observation(number + 50, {"x": 0.5}, 99.0, step=27))
         searcher.tell(at_rung(number, number / 29, -number, 1))
     assert [searcher.ask(number, []) for number in range(9)] == [fresh.ask(number, []) for number in range(9)]
 
@@ -175,7 +175,7 @@ def test_the_end_of_a_trial_says_nothing_new() -> None:
 def test_known_results_count_as_reached_at_the_end() -> None:
     searcher = bohb(UNIT)
     for number in range(30):
-        searcher.tell(Tell(number - 30, {"x": number / 29}, -abs(number / 29 - 0.7), step=0))
+        searcher.tell(Observation(number - 30, {"x": number / 29}, -abs(number / 29 - 0.7), step=0))
         searcher.tell(at_rung(number, number / 29, -abs(number / 29 - 0.2), 9))
     assert share_near(searcher, 0.7) > 0.6
 
@@ -196,5 +196,5 @@ def test_rungs_within_half_a_factor_of_each_other_are_one() -> None:
 def test_a_rung_without_a_value_is_no_point(value: float | None) -> None:
     searcher, fresh = bohb(UNIT), bohb(UNIT)
     for number in range(30):
-        searcher.tell(Tell(number, {"x": 0.5}, value, 1, final=False))
+        searcher.tell(Observation(number, {"x": 0.5}, value, 1, final=False))
     assert [searcher.ask(number, []) for number in range(9)] == [fresh.ask(number, []) for number in range(9)]

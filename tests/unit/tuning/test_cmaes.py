@@ -14,7 +14,7 @@ from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell
+from podtune.tuning.searchers.base import Configuration, Observation, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
@@ -35,14 +35,14 @@ class TestCmaEsSearcher(SearcherConformance):
         return cmaes(parameters, seed=seed, mode=mode, population_size=4)
 
 
-def ask(searcher: Searcher, number: int) -> Proposed:
+def ask(searcher: Searcher, number: int) -> Proposal:
     proposed = searcher.ask(number, [])
     assert proposed is not None
     return proposed
 
 
-def tell(searcher: Searcher, number: int, proposed: Proposed, value: float | None) -> None:
-    searcher.tell(Tell(number, proposed.configuration, value, step=1, attributes=proposed.attributes))
+def observation(searcher: Searcher, number: int, proposed: Proposal, value: float | None) -> None:
+    searcher.tell(Observation(number, proposed.configuration, value, step=1, attributes=proposed.attributes))
 
 
 class FixedSpaceCmaEs(CmaEsSampler):
@@ -80,7 +80,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(mode: Literal["max"
         assert proposed.configuration == pytest.approx(space.decode(trial.params), rel=1e-9)
 
         value = None if number % 7 == 3 else badness(proposed.configuration)
-        tell(searcher, number, proposed, value)
+        observation(searcher, number, proposed, value)
         if value is None:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
@@ -101,7 +101,7 @@ def test_it_finds_the_bottom_of_a_bowl(mode: Literal["max", "min"], sign: int) -
         x, y = (float(value) for value in proposed.configuration.values())
         height = (x - 1) ** 2 + 10 * (y + 1) ** 2
         best = min(best, height)
-        tell(searcher, number, proposed, sign * height)
+        observation(searcher, number, proposed, sign * height)
     assert best < 1e-4
 
 
@@ -111,7 +111,7 @@ def test_choices_are_drawn_at_random_whatever_comes_of_them() -> None:
     for number in range(300):
         proposed = ask(searcher, number)
         seen.append(proposed.configuration["kind"])
-        tell(searcher, number, proposed, 1.0 if seen[-1] == "good" else 0.0)
+        observation(searcher, number, proposed, 1.0 if seen[-1] == "good" else 0.0)
     assert 70 < seen.count("good") < 130
 
 
@@ -123,7 +123,7 @@ def test_a_space_of_choices_alone_is_drawn_at_random() -> None:
     for number in range(20):
         proposed = ask(searcher, number)
         assert not proposed.attributes
-        tell(searcher, number, proposed, 1.0)
+        observation(searcher, number, proposed, 1.0)
     assert len({str(ask(searcher, number)) for number in range(20)}) == 3
 
 
@@ -131,32 +131,32 @@ def test_trials_that_finish_after_their_generation_change_nothing() -> None:
     searcher, punctual = cmaes(SQUARE, population_size=4), cmaes(SQUARE, population_size=4)
     first = [ask(searcher, number) for number in range(6)]
     for number, proposed in enumerate(first):
-        tell(searcher, number, proposed, float(number))
+        observation(searcher, number, proposed, float(number))
         if number < 4:
-            tell(punctual, number, proposed, float(number))
+            observation(punctual, number, proposed, float(number))
     assert ask(searcher, 6) == ask(punctual, 6)
 
 
 def test_a_deleted_trial_costs_one_trial_not_the_generations_that_followed() -> None:
     """Its generation is completed by one more; the others are still known."""
-    tells = [event for event in recorded_run(cmaes(SQUARE, population_size=4)) if isinstance(event, Tell)]
-    generations = [int(tell.attributes["generation"]) for tell in tells]
-    deleted = next(tell for tell in tells if tell.value is not None)
+    observations = [event for event in recorded_run(cmaes(SQUARE, population_size=4)) if isinstance(event, Observation)]
+    generations = [int(observation.attributes["generation"]) for observation in observations]
+    deleted = next(observation for observation in observations if observation.value is not None)
     rebuilt = cmaes(SQUARE, population_size=4)
-    for known in tells:
+    for known in observations:
         if known is not deleted:
             rebuilt.tell(known)
     proposed = ask(rebuilt, 30)
     assert max(generations) > 2
     while proposed.attributes["generation"] == "0":
-        tell(rebuilt, 30, proposed, 0.5)
+        observation(rebuilt, 30, proposed, 0.5)
         proposed = ask(rebuilt, 31)
     assert int(proposed.attributes["generation"]) >= max(generations) - 1
 
 
 def known(searcher: Searcher, *points: tuple[float, float]) -> None:
     for number, (x, y) in enumerate(points):
-        searcher.tell(Tell(number, {"x": x, "y": y}, -((x - 4) ** 2) - (y - 4) ** 2, step=1))
+        searcher.tell(Observation(number, {"x": x, "y": y}, -((x - 4) ** 2) - (y - 4) ** 2, step=1))
 
 
 def mean_of(searcher: Searcher) -> tuple[float, float]:
@@ -182,7 +182,7 @@ def test_many_known_results_give_the_start_a_shape() -> None:
 def test_known_results_come_too_late_after_the_first_generation() -> None:
     searcher = cmaes(SQUARE, population_size=4)
     for number in range(4):
-        tell(searcher, number, ask(searcher, number), float(number))
+        observation(searcher, number, ask(searcher, number), float(number))
     before = ask(searcher, 9)
     known(searcher, (2, 3))
     assert ask(searcher, 9) == before

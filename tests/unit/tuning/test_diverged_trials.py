@@ -14,7 +14,7 @@ import pytest
 
 from podtune.api.objective import Criterion
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Tell
+from podtune.tuning.searchers.base import Observation
 from tests.unit.tuning.manifests import experiment
 
 SETTINGS: dict[str, Any] = {name: {name: {"populationSize": 4}} for name in ("nsga2", "nsga3")}
@@ -52,9 +52,11 @@ def proposals(algorithm: str, mode: str, diverged: Callable[[], float | None], t
         if x > 0.5:
             value = diverged()
         final = algorithm != "bohb"
-        searcher.tell(Tell(number, proposed.configuration, value, 1, attributes=proposed.attributes, final=final))
+        searcher.tell(
+            Observation(number, proposed.configuration, value, 1, attributes=proposed.attributes, final=final)
+        )
         if not final:
-            searcher.tell(Tell(number, proposed.configuration, value, 1, attributes=proposed.attributes))
+            searcher.tell(Observation(number, proposed.configuration, value, 1, attributes=proposed.attributes))
     return made
 
 

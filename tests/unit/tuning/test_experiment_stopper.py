@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentReason
-from podtune.tuning.stoppers import Ending, ExperimentStopper, make_experiment_stopper
+from podtune.tuning.stoppers import ExperimentStopDecision, ExperimentStopper, make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 from podtune.tuning.stoppers.plateau import standard_deviation
 from tests.unit.tuning.manifests import experiment
@@ -25,7 +25,7 @@ def stopper(*rules: dict[str, Any], mode: str = "max", **fields: Any) -> Experim
     return make_experiment_stopper(experiment(objective=objective, stop=stop, trialTemplate=GPU, **fields))
 
 
-def ending(made: ExperimentStopper, **known: Any) -> Ending:
+def ending(made: ExperimentStopper, **known: Any) -> ExperimentStopDecision:
     found = made.check(replace(START, **known))
     assert found is not None
     return found
@@ -51,7 +51,7 @@ class TestTime:
         assert made.deadline(START) == 5400.0
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        assert ending(stopper(stop={"totalTime": "90s"}), elapsed=91.5) == Ending(
+        assert ending(stopper(stop={"totalTime": "90s"}), elapsed=91.5) == ExperimentStopDecision(
             ExperimentReason.TIME_LIMIT,
             "stopped: 91.5 s since the first trial was made are at least 90 s, as stop.totalTime asks",
             {"elapsed": 91.5, "limit": 90.0},
@@ -136,7 +136,7 @@ class TestBudgets:
         assert end.message == (
             "stopped: 16 GPU-hours and 20 pod-hours cost 50, at least 50, as stop.experiment[0].cost asks"
         )
-        assert end.because == {"cost": 50.0, "budget": 50.0, "gpuHours": 16.0, "podHours": 20.0}
+        assert end.inputs == {"cost": 50.0, "budget": 50.0, "gpuHours": 16.0, "podHours": 20.0}
 
     def test_what_runs_now_tells_when_the_money_is_spent(self) -> None:
         made = stopper({"cost": {"budget": 50, "perGpuHour": 2.5, "perPodHour": 0.5}})

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Literal
 
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.base import CONTINUE, Scheduler, Start
+from podtune.tuning.schedulers.base import CONTINUE, Scheduler, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
 
 
@@ -21,7 +21,7 @@ def test_a_trial_goes_on_whatever_it_reports() -> None:
 
 
 def test_the_first_in_the_queue_runs_next() -> None:
-    assert Fifo().choose([3, 1, 2]) == Start(3)
+    assert Fifo().choose([3, 1, 2]) == StartDecision(3)
 
 
 def test_progress_is_counted_in_iterations() -> None:

@@ -11,13 +11,13 @@ import pytest
 from podtune.api.objective import Objective
 from podtune.api.search_settings import GpSettings
 from podtune.api.search_space import Parameter
-from podtune.testing.searchers import Asked, SearcherConformance, proposal, recorded_run
+from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.coordinates import Coordinates
-from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
+from podtune.tuning.searchers.gaussian_process import GaussianProcess, fit_map
 from podtune.tuning.searchers.gp import GpSearcher, _chosen
-from podtune.tuning.searchers.improvement import ExpectedImprovement, _log_h, climb
+from podtune.tuning.searchers.improvement import ExpectedImprovement, _log_h, maximize
+from podtune.tuning.searchers.model_space import ModelSpace
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, experiment, parameters
@@ -42,7 +42,7 @@ class TestGpSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return gp(parameters, seed=seed, mode=mode, startup_trials=3, max_points=10)
 
-    def run(self, seed: int = 0) -> list[Asked | Tell]:
+    def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         """A short one: each proposal takes a while."""
         return recorded_run(self.make(every_kind(), seed=seed), seed, trials=14)
 
@@ -60,7 +60,7 @@ def test_it_finds_the_minimum_of_branin_in_thirty_trials(mode: Literal["max", "m
     for number in range(30):
         configuration = proposal(searcher, number)
         heights.append(branin(configuration))
-        searcher.tell(Tell(number, configuration, sign * heights[-1], step=1))
+        searcher.tell(Observation(number, configuration, sign * heights[-1], step=1))
     assert min(heights) < 1e-2
 
 
@@ -72,23 +72,23 @@ def test_it_finds_the_best_mixture_of_numbers_and_choices() -> None:
         log_x = math.log10(float(c["x"]))
         off = (log_x + 2) ** 2 + (int(c["units"]) / 100 - 4) ** 2 + (int(c["depth"]) - 3) ** 2 / 9 + (c["kind"] != "b")
         found.append(off)
-        searcher.tell(Tell(number, c, off, step=1))
+        searcher.tell(Observation(number, c, off, step=1))
     assert min(found) < 0.02
 
 
 def test_trials_under_way_are_kept_clear_of() -> None:
     searcher = gp(UNIT, startup_trials=4)
     for number, x in enumerate((0.0, 0.3, 0.5, 1.0)):
-        searcher.tell(Tell(number, {"x": x}, -((x - 0.63) ** 2), step=1))
-    unfinished: list[Unfinished] = []
+        searcher.tell(Observation(number, {"x": x}, -((x - 0.63) ** 2), step=1))
+    pending: list[PendingTrial] = []
     for number in range(4, 8):
-        unfinished.append(Unfinished(number, proposal(searcher, number, tuple(unfinished))))
-    unaware = [Unfinished(number, proposal(searcher, number)) for number in range(4, 8)]
-    assert least_gap(unfinished) > 0.003
+        pending.append(PendingTrial(number, proposal(searcher, number, tuple(pending))))
+    unaware = [PendingTrial(number, proposal(searcher, number)) for number in range(4, 8)]
+    assert least_gap(pending) > 0.003
     assert least_gap(unaware) < 0.0003
 
 
-def least_gap(trials: Sequence[Unfinished]) -> float:
+def least_gap(trials: Sequence[PendingTrial]) -> float:
     places = sorted(float(trial.configuration["x"]) for trial in trials)
     return min(second - first for first, second in itertools.pairwise(places))
 
@@ -96,10 +96,10 @@ def least_gap(trials: Sequence[Unfinished]) -> float:
 def test_it_is_random_search_until_enough_trials_have_finished_well() -> None:
     searcher, at_random = gp(UNIT, startup_trials=4), RandomSearcher(UNIT, seed=7)
     for number in range(20):
-        searcher.tell(Tell(number, {"x": number / 20}, [None, math.nan][number % 2], step=1))
+        searcher.tell(Observation(number, {"x": number / 20}, [None, math.nan][number % 2], step=1))
     for number in range(4):
         assert searcher.ask(30, []) == at_random.ask(30, [])
-        searcher.tell(Tell(number, {"x": number / 4}, number, step=1))
+        searcher.tell(Observation(number, {"x": number / 4}, number, step=1))
     assert searcher.ask(30, []) != at_random.ask(30, [])
 
 
@@ -107,7 +107,7 @@ def test_it_is_random_search_until_enough_trials_have_finished_well() -> None:
 def test_infinite_and_equal_values_are_no_obstacle(values: list[float]) -> None:
     searcher = gp(UNIT, startup_trials=3)
     for number, value in enumerate(values):
-        searcher.tell(Tell(number, {"x": number / 4}, value, step=1))
+        searcher.tell(Observation(number, {"x": number / 4}, value, step=1))
     assert 0 <= float(proposal(searcher, 9)["x"]) <= 1
 
 
@@ -120,7 +120,7 @@ def test_of_many_trials_the_best_half_and_the_latest_are_modelled() -> None:
 def test_a_proposal_costs_no_more_when_there_are_more_trials_than_it_models() -> None:
     searcher = gp(UNIT, max_points=20)
     for number in range(300):
-        searcher.tell(Tell(number, {"x": number / 300}, -abs(number / 300 - 0.7), step=1))
+        searcher.tell(Observation(number, {"x": number / 300}, -abs(number / 300 - 0.7), step=1))
     proposal(searcher, 300)
     assert searcher._fitted is not None
     assert len(searcher._fitted[1].points) == 20
@@ -142,53 +142,53 @@ def test_the_improvement_that_is_expected_is_right_far_from_the_best_value_too()
     assert np.all(np.diff(_log_h(np.linspace(-40, 5, 10_000))) > 0)
 
 
-def process() -> tuple[GaussianProcess, Coordinates]:
-    coordinates = Coordinates(OptunaSpace(MIXED).distributions)
+def process() -> tuple[GaussianProcess, ModelSpace]:
+    model_space = ModelSpace(OptunaSpace(MIXED).distributions)
     random = np.random.default_rng(3)
-    points = coordinates.draw(random, 25)
+    points = model_space.draw(random, 25)
     values = np.sin(5 * points[:, 0]) + points[:, 1] ** 2 - (points[:, 3] == 1)
-    return likeliest(points, (values - values.mean()) / values.std(), coordinates.choices), coordinates
+    return fit_map(points, (values - values.mean()) / values.std(), model_space.choices), model_space
 
 
 def test_gradients_are_those_of_the_values() -> None:
-    fitted, coordinates = process()
+    fitted, model_space = process()
     improvement = ExpectedImprovement(fitted)
-    for point in coordinates.draw(np.random.default_rng(4), 20):
-        value, slope = improvement.near(point)
-        assert value == pytest.approx(float(improvement.at(point[None])[0]))
+    for point in model_space.draw(np.random.default_rng(4), 20):
+        value, slope = improvement.evaluate_with_gradient(point)
+        assert value == pytest.approx(float(improvement.evaluate(point[None])[0]))
         for axis in range(3):
             step = np.zeros(4)
             step[axis] = 1e-6
-            rise = improvement.at(np.array([point + step, point - step])) @ [1, -1] / 2e-6
+            rise = improvement.evaluate(np.array([point + step, point - step])) @ [1, -1] / 2e-6
             assert slope[axis] == pytest.approx(rise, rel=1e-3, abs=1e-4)
 
 
 def test_the_process_goes_through_what_was_seen_and_knows_less_elsewhere() -> None:
-    fitted, coordinates = process()
-    means, deviations = fitted.at(fitted.points)
+    fitted, model_space = process()
+    means, deviations = fitted.predict(fitted.points)
     assert means == pytest.approx(fitted.values, abs=0.05)
-    elsewhere = coordinates.draw(np.random.default_rng(5), 200)
-    assert np.median(fitted.at(elsewhere)[1]) > 3 * np.median(deviations)
+    elsewhere = model_space.draw(np.random.default_rng(5), 200)
+    assert np.median(fitted.predict(elsewhere)[1]) > 3 * np.median(deviations)
 
 
 def test_climbing_ends_higher_and_on_places_that_there_are() -> None:
-    fitted, coordinates = process()
+    fitted, model_space = process()
     improvement = ExpectedImprovement(fitted)
-    for start in coordinates.draw(np.random.default_rng(6), 5):
-        reached, point = climb(improvement, start, coordinates.axes)
-        assert reached >= float(improvement.at(start[None])[0])
-        assert reached == pytest.approx(float(improvement.at(point[None])[0]))
-        assert coordinates.point(coordinates.params(point)) == pytest.approx(point)
+    for start in model_space.draw(np.random.default_rng(6), 5):
+        reached, point = maximize(improvement, start, model_space.axes)
+        assert reached >= float(improvement.evaluate(start[None])[0])
+        assert reached == pytest.approx(float(improvement.evaluate(point[None])[0]))
+        assert model_space.point(model_space.params(point)) == pytest.approx(point)
 
 
 def test_every_kind_of_parameter_comes_back_from_its_point() -> None:
     space = OptunaSpace(every_kind())
-    coordinates = Coordinates(space.distributions)
+    model_space = ModelSpace(space.distributions)
     for number in range(50):
         drawn = RandomSearcher(every_kind(), seed=number).ask(0, [])
         assert drawn is not None
         params = space.encode(drawn.configuration)
-        assert coordinates.params(coordinates.point(params)) == pytest.approx(params)
+        assert model_space.params(model_space.point(params)) == pytest.approx(params)
 
 
 @pytest.mark.parametrize("installed", [True, False])

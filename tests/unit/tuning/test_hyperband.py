@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from podtune.api.objective import Objective
 from podtune.api.scheduler import BohbSettings, HyperbandSettings
-from podtune.testing.life import Life
+from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Verdict
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+)
 from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.hyperband import Hyperband
 
@@ -34,7 +41,7 @@ def add(scheduler: Hyperband, *trials: int) -> None:
         scheduler.on_trial_add(trial, {})
 
 
-def report(scheduler: Hyperband, trial: int, epoch: float, accuracy: float) -> Verdict:
+def report(scheduler: Hyperband, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
 
@@ -52,8 +59,8 @@ def choices(scheduler: Hyperband, *waiting: int) -> list[int]:
     return chosen
 
 
-def dismissed(scheduler: Hyperband) -> list[int]:
-    return [dismissal.trial for dismissal in scheduler.dismissed()]
+def trials_to_stop(scheduler: Hyperband) -> list[int]:
+    return [stop.trial for stop in scheduler.trials_to_stop()]
 
 
 class TestHyperband(SchedulerConformance):
@@ -120,11 +127,11 @@ class TestRounds:
     def test_until_all_have_come_in_they_are_paused(self) -> None:
         scheduler = bohb()
         add(scheduler, *range(9))
-        verdict = report(scheduler, 0, 1, 0.5)
-        assert verdict.action is Action.PAUSE
-        assert verdict.recorded
-        assert verdict.milestone == 1
-        assert verdict.message == "paused at rung 1: accuracy 0.5; 1 of 9 of its bracket have come in"
+        decision = report(scheduler, 0, 1, 0.5)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.recorded
+        assert decision.milestone == 1
+        assert decision.message == "paused at rung 1: accuracy 0.5; 1 of 9 of its bracket have come in"
         assert choices(scheduler, *range(9)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
     def test_the_last_one_to_come_in_decides_for_all(self) -> None:
@@ -132,10 +139,10 @@ class TestRounds:
         add(scheduler, *range(9))
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
-        verdict = report(scheduler, 8, 1, 0.65)
-        assert verdict.action is Action.CONTINUE
-        assert verdict.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
-        assert dismissed(scheduler) == [0, 1, 2, 3, 4, 5]
+        decision = report(scheduler, 8, 1, 0.65)
+        assert decision.action is SchedulerAction.CONTINUE
+        assert decision.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
+        assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5]
         start = scheduler.choose(range(8))
         assert start is not None
         assert (start.trial, start.recorded) == (6, True)
@@ -148,10 +155,10 @@ class TestRounds:
         add(scheduler, *range(9))
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
-        verdict = report(scheduler, 8, 1, 0.25)
-        assert verdict.action is Action.STOP
-        assert not verdict.full
-        assert verdict.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 go on"
+        decision = report(scheduler, 8, 1, 0.25)
+        assert decision.action is SchedulerAction.STOP
+        assert not decision.full
+        assert decision.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 go on"
         assert scheduler.on_trial_complete(8, {"epoch": 1, "accuracy": 0.25}) is False
         assert choices(scheduler, *range(8)) == [0, 1, 2]
 
@@ -160,13 +167,11 @@ class TestRounds:
         add(scheduler, *range(9))
         for trial in range(9):
             report(scheduler, trial, 1, trial / 10)
-        dismissal = scheduler.dismissed()[0]
-        assert dismissal.message == (
-            "stopped at rung 1: accuracy 0 is not among the best 3 of 9 (the last of them has 0.6)"
-        )
-        assert not dismissal.full
+        stop = scheduler.trials_to_stop()[0]
+        assert stop.message == ("stopped at rung 1: accuracy 0 is not among the best 3 of 9 (the last of them has 0.6)")
+        assert not stop.full
         scheduler.on_trial_remove(0)
-        assert dismissed(scheduler) == [1, 2, 3, 4, 5]
+        assert trials_to_stop(scheduler) == [1, 2, 3, 4, 5]
 
     def test_of_equals_the_later_ones_go_on(self) -> None:
         scheduler = bohb()
@@ -185,13 +190,13 @@ class TestRounds:
     def test_at_the_last_milestone_they_wait_for_each_other_too(self) -> None:
         scheduler = hyperband()
         add(scheduler, 0, 1, 2)
-        assert report(scheduler, 0, 9, 0.5).action is Action.PAUSE
-        assert report(scheduler, 1, 9, 0.6).action is Action.PAUSE
-        verdict = report(scheduler, 2, 9, 0.7)
-        assert verdict.action is Action.STOP
-        assert verdict.full
-        assert verdict.message == "stopped at epoch 9: all of its bracket have come to rung 9"
-        assert [(end.trial, end.full, end.message) for end in scheduler.dismissed()] == [
+        assert report(scheduler, 0, 9, 0.5).action is SchedulerAction.PAUSE
+        assert report(scheduler, 1, 9, 0.6).action is SchedulerAction.PAUSE
+        decision = report(scheduler, 2, 9, 0.7)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.full
+        assert decision.message == "stopped at epoch 9: all of its bracket have come to rung 9"
+        assert [(end.trial, end.full, end.message) for end in scheduler.trials_to_stop()] == [
             (0, True, "stopped at rung 9: all of its bracket have come there"),
             (1, True, "stopped at rung 9: all of its bracket have come there"),
         ]
@@ -217,24 +222,24 @@ class TestRounds:
         assert choices(scheduler, 6, 7) == []
         assert scheduler.on_trial_complete(8, {"epoch": 2, "accuracy": 0.8}) is True
         assert choices(scheduler, 6, 7) == [7]
-        assert dismissed(scheduler)[-1] == 6
+        assert trials_to_stop(scheduler)[-1] == 6
 
     def test_one_that_went_beyond_the_next_milestone_waits_there(self) -> None:
         scheduler = bohb()
         add(scheduler, *range(9))
         for trial in range(8):
             report(scheduler, trial, 1, trial / 10)
-        verdict = report(scheduler, 8, 4, 0.9)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message == (
+        decision = report(scheduler, 8, 4, 0.9)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message == (
             "paused at epoch 4: accuracy 0.9 is number 1 of 9, and the best 3 go on from rung 1; it is beyond rung 3 "
             "already, where its bracket comes in next"
         )
         assert choices(scheduler, *range(9)) == [6, 7]
         report(scheduler, 6, 3, 0.95)
-        assert report(scheduler, 7, 3, 0.7).action is Action.STOP
+        assert report(scheduler, 7, 3, 0.7).action is SchedulerAction.STOP
         assert choices(scheduler, 6, 8) == [6]
-        assert dismissed(scheduler)[-1] == 8
+        assert trials_to_stop(scheduler)[-1] == 8
 
     def test_if_all_did_the_next_round_ends_at_once(self) -> None:
         scheduler = bohb()
@@ -242,7 +247,7 @@ class TestRounds:
         for trial in range(9):
             report(scheduler, trial, 4, trial / 10)
         assert choices(scheduler, *range(9)) == [8]
-        assert dismissed(scheduler) == [0, 1, 2, 3, 4, 5, 6, 7]
+        assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5, 6, 7]
 
     def test_between_milestones_nothing_is_decided(self) -> None:
         scheduler = hyperband()
@@ -262,9 +267,9 @@ class TestFilling:
         scheduler = bohb()
         add(scheduler, 0, 1)
         report(scheduler, 0, 1, 0.5)
-        verdict = report(scheduler, 1, 1, 0.6)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message.endswith("2 of 9 of its bracket have come in")
+        decision = report(scheduler, 1, 1, 0.6)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message.endswith("2 of 9 of its bracket have come in")
         assert choices(scheduler, 0, 1) == []
 
     def test_when_the_search_is_over_it_goes_on(self) -> None:
@@ -274,14 +279,14 @@ class TestFilling:
             report(scheduler, trial, 1, trial / 10)
         scheduler.on_search_over()
         assert choices(scheduler, 0, 1, 2, 3) == [1, 2, 3]
-        assert dismissed(scheduler) == [0]
+        assert trials_to_stop(scheduler) == [0]
 
     def test_one_that_comes_in_then_may_go_on_at_once(self) -> None:
         scheduler = bohb()
         add(scheduler, 0, 1)
         report(scheduler, 0, 1, 0.5)
         scheduler.on_search_over()
-        assert report(scheduler, 1, 1, 0.4).action is Action.CONTINUE
+        assert report(scheduler, 1, 1, 0.4).action is SchedulerAction.CONTINUE
         assert choices(scheduler, 0) == [0]
 
 
@@ -354,7 +359,7 @@ class TestRestore:
     def test_before_anybody_has_started_again_the_same_go_on(self) -> None:
         rebuilt = rebuilt_from(played(bohb()))
         assert choices(rebuilt, *range(8)) == [6, 7]
-        assert dismissed(rebuilt) == [0, 1, 2, 3, 4, 5]
+        assert trials_to_stop(rebuilt) == [0, 1, 2, 3, 4, 5]
 
     def test_a_winner_that_was_stopped_by_its_user_lets_no_loser_in(self) -> None:
         uncut = played(bohb())
@@ -402,11 +407,11 @@ class TestRestore:
         add(uncut, *range(9))
         for trial in range(8):
             report(uncut, trial, 4, trial / 10)
-        assert report(uncut, 8, 4, 0.55).action is Action.PAUSE  # third, then not the first
+        assert report(uncut, 8, 4, 0.55).action is SchedulerAction.PAUSE  # third, then not the first
         rebuilt = rebuilt_from(uncut)
         assert choices(rebuilt, *range(9)) == choices(uncut, *range(9)) == [7]
-        assert repr(rebuilt.dismissed()) == repr(uncut.dismissed())
-        assert 8 in dismissed(rebuilt)
+        assert repr(rebuilt.trials_to_stop()) == repr(uncut.trials_to_stop())
+        assert 8 in trials_to_stop(rebuilt)
 
     def test_a_removal_right_after_a_restart_is_recorded_as_ever(self) -> None:
         uncut = played(bohb())
@@ -435,9 +440,9 @@ class TestRestore:
         for trial in range(9):
             lost = {"bracket": {"band": "0", "s": "2", "round": "0"}}
             rebuilt.restore(trial, lost if trial == 7 else uncut.record(trial), {})
-        assert dismissed(rebuilt) == [0, 1, 2, 3, 4, 5]
+        assert trials_to_stop(rebuilt) == [0, 1, 2, 3, 4, 5]
         assert choices(rebuilt, 6, 7) == [6, 7]
-        assert report(rebuilt, 7, 3, 0.7).action is Action.PAUSE
+        assert report(rebuilt, 7, 3, 0.7).action is SchedulerAction.PAUSE
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -472,10 +477,10 @@ class TestRestore:
 @settings(max_examples=40, deadline=None)
 def test_every_trial_comes_to_its_end(seed: int, scheduler: Any, factor: int) -> None:
     """Nobody is left waiting for others that will never come."""
-    life = Life(scheduler(reduction_factor=factor), seed)
+    driver = SchedulerDriver(scheduler(reduction_factor=factor), seed)
     for _ in range(3000):
-        life.step()
-    assert life.world.is_over
-    assert not life.world.queue
-    assert not life.world.running
-    assert not life.world.pausing
+        driver.step()
+    assert driver.world.is_over
+    assert not driver.world.queue
+    assert not driver.world.running
+    assert not driver.world.pausing

@@ -29,7 +29,7 @@ class Replay:
         """What we say to each event, in the words of a history."""
         for event in self.events:
             answer = self._answer(*event)
-            stopped = sorted(dismissal.trial for dismissal in self.scheduler.dismissed())
+            stopped = sorted(stop.trial for stop in self.scheduler.trials_to_stop())
             for trial in stopped:
                 self._remove(trial)
             yield [answer, stopped]
@@ -46,10 +46,10 @@ class Replay:
             case "choose":
                 return self._choose()
             case "result":
-                verdict = self.scheduler.on_result(trial, {"t": time, "m": value})
-                if verdict.action == "PAUSE":
+                decision = self.scheduler.on_result(trial, {"t": time, "m": value})
+                if decision.action == "PAUSE":
                     self.waiting[trial] = None
-                return verdict.action.value
+                return decision.action.value
             case "complete":
                 self.scheduler.on_trial_complete(trial, {"t": time, "m": value})
             case "error":
@@ -74,9 +74,9 @@ class Replay:
 
     def brackets(self) -> list[list[Any]]:
         """How far the brackets are in which somebody is left in the end."""
-        cohorts = self.scheduler._brackets.values()
-        live = [(cohort, [trial for trial in cohort.seats if cohort.is_live(trial)]) for cohort in cohorts]
-        return [[cohort.rounds[cohort.round].milestone, trials] for cohort, trials in live if trials]
+        brackets = self.scheduler._brackets.values()
+        live = [(bracket, [trial for trial in bracket.entries if bracket.is_live(trial)]) for bracket in brackets]
+        return [[bracket.rounds[bracket.round].milestone, trials] for bracket, trials in live if trials]
 
 
 def rays_brackets(history: dict[str, Any]) -> list[list[Any]]:

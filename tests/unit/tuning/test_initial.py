@@ -12,7 +12,7 @@ from podtune.api.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.active_space import ActiveSpace
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.initial import InitialFirst
 from tests.unit.tuning.manifests import every_kind, experiment
 
@@ -37,22 +37,22 @@ class Recorder(Searcher):
     """Remembers what it hears."""
 
     def __init__(self) -> None:
-        self.heard: list[Tell] = []
+        self.heard: list[Observation] = []
         self.skipped: list[Configuration] = []
         self.asked: list[tuple[int, list[int]]] = []
 
     @override
-    def tell(self, tell: Tell) -> None:
-        self.heard.append(tell)
+    def tell(self, observation: Observation) -> None:
+        self.heard.append(observation)
 
     @override
     def skip(self, configuration: Configuration) -> None:
         self.skipped.append(configuration)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
-        self.asked.append((number, [trial.number for trial in unfinished]))
-        return Proposed({"units": number}, {"mine": "yes"})
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
+        self.asked.append((number, [trial.number for trial in pending]))
+        return Proposal({"units": number}, {"mine": "yes"})
 
 
 def first() -> tuple[Recorder, InitialFirst]:
@@ -63,7 +63,7 @@ def first() -> tuple[Recorder, InitialFirst]:
 
 def test_those_without_results_come_first_complete_and_in_their_own_types() -> None:
     inner, searcher = first()
-    assert searcher.ask(0, []) == Proposed({"units": 3, "kind": "a", "half": 1.5})
+    assert searcher.ask(0, []) == Proposal({"units": 3, "kind": "a", "half": 1.5})
     second = searcher.ask(1, [])
     assert second is not None
     assert list(second.configuration.items()) == [("units", 1), ("kind", "b"), ("rate", 1.0), ("half", 0.5)]
@@ -73,26 +73,28 @@ def test_those_without_results_come_first_complete_and_in_their_own_types() -> N
 
 def test_known_results_are_told_before_all_else() -> None:
     inner, _ = first()
-    assert [(tell.value, tell.step, tell.configuration["units"]) for tell in inner.heard] == [
+    assert [
+        (observation.value, observation.step, observation.configuration["units"]) for observation in inner.heard
+    ] == [
         (0.75, 0, 2),
         (0.25, 0, 4),
     ]
-    assert all(tell.number < 0 and not tell.attributes for tell in inner.heard)
+    assert all(observation.number < 0 and not observation.attributes for observation in inner.heard)
     assert [configuration["units"] for configuration in inner.skipped] == [3, 1]
 
 
 def test_the_others_are_numbered_as_if_there_were_no_initial_ones() -> None:
     inner, searcher = first()
-    assert searcher.ask(2, [Unfinished(0, {}), Unfinished(1, {})]) == Proposed({"units": 0}, {"mine": "yes"})
-    searcher.ask(4, [Unfinished(1, {}), Unfinished(3, {})])
+    assert searcher.ask(2, [PendingTrial(0, {}), PendingTrial(1, {})]) == Proposal({"units": 0}, {"mine": "yes"})
+    searcher.ask(4, [PendingTrial(1, {}), PendingTrial(3, {})])
     assert inner.asked == [(0, [-2, -1]), (2, [-1, 1])]
 
 
 def test_all_that_is_told_keeps_a_number_of_its_own() -> None:
     inner, searcher = first()
     for number in (-2, -1, 0, 1, 2, 3):
-        searcher.tell(Tell(number, {"units": 1}, 0.5, 1))
-    told = [tell.number for tell in inner.heard]
+        searcher.tell(Observation(number, {"units": 1}, 0.5, 1))
+    told = [observation.number for observation in inner.heard]
     assert len(set(told)) == len(told)
     assert told[-2:] == [0, 1]
     assert all(number < 0 for number in told[:-2])
@@ -112,7 +114,7 @@ def test_one_that_goes_through_its_space_tries_each_configuration_once(algorithm
 def test_an_experiment_learnt_from_is_left_out_of_a_grid_too() -> None:
     spec = experiment(parameters=SPACE[:2], search={"algorithm": "grid", "maxTrials": 99, "initial": INITIAL[:1]})
     searcher = make_searcher(spec)
-    searcher.tell(Tell(-1, {"units": 1, "kind": "a"}, 0.5, 1))
+    searcher.tell(Observation(-1, {"units": 1, "kind": "a"}, 0.5, 1))
     proposed = [searcher.ask(number, []) for number in range(8)]
     found = [answer.configuration for answer in proposed if answer is not None]
     assert len(found) == 7
@@ -128,7 +130,7 @@ def test_random_search_proposes_the_same_after_them() -> None:
         search={"algorithm": "random", "maxTrials": 9, "seed": 7, "initial": [{"parameters": {**values, "fixed": 7}}]}
     )
     plain, searcher = make_searcher(spec), make_searcher(begun)
-    assert searcher.ask(0, []) == Proposed(some.configuration)
+    assert searcher.ask(0, []) == Proposal(some.configuration)
     assert [searcher.ask(number + 1, []) for number in range(9)] == [plain.ask(number, []) for number in range(9)]
 
 
@@ -151,4 +153,4 @@ class TestTpeAfterInitialConfigurations(SearcherConformance):
 
 def test_a_recorded_run_holds_every_configuration_of_the_manifest() -> None:
     run = recorded_run(TestTpeAfterInitialConfigurations().make(every_kind()))
-    assert len([event for event in run if isinstance(event, Tell)]) > 20
+    assert len([event for event in run if isinstance(event, Observation)]) > 20

@@ -9,7 +9,15 @@ from podtune.api.objective import Objective
 from podtune.api.scheduler import MedianSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.base import CONTINUE, Action, MetricMissing, RecordError, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import (
+    CONTINUE,
+    MetricMissing,
+    RecordError,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+)
 from podtune.tuning.schedulers.median import Median
 from tests.unit.tuning.manifests import experiment
 
@@ -21,7 +29,7 @@ def median(*, mode: Mode = "max", **fields: Any) -> Median:
     return Median(MedianSettings(**{**defaults, **fields}), Objective(metric="accuracy", mode=mode))
 
 
-def report(scheduler: Median, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> Verdict:
+def report(scheduler: Median, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy}, waiting=waiting)
 
 
@@ -50,67 +58,67 @@ class TestComparison:
         scheduler = median()
         trial = curves(scheduler, [0.1, 0.3], [0.5, 0.7], [0.8, 1.0])
         report(scheduler, trial, 1, 0.5)
-        verdict = report(scheduler, trial, 2, 0.59)
-        assert verdict.action is Action.STOP
-        assert verdict.recorded
-        assert verdict.because == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
-        assert verdict.message == (
+        decision = report(scheduler, trial, 2, 0.59)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.recorded
+        assert decision.inputs == {"time": 2, "metric": "accuracy", "best": 0.59, "median": 0.6, "samples": 3}
+        assert decision.message == (
             "stopped at epoch 2: its best accuracy 0.59 is below the median 0.6 of the means of 3 trials up to then"
         )
 
     def test_at_the_median_it_goes_on(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        assert report(scheduler, trial, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.5).action is SchedulerAction.CONTINUE
 
     def test_of_an_even_number_the_middle_two_are_averaged(self) -> None:
         scheduler = median(min_samples=2)
         trial = curves(scheduler, [0.25], [0.75])
-        assert report(scheduler, trial, 1, 0.5).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.5).action is SchedulerAction.CONTINUE
         scheduler.on_trial_add(9, {})
-        assert report(scheduler, 9, 1, 0.49).action is Action.STOP
+        assert report(scheduler, 9, 1, 0.49).action is SchedulerAction.STOP
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
         scheduler = median(mode="min")
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        verdict = report(scheduler, trial, 1, 0.51)
-        assert verdict.action is Action.STOP
-        assert "is above the median 0.5" in verdict.message
+        decision = report(scheduler, trial, 1, 0.51)
+        assert decision.action is SchedulerAction.STOP
+        assert "is above the median 0.5" in decision.message
 
     def test_what_it_had_reached_before_counts(self) -> None:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, 0.9)
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
 
     def test_the_others_means_begin_at_the_grace_period(self) -> None:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.9, 0.1], [0.9, 0.1], [0.9, 0.1])
-        assert report(scheduler, trial, 2, 0.2).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.2).action is SchedulerAction.CONTINUE
 
     def test_before_the_grace_period_nothing_is_compared(self) -> None:
         scheduler = median(grace_period=3)
         trial = curves(scheduler, [0.9] * 5, [0.9] * 5, [0.9] * 5)
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
-        assert report(scheduler, trial, 3, 0.0).action is Action.STOP
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
+        assert report(scheduler, trial, 3, 0.0).action is SchedulerAction.STOP
 
     def test_with_too_few_to_compare_with_all_go_on(self) -> None:
         scheduler = median(min_samples=3)
         trial = curves(scheduler, [0.9, 0.9], [0.9, 0.9], [0.9])
-        assert report(scheduler, trial, 2, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, 0.0).action is SchedulerAction.CONTINUE
 
     def test_a_trial_that_has_ended_counts_and_its_end_counts_twice(self) -> None:
         scheduler = median(min_samples=1)
         trial = curves(scheduler, [0.0, 0.9])
         assert scheduler.on_trial_complete(0, {"epoch": 2, "accuracy": 0.9}) is True
         assert scheduler.record(0)["curve"] == {"0": "1@0 0.9 2@0.9"}
-        assert report(scheduler, trial, 2, 0.59).because["median"] == pytest.approx(0.6)
+        assert report(scheduler, trial, 2, 0.59).inputs["median"] == pytest.approx(0.6)
 
     def test_a_close_one_is_told_of(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.2], [0.5], [0.8])
-        verdict = report(scheduler, trial, 1, 0.6)
-        assert verdict.message == (
+        decision = report(scheduler, trial, 1, 0.6)
+        assert decision.message == (
             "went on at epoch 1, by one trial: its best accuracy 0.6 is not below the median 0.5 of the means of 3 "
             "trials up to then"
         )
@@ -123,9 +131,9 @@ class TestOddValues:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, math.nan)
-        verdict = report(scheduler, trial, 2, 1.0)
-        assert verdict.action is Action.STOP
-        assert verdict.message.startswith(
+        decision = report(scheduler, trial, 2, 1.0)
+        assert decision.action is SchedulerAction.STOP
+        assert decision.message.startswith(
             "stopped at epoch 2: its first accuracy was NaN, which is worse than the median"
         )
 
@@ -133,44 +141,44 @@ class TestOddValues:
         scheduler = median(grace_period=2)
         trial = curves(scheduler, [0.2, 0.2], [0.5, 0.5], [0.8, 0.8])
         report(scheduler, trial, 1, 0.6)
-        assert report(scheduler, trial, 2, math.nan).action is Action.CONTINUE
+        assert report(scheduler, trial, 2, math.nan).action is SchedulerAction.CONTINUE
 
     def test_means_that_are_not_finite_are_no_samples(self) -> None:
         scheduler = median()
         trial = curves(scheduler, [0.9], [math.nan], [math.inf], [-math.inf])
-        assert report(scheduler, trial, 1, 0.0).action is Action.CONTINUE
+        assert report(scheduler, trial, 1, 0.0).action is SchedulerAction.CONTINUE
 
 
 class TestPauses:
     def test_a_soft_stop_is_a_pause_after_which_it_is_not_judged_again(self) -> None:
         scheduler = median(soft_stop=True)
         trial = curves(scheduler, [0.5], [0.5], [0.5])
-        verdict = report(scheduler, trial, 1, 0.4)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message.startswith("paused at epoch 1: its best accuracy 0.4 is below")
+        decision = report(scheduler, trial, 1, 0.4)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message.startswith("paused at epoch 1: its best accuracy 0.4 is below")
         assert report(scheduler, trial, 2, 0.0) == CONTINUE
 
     def test_a_trial_gives_way_while_there_are_too_few_to_compare_with(self) -> None:
         scheduler = median(min_time=2)
         scheduler.on_trial_add(0, {})
-        verdict = report(scheduler, 0, 1, 0.5, waiting=4)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
-        assert report(scheduler, 0, 3, 0.5, waiting=4).action is Action.CONTINUE
-        assert report(scheduler, 0, 4, 0.5, waiting=4).action is Action.PAUSE
+        decision = report(scheduler, 0, 1, 0.5, waiting=4)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
+        assert report(scheduler, 0, 3, 0.5, waiting=4).action is SchedulerAction.CONTINUE
+        assert report(scheduler, 0, 4, 0.5, waiting=4).action is SchedulerAction.PAUSE
 
     def test_it_does_not_where_none_waits_or_none_is_to(self) -> None:
         for scheduler, waiting in ((median(min_time=0), 0), (median(), 9)):
             scheduler.on_trial_add(0, {})
-            assert report(scheduler, 0, 1, 0.5, waiting=waiting).action is Action.CONTINUE
+            assert report(scheduler, 0, 1, 0.5, waiting=waiting).action is SchedulerAction.CONTINUE
 
     def test_paused_trials_go_on_when_no_new_one_waits(self) -> None:
         scheduler = median(soft_stop=True)
         trial = curves(scheduler, [0.5], [0.5], [0.5])
         report(scheduler, trial, 1, 0.4)
         scheduler.on_trial_add(7, {})
-        assert scheduler.choose([trial, 7]) == Start(7)
-        assert scheduler.choose([trial]) == Start(trial)
+        assert scheduler.choose([trial, 7]) == StartDecision(7)
+        assert scheduler.choose([trial]) == StartDecision(trial)
 
 
 class TestRecord:

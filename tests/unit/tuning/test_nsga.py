@@ -15,7 +15,7 @@ from podtune.api.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance
 from podtune.tuning.randomness import derived_seed, proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
@@ -56,14 +56,14 @@ class TestNsga2SearcherOfOneObjective(SearcherConformance):
         return nsga(parameters, seed=seed, mode=mode, criteria=1, population_size=4)
 
 
-def ask(searcher: Searcher, number: int, unfinished: Sequence[Unfinished] = ()) -> Proposed:
-    proposed = searcher.ask(number, unfinished)
+def ask(searcher: Searcher, number: int, pending: Sequence[PendingTrial] = ()) -> Proposal:
+    proposed = searcher.ask(number, pending)
     assert proposed is not None
     return proposed
 
 
-def tell(searcher: Searcher, number: int, proposed: Proposed, *values: float) -> None:
-    searcher.tell(Tell(number, proposed.configuration, values[0], 1, values[1:], proposed.attributes))
+def observation(searcher: Searcher, number: int, proposed: Proposal, *values: float) -> None:
+    searcher.tell(Observation(number, proposed.configuration, values[0], 1, values[1:], proposed.attributes))
 
 
 class Seeded:
@@ -129,7 +129,7 @@ def test_each_probability_is_the_one_that_optuna_calls_so(kind: Any, sampler: An
         for number in range(24):
             proposed = ask(searcher, number)
             proposals.append(proposed.configuration)
-            tell(searcher, number, proposed, *values_of_number(number, criteria))
+            observation(searcher, number, proposed, *values_of_number(number, criteria))
         return proposals
 
     with_it = breed({changed: OTHERS[changed]})
@@ -145,7 +145,7 @@ def test_the_divisions_of_nsga_3_decide_which_parents_are_kept() -> None:
     def find_parents(divisions: int) -> str:
         searcher = nsga(PLANE, mode="min", criteria=3, kind=Nsga3Settings, population_size=12, divisions=divisions)
         for number in range(24):
-            tell(searcher, number, ask(searcher, number), *values_of_number(number, 3))
+            observation(searcher, number, ask(searcher, number), *values_of_number(number, 3))
         return ask(searcher, 24).attributes["parents"]
 
     assert len({find_parents(divisions) for divisions in (1, 2, 6)}) > 1
@@ -189,7 +189,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(kind: Any, sampler:
             float(proposed.configuration[name]) for name in ("momentum", "dropout", "hidden_units")
         )
         values = (momentum**2, dropout + momentum, units * dropout)[: len(study.directions)]
-        tell(searcher, number, proposed, *values)
+        observation(searcher, number, proposed, *values)
         study.tell(trial, list(values))
     assert proposed.attributes["generation"] == "9"
     assert len(proposed.attributes["parents"].split(",")) == 8
@@ -204,7 +204,7 @@ def test_it_finds_the_front_of_two_objectives(kind: Any) -> None:
         proposed = ask(searcher, number)
         a, b, c = (float(value) for value in proposed.configuration.values())
         found.append((a, b + c))
-        tell(searcher, number, proposed, a + b + c, 1 - a + b + c)
+        observation(searcher, number, proposed, a + b + c, 1 - a + b + c)
     latest = found[-100:]
     assert sum(distance < 0.2 for _, distance in latest) > 30  # at random: 2
     assert {int(a * 4) for a, distance in latest if distance < 0.2} >= {0, 1, 2, 3}
@@ -217,8 +217,8 @@ def test_nsga_3_spreads_out_where_more_is_better_just_as_where_less_is() -> None
         proposed = ask(down, number)
         assert ask(up, number) == proposed
         a, b, c = (float(value) for value in proposed.configuration.values())
-        tell(down, number, proposed, a + b + c, 1 - a + b + c)
-        tell(up, number, proposed, -(a + b + c), 1 - a + b + c)
+        observation(down, number, proposed, a + b + c, 1 - a + b + c)
+        observation(up, number, proposed, -(a + b + c), 1 - a + b + c)
 
 
 def test_parents_are_those_that_no_other_trial_beats() -> None:
@@ -226,7 +226,7 @@ def test_parents_are_those_that_no_other_trial_beats() -> None:
     for number, values in enumerate([(1, 4), (4, 1), (5, 5), (2, 2), (6, 6), (7, 7), (1, 1), (9, 9)]):
         proposed = ask(searcher, number)
         assert proposed.attributes["generation"] == str(number // 4)
-        tell(searcher, number, proposed, *values)
+        observation(searcher, number, proposed, *values)
     first, second = nsga(PLANE, mode="min", population_size=4), ask(searcher, 8)
     assert ask(first, 8).attributes == {"generation": "0"}
     assert second.attributes == {"generation": "2", "parents": "0,1,3,6"}
@@ -236,24 +236,24 @@ def test_late_trials_become_parents_too() -> None:
     searcher = nsga(PLANE, mode="min", population_size=2)
     born = [ask(searcher, number) for number in range(3)]
     for number in range(2):
-        tell(searcher, number, born[number], 5, 5)
+        observation(searcher, number, born[number], 5, 5)
     children = [ask(searcher, number) for number in (3, 4)]
-    tell(searcher, 2, born[2], 1, 1)
+    observation(searcher, 2, born[2], 1, 1)
     for number, child in enumerate(children, start=3):
-        tell(searcher, number, child, 6, 6)
+        observation(searcher, number, child, 6, 6)
     assert "2" in ask(searcher, 5).attributes["parents"].split(",")
 
 
 def test_a_deleted_trial_keeps_no_generation_from_going_on() -> None:
     searcher = nsga(PLANE, mode="min", population_size=4)
-    tells = []
+    observations = []
     for number in range(22):
         proposed = ask(searcher, number)
-        told = Tell(number, proposed.configuration, float(number), 1, (30.0 - number,), proposed.attributes)
-        tells.append(told)
+        told = Observation(number, proposed.configuration, float(number), 1, (30.0 - number,), proposed.attributes)
+        observations.append(told)
         searcher.tell(told)
     rebuilt = nsga(PLANE, mode="min", population_size=4)
-    for told in tells:
+    for told in observations:
         if told.number != 6:
             rebuilt.tell(told)
     assert ask(rebuilt, 22) == ask(searcher, 22)
@@ -262,12 +262,12 @@ def test_a_deleted_trial_keeps_no_generation_from_going_on() -> None:
 def test_known_results_are_of_the_first_generation() -> None:
     searcher = nsga(PLANE, mode="min", population_size=3)
     for number in range(3):
-        searcher.tell(Tell(-1 - number, {"a": 0.5, "b": 0.5, "c": number / 2}, number, 1, (number,)))
+        searcher.tell(Observation(-1 - number, {"a": 0.5, "b": 0.5, "c": number / 2}, number, 1, (number,)))
     assert ask(searcher, 0).attributes == {"generation": "1", "parents": "-3,-2,-1"}
 
 
 def test_an_infinite_value_is_worse_than_any_other() -> None:
     searcher = nsga(PLANE, mode="min", population_size=3)
     for number, value in enumerate([1.0, float("inf"), 2.0, 3.0, float("inf"), 1.5]):
-        tell(searcher, number, ask(searcher, number), value, value)
+        observation(searcher, number, ask(searcher, number), value, value)
     assert ask(searcher, 6).attributes["parents"] == "0,2,5"

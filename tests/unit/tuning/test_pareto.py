@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.objective import Criterion
-from podtune.tuning.pareto import ParetoFront, Point
+from podtune.tuning.pareto import ParetoFront, ParetoPoint
 
 MODES = ("max", "min", "min")
 CRITERIA = [Criterion(metric=f"m{place}", mode=mode) for place, mode in enumerate(MODES)]
@@ -17,7 +17,7 @@ VALUES = st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf, -ma
 def front(values: Sequence[Sequence[float]], order: Sequence[int] | None = None) -> ParetoFront:
     made = ParetoFront(CRITERIA)
     for trial in order or range(len(values)):
-        made.add(Point(trial, tuple(values[trial])))
+        made.add(ParetoPoint(trial, tuple(values[trial])))
     return made
 
 
@@ -45,11 +45,11 @@ def test_in_whatever_order_it_is_what_no_other_trial_beats(
 
 def test_it_says_whether_the_front_has_changed() -> None:
     made = ParetoFront(CRITERIA)
-    assert made.add(Point(0, (1, 1, 1)))
-    assert not made.add(Point(1, (1, 1, 1)))
-    assert not made.add(Point(2, (1, 2, 1)))
-    assert not made.add(Point(3, (math.nan, 0, 0)))
-    assert made.add(Point(4, (2, 1, 1)))
+    assert made.add(ParetoPoint(0, (1, 1, 1)))
+    assert not made.add(ParetoPoint(1, (1, 1, 1)))
+    assert not made.add(ParetoPoint(2, (1, 2, 1)))
+    assert not made.add(ParetoPoint(3, (math.nan, 0, 0)))
+    assert made.add(ParetoPoint(4, (2, 1, 1)))
     assert [point.trial for point in made.spread(9)] == [4]
 
 

@@ -10,13 +10,13 @@ from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Exploit,
     MetricMissing,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
 )
 from podtune.tuning.searchers.base import Configuration
 from tests.unit.tuning.manifests import experiment
@@ -57,11 +57,11 @@ def full(size: int = 4, **settings: Any) -> Scheduler:
     return scheduler
 
 
-def report(scheduler: Scheduler, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> Verdict:
+def report(scheduler: Scheduler, trial: int, epoch: float, accuracy: float, *, waiting: int = 0) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy}, waiting=waiting)
 
 
-def exploit_of(decision: Verdict | Start | None) -> Exploit:
+def exploit_of(decision: SchedulerDecision | StartDecision | None) -> Exploit:
     assert decision is not None
     assert decision.exploit is not None
     return decision.exploit
@@ -115,18 +115,18 @@ class TestAsynchronousExploits:
     def test_the_worst_clones_one_of_the_best(self) -> None:
         scheduler = full(4)
         for trial, accuracy in ((1, 0.5), (2, 0.6), (0, 0.9)):
-            assert report(scheduler, trial, 5, accuracy).action is Action.CONTINUE
-        verdict = report(scheduler, 3, 5, 0.1)
-        assert verdict.action is Action.PAUSE
-        assert verdict.recorded
-        assert exploit_of(verdict).donor == 0
-        assert list(exploit_of(verdict).configuration) == ["lr", "units", "optimizer"]
-        assert exploit_of(verdict).configuration != configuration(0)
-        assert verdict.message.startswith(
+            assert report(scheduler, trial, 5, accuracy).action is SchedulerAction.CONTINUE
+        decision = report(scheduler, 3, 5, 0.1)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.recorded
+        assert exploit_of(decision).donor == 0
+        assert list(exploit_of(decision).configuration) == ["lr", "units", "optimizer"]
+        assert exploit_of(decision).configuration != configuration(0)
+        assert decision.message.startswith(
             "clones trial 0 (accuracy 0.9) at epoch 5: accuracy 0.1 is rank 4 of 4, among the worst 1; "
             "perturbed: lr 0.01 → "
         )
-        assert dict(verdict.because) == {
+        assert dict(decision.inputs) == {
             "time": 5,
             "metric": "accuracy",
             "value": 0.1,
@@ -138,25 +138,25 @@ class TestAsynchronousExploits:
         }
 
     def test_where_less_is_better_the_greatest_clones_the_least(self) -> None:
-        verdict = report(rivals(mode="min"), 1, 10, 0.9)
-        assert exploit_of(verdict).donor == 0
-        assert verdict.message.startswith("clones trial 0 (accuracy 0.1) at epoch 10: accuracy 0.9 is rank 2 of 2")
+        decision = report(rivals(mode="min"), 1, 10, 0.9)
+        assert exploit_of(decision).donor == 0
+        assert decision.message.startswith("clones trial 0 (accuracy 0.1) at epoch 10: accuracy 0.9 is rank 2 of 2")
 
     def test_of_the_best_a_checkpoint_is_wanted(self) -> None:
         scheduler = full(4)
         report(scheduler, 0, 5, 0.5)
         assert report(scheduler, 1, 5, 0.9).wants_checkpoint
-        verdict = report(scheduler, 2, 5, 0.7)
-        assert not verdict.wants_checkpoint
-        assert verdict.message == "went on at epoch 5: accuracy 0.7 is rank 2 of 3"
+        decision = report(scheduler, 2, 5, 0.7)
+        assert not decision.wants_checkpoint
+        assert decision.message == "went on at epoch 5: accuracy 0.7 is rank 2 of 3"
 
     def test_who_was_not_among_the_best_when_it_came_by_has_nothing_to_clone(self) -> None:
         scheduler = full(2)
         report(scheduler, 0, 5, 0.9)  # there was none to be better than
-        verdict = report(scheduler, 1, 5, 0.1)
-        assert verdict.action is Action.CONTINUE
-        assert verdict.exploit is None
-        assert verdict.message == (
+        decision = report(scheduler, 1, 5, 0.1)
+        assert decision.action is SchedulerAction.CONTINUE
+        assert decision.exploit is None
+        assert decision.message == (
             "went on at epoch 5: accuracy 0.1 is rank 2 of 2, among the worst 1; trial 0, which it drew, was not among "
             "the best when it last came by"
         )
@@ -183,21 +183,21 @@ class TestAsynchronousExploits:
                 assert scheduler.on_trial_complete(0, {"epoch": 6, "accuracy": 0.9})
             else:
                 scheduler.on_trial_remove(0)
-            assert report(scheduler, 2, 5, 0.7).because["rank"] == 1
+            assert report(scheduler, 2, 5, 0.7).inputs["rank"] == 1
 
     def test_nan_is_not_ranked(self) -> None:
         scheduler = full(3)
         report(scheduler, 0, 5, 0.9)
-        verdict = report(scheduler, 1, 5, math.nan)
-        assert verdict.action is Action.CONTINUE
-        assert verdict.message == "went on at epoch 5: accuracy is NaN, which isn't ranked"
-        assert report(scheduler, 2, 5, 0.1).because["population"] == 2
+        decision = report(scheduler, 1, 5, math.nan)
+        assert decision.action is SchedulerAction.CONTINUE
+        assert decision.message == "went on at epoch 5: accuracy is NaN, which isn't ranked"
+        assert report(scheduler, 2, 5, 0.1).inputs["population"] == 2
 
     def test_at_most_half_are_the_worst(self) -> None:
         scheduler = full(3, quantile=0.5)
         for trial, accuracy in enumerate([0.9, 0.5]):
             report(scheduler, trial, 5, accuracy)
-        assert report(scheduler, 2, 5, 0.7).because["quantile"] == 1
+        assert report(scheduler, 2, 5, 0.7).inputs["quantile"] == 1
 
     def test_the_same_seed_draws_the_same_and_another_one_something_else(self) -> None:
         exploits = []
@@ -229,17 +229,17 @@ class TestAsynchronousExploits:
 class TestPlaces:
     def test_while_others_wait_a_trial_that_was_looked_at_is_paused(self) -> None:
         scheduler = full(4)
-        verdict = report(scheduler, 0, 5, 0.5, waiting=2)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message == "paused at epoch 5, since 2 others wait: accuracy 0.5 is rank 1 of 1"
+        decision = report(scheduler, 0, 5, 0.5, waiting=2)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message == "paused at epoch 5, since 2 others wait: accuracy 0.5 is rank 1 of 1"
 
     def test_the_trial_that_is_least_far_goes_on(self) -> None:
         scheduler = full(4)
         report(scheduler, 0, 9, 0.5)
         report(scheduler, 1, 5, 0.6)
         report(scheduler, 2, 7, 0.7)
-        assert scheduler.choose([0, 1, 2]) == Start(1)
-        assert scheduler.choose([0, 2, 3]) == Start(3)
+        assert scheduler.choose([0, 1, 2]) == StartDecision(1)
+        assert scheduler.choose([0, 2, 3]) == StartDecision(3)
 
     def test_none_is_resumed_while_there_are_trials_to_be_made(self) -> None:
         scheduler = population(3)
@@ -247,30 +247,30 @@ class TestPlaces:
         report(scheduler, 0, 5, 0.5, waiting=2)
         assert scheduler.choose([0]) is None
         scheduler.on_trial_add(1, configuration(1))
-        assert scheduler.choose([0, 1]) == Start(1)
+        assert scheduler.choose([0, 1]) == StartDecision(1)
         scheduler.on_search_over()
-        assert scheduler.choose([0]) == Start(0)
+        assert scheduler.choose([0]) == StartDecision(0)
 
 
 class TestBarrier:
     def at_the_barrier(self, *accuracies: float, **settings: Any) -> Scheduler:
         scheduler = full(len(accuracies), synchronous=True, **settings)
         for trial, accuracy in enumerate(accuracies):
-            assert report(scheduler, trial, 5, accuracy).action is Action.PAUSE
+            assert report(scheduler, trial, 5, accuracy).action is SchedulerAction.PAUSE
         return scheduler
 
     def test_each_waits_for_the_others(self) -> None:
         scheduler = full(3, synchronous=True)
-        verdict = report(scheduler, 0, 5, 0.9)
-        assert verdict.action is Action.PAUSE
-        assert verdict.message == "paused at epoch 5 with accuracy 0.9: 1 of 3 trials have reached the barrier at 5"
+        decision = report(scheduler, 0, 5, 0.9)
+        assert decision.action is SchedulerAction.PAUSE
+        assert decision.message == "paused at epoch 5 with accuracy 0.9: 1 of 3 trials have reached the barrier at 5"
         report(scheduler, 1, 5, 0.5)
         assert scheduler.choose([0, 1]) is None
 
     def test_then_all_go_on_and_the_worst_clones_the_best(self) -> None:
         scheduler = self.at_the_barrier(0.9, 0.1, 0.5, 0.6)
         first = scheduler.choose([0, 1, 2, 3])
-        assert first == Start(0, recorded=True)
+        assert first == StartDecision(0, recorded=True)
         start = scheduler.choose([1, 2, 3])
         assert start is not None
         assert start.trial == 1
@@ -280,7 +280,7 @@ class TestBarrier:
             "perturbed: "
         )
         scheduler.on_configuration(1, exploit_of(start).configuration)
-        assert scheduler.choose([2, 3]) == Start(2)
+        assert scheduler.choose([2, 3]) == StartDecision(2)
 
     def test_it_waits_for_trials_that_are_still_on_their_way_to_a_pause(self) -> None:
         scheduler = self.at_the_barrier(0.9, 0.1, 0.5, 0.6)
@@ -291,7 +291,7 @@ class TestBarrier:
         report(scheduler, 0, 5, 0.9)
         report(scheduler, 1, 5, 0.5)
         scheduler.on_trial_complete(2, {"epoch": 3, "accuracy": 0.7})
-        assert scheduler.choose([0, 1]) == Start(0, recorded=True)
+        assert scheduler.choose([0, 1]) == StartDecision(0, recorded=True)
 
     def test_it_waits_for_trials_that_are_to_be_made(self) -> None:
         scheduler = population(3, synchronous=True)
@@ -304,7 +304,7 @@ class TestBarrier:
         for trial, epoch in enumerate([5, 12, 5]):
             report(scheduler, trial, epoch, 0.5 + trial / 10)
         assert scheduler.choose([0, 1, 2]) is not None
-        assert scheduler.choose([1, 2]) == Start(2, recorded=False)
+        assert scheduler.choose([1, 2]) == StartDecision(2, recorded=False)
         assert scheduler.choose([1]) is None
 
     def test_where_all_have_overshot_it_is_moved_on(self) -> None:

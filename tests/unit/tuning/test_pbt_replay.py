@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.base import Exploit, Scheduler, Verdict
+from podtune.tuning.schedulers.base import Exploit, Scheduler, SchedulerDecision
 from podtune.tuning.searchers.base import Configuration
 from tests.replay import golden
 from tests.unit.tuning.manifests import experiment
@@ -78,8 +78,8 @@ class Population:
                 )
             case ["result", trial, time, value, waiting]:
                 metrics = {"t": time, "m": value, "training_iteration": int(time * ITERATIONS)}
-                verdict = self.scheduler.on_result(trial, metrics, waiting=waiting)
-                return verdict.action if self._history["synchronous"] else self._asynchronous(trial, verdict, waiting)
+                decision = self.scheduler.on_result(trial, metrics, waiting=waiting)
+                return decision.action if self._history["synchronous"] else self._asynchronous(trial, decision, waiting)
             case ["complete", trial, time, value]:
                 self.scheduler.on_trial_complete(trial, {"t": time, "m": value})
             case ["remove", trial]:
@@ -90,12 +90,12 @@ class Population:
                 raise AssertionError(event)
         return None
 
-    def _asynchronous(self, trial: int, verdict: Verdict, waiting: int) -> dict[str, Any]:
-        if verdict.exploit is None:
-            return {"action": verdict.action, "save": verdict.wants_checkpoint}
-        if verdict.exploit.donor in self._history["cannot_save"]:
+    def _asynchronous(self, trial: int, decision: SchedulerDecision, waiting: int) -> dict[str, Any]:
+        if decision.exploit is None:
+            return {"action": decision.action, "save": decision.wants_checkpoint}
+        if decision.exploit.donor in self._history["cannot_save"]:
             return {"action": "PAUSE" if waiting else "CONTINUE", "save": False}  # the exploit is passed over
-        return {"action": "EXPLOIT", **self._carried_out(trial, verdict.exploit)}
+        return {"action": "EXPLOIT", **self._carried_out(trial, decision.exploit)}
 
     def _carried_out(self, trial: int, exploit: Exploit | None) -> dict[str, Any]:
         if exploit is None:

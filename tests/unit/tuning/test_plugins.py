@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from podtune.cluster.readers import read_experiment
+from podtune.cluster.decoders import decode_experiment
 from podtune.tuning import plugins
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.rejection import RejectionSearcher
 from tests.unit.tuning.manifests import EVERY_KIND, experiment
 
 made_with: list[dict[str, Any]] = []
@@ -80,7 +80,7 @@ def test_a_searcher_is_made_with_what_the_manifest_says_of_sampled_parameters() 
     fixed = {"name": "constant", "fixed": {"value": 1}}
     spec = experiment(parameters=[*EVERY_KIND, fixed], search=search("good", steps=3))
     searcher = make_searcher(spec)
-    assert isinstance(searcher, DrawingSearcher)
+    assert isinstance(searcher, RejectionSearcher)
     assert isinstance(searcher.inner, RandomSearcher)
     made = made_with.pop()
     assert [parameter.name for parameter in made["parameters"]] == [manifest["name"] for manifest in EVERY_KIND]
@@ -140,7 +140,7 @@ def test_the_operator_takes_it_for_a_spec_that_can_never_work() -> None:
         "metadata": {"name": "e", "namespace": "n", "uid": "u", "resourceVersion": "1", "generation": 1},
         "spec": experiment(search=search("better")).model_dump(by_alias=True, exclude_none=True, mode="json"),
     }
-    read = read_experiment(body)
+    read = decode_experiment(body)
     assert read.spec is None
     assert read.problem.startswith("spec.search.plugin: 'better' is not installed in the operator's image")
 

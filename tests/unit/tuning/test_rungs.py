@@ -54,7 +54,7 @@ def test_promoted_are_the_best_down_to_numpys_quantile(
     sign = 1 if mode == "max" else -1
     rung = PromotionRung(milestone, share, mode)
     for trial, value in enumerate(values):
-        rung.arrive(trial, sign * value)
+        rung.add(trial, sign * value)
     promoted = []
     while (promotion := rung.promotable(range(len(values)))) is not None:
         promoted.append(promotion.trial)
@@ -68,6 +68,6 @@ def test_promoted_are_the_best_down_to_numpys_quantile(
 
 def test_a_trial_comes_to_a_promotion_rung_once() -> None:
     rung = PromotionRung(3, 0.5, "max")
-    rung.arrive(7, 0.5)
+    rung.add(7, 0.5)
     with pytest.raises(ValueError, match="trial 7 has come to rung 3 already"):
-        rung.arrive(7, 0.6)
+        rung.add(7, 0.6)

@@ -14,13 +14,13 @@ from podtune.tuning.searchers import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.brute_force import BruteForceSearcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.qmc import QmcSearcher
 from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.rejection import RejectionSearcher
+from podtune.tuning.searchers.sequence import SequenceSearcher
 from podtune.tuning.searchers.tpe import TpeSearcher
-from podtune.tuning.searchers.walking import WalkingSearcher
 from tests.unit.tuning.manifests import experiment
 
 UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
@@ -40,7 +40,7 @@ UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]
 )
 def test_the_search_algorithm_that_is_asked_for(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(search={"algorithm": algorithm, "maxTrials": 5}))
-    assert type(searcher.inner if isinstance(searcher, DrawingSearcher) else searcher) is kind
+    assert type(searcher.inner if isinstance(searcher, RejectionSearcher) else searcher) is kind
 
 
 @pytest.mark.parametrize("algorithm", sorted(SEARCHERS - {"plugin"}))
@@ -54,7 +54,7 @@ def test_who_learns_from_rungs_is_known_without_making_it(algorithm: str) -> Non
 FINITE = [{"name": "x", "int": {"min": 1, "max": 9}}, {"name": "y", "choice": {"values": ["a", "b"]}}]
 
 
-@pytest.mark.parametrize(("algorithm", "kind"), [("bruteForce", BruteForceSearcher), ("random", WalkingSearcher)])
+@pytest.mark.parametrize(("algorithm", "kind"), [("bruteForce", BruteForceSearcher), ("random", SequenceSearcher)])
 def test_a_finite_space_is_gone_through(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(parameters=FINITE, search={"algorithm": algorithm, "maxTrials": 5}))
     assert type(searcher) is kind

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.tuning.schedulers.base import Action
+from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.stoppers import TrialStopper, make_experiment_stopper, make_trial_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 from tests.replay import golden
@@ -28,7 +28,7 @@ def answers(history: dict[str, Any]) -> Iterator[list[bool]]:
 
     def stops(stopper: TrialStopper, trial: int, value: float) -> bool:
         result = {"m": value, "training_iteration": steps[trial]}
-        return stopper.on_result(trial, result, 0.0).action is Action.STOP
+        return stopper.on_result(trial, result, 0.0).action is SchedulerAction.STOP
 
     for trial, value in history["results"]:
         steps[trial] = steps.get(trial, 0) + 1

@@ -15,7 +15,7 @@ from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.randomness import derived_seed
-from podtune.tuning.searchers.base import Configuration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
 from podtune.tuning.searchers.tpe import TpeSearcher
@@ -78,7 +78,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
         assert proposed == space.decode(trial.params)
 
         value = None if number % 7 == 3 else float(proposed["momentum"]) ** 2 + float(proposed["dropout"])
-        searcher.tell(Tell(number, proposed, value, step=1))
+        searcher.tell(Observation(number, proposed, value, step=1))
         if value is None:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
@@ -100,7 +100,7 @@ def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivaria
         assert proposed == space.decode(trial.params)
 
         values = (float(proposed["momentum"]) ** 2, float(proposed["dropout"]))
-        searcher.tell(Tell(number, proposed, values[0], step=1, others=values[1:]))
+        searcher.tell(Observation(number, proposed, values[0], step=1, others=values[1:]))
         study.tell(trial, values)
 
 
@@ -140,7 +140,7 @@ def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             configuration = active(space.decode(by_optuna))
         value = float(configuration["learning_rate"])
-        searcher.tell(Tell(number, configuration, value, step=1))
+        searcher.tell(Observation(number, configuration, value, step=1))
         params = space.encode(configuration)
         distributions = {name: space.distributions[name] for name in params}
         study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=distributions))
@@ -150,7 +150,7 @@ def test_a_trial_that_lacks_one_of_several_values_counts_as_failed() -> None:
     searcher, fresh = tpe(UNIT, others=1), tpe(UNIT, others=1)
     for number in range(30):
         others: tuple[float, ...] = (float("nan"),) if number % 2 else ()
-        searcher.tell(Tell(number, {"x": 0.5}, 1.0, step=1, others=others))
+        searcher.tell(Observation(number, {"x": 0.5}, 1.0, step=1, others=others))
     assert searcher.ask(30, []) == fresh.ask(30, [])
 
 
@@ -159,7 +159,9 @@ def test_groups_of_several_objectives_are_modelled_jointly() -> None:
     for number in range(20):
         for searcher in (grouped, jointly, alone):
             configuration = active(proposal(searcher, number))
-            searcher.tell(Tell(number, configuration, float(configuration["learning_rate"]), 1, others=(number,)))
+            searcher.tell(
+                Observation(number, configuration, float(configuration["learning_rate"]), 1, others=(number,))
+            )
     assert proposal(grouped, 20) == proposal(jointly, 20) != proposal(alone, 20)
 
 
@@ -168,7 +170,7 @@ def test_it_learns_where_the_objective_is_better(mode: Literal["max", "min"], si
     searcher = tpe(UNIT, mode=mode)
     for number in range(30):
         x = number / 29
-        searcher.tell(Tell(number, {"x": x}, -sign * (x - 0.8) ** 2, step=1))
+        searcher.tell(Observation(number, {"x": x}, -sign * (x - 0.8) ** 2, step=1))
     proposals = [float(proposal(searcher, number)["x"]) for number in range(30, 60)]
     assert sum(abs(x - 0.8) < 0.15 for x in proposals) > 25
 
@@ -177,12 +179,12 @@ def test_trials_under_way_are_kept_clear_of() -> None:
     searcher = tpe(UNIT)
     for number in range(30):
         x = number / 29
-        searcher.tell(Tell(number, {"x": x}, -min(abs(x - 0.2), abs(x - 0.8)), step=1))
+        searcher.tell(Observation(number, {"x": x}, -min(abs(x - 0.2), abs(x - 0.8)), step=1))
 
-    def near(place: float, unfinished: Sequence[Unfinished]) -> int:
-        return sum(abs(float(proposal(searcher, number, unfinished)["x"]) - place) < 0.1 for number in range(100, 160))
+    def near(place: float, pending: Sequence[PendingTrial]) -> int:
+        return sum(abs(float(proposal(searcher, number, pending)["x"]) - place) < 0.1 for number in range(100, 160))
 
-    crowd = [Unfinished(number, {"x": 0.8}) for number in range(30, 50)]
+    crowd = [PendingTrial(number, {"x": 0.8}) for number in range(30, 50)]
     assert near(0.8, crowd) < near(0.8, []) / 2
     assert near(0.2, crowd) > near(0.2, [])
 
@@ -190,15 +192,15 @@ def test_trials_under_way_are_kept_clear_of() -> None:
 def test_without_the_constant_liar_trials_under_way_make_no_difference() -> None:
     searcher = tpe(UNIT, constant_liar=False)
     for number in range(30):
-        searcher.tell(Tell(number, {"x": number / 29}, number / 29, step=1))
-    crowd = [Unfinished(number, {"x": 1.0}) for number in range(30, 50)]
+        searcher.tell(Observation(number, {"x": number / 29}, number / 29, step=1))
+    crowd = [PendingTrial(number, {"x": 1.0}) for number in range(30, 50)]
     assert searcher.ask(50, crowd) == searcher.ask(50, [])
 
 
 def test_failed_trials_neither_attract_nor_count_as_startup_trials() -> None:
     searcher, fresh = tpe(UNIT), tpe(UNIT)
     for number in range(30):
-        searcher.tell(Tell(number, {"x": 0.5}, None, step=0))
+        searcher.tell(Observation(number, {"x": 0.5}, None, step=0))
     assert [searcher.ask(number, []) for number in range(30, 40)] == [fresh.ask(number, []) for number in range(30, 40)]
 
 
@@ -207,17 +209,17 @@ def test_a_space_without_a_choice_is_proposed_as_it_is() -> None:
         parameters({"name": "x", "choice": {"values": ["only"]}}, {"name": "y", "int": {"min": 3, "max": 3}})
     )
     assert proposal(searcher, 0) == {"x": "only", "y": 3}
-    searcher.tell(Tell(0, {"x": "only", "y": 3}, 1.0, step=1))
-    assert proposal(searcher, 1, [Unfinished(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
+    searcher.tell(Observation(0, {"x": "only", "y": 3}, 1.0, step=1))
+    assert proposal(searcher, 1, [PendingTrial(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
 
 
 def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
     """In a process of its own, since the verbosity of Optuna is a setting of the process."""
     program = (
-        "import optuna; from tests.unit.tuning.test_tpe import UNIT, Tell, tpe;"
+        "import optuna; from tests.unit.tuning.test_tpe import UNIT, Observation, tpe;"
         "optuna.logging.set_verbosity(optuna.logging.INFO);"
         "s = tpe(UNIT, startup_trials=1);"
-        "[s.tell(Tell(n, s.ask(n, []).configuration, 1.0, 1)) for n in range(3)];"
+        "[s.tell(Observation(n, s.ask(n, []).configuration, 1.0, 1)) for n in range(3)];"
         "print(optuna.logging.get_verbosity() == optuna.logging.INFO)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=paths())

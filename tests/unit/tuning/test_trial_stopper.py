@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, RecordError
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, RecordError, SchedulerAction
 from podtune.tuning.stoppers import TrialStopper, make_trial_stopper
 from tests.unit.tuning.manifests import experiment
 
@@ -19,7 +19,7 @@ def stopper(*rules: dict[str, Any], metrics: dict[str, float] | None = None, mod
 
 def stops(made: TrialStopper, *results: Metrics, elapsed: float = 0.0) -> list[bool]:
     """Which of a trial's results stop it."""
-    return [made.on_result(0, result, elapsed).action is Action.STOP for result in results]
+    return [made.on_result(0, result, elapsed).action is SchedulerAction.STOP for result in results]
 
 
 def values(*numbers: float) -> list[Metrics]:
@@ -46,11 +46,11 @@ class TestThresholds:
         assert stopper(metrics={"epoch": 27}).on_result(0, metrics, 0.0) == CONTINUE
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper(metrics={"epoch": 27}).on_result(0, {"epoch": 28}, 0.0)
-        assert verdict.message == "stopped: epoch 28 is at least 27, as stop.metrics asks"
-        assert verdict.because == {"metric": "epoch", "value": 28, "threshold": 27}
-        verdict = stopper({"metrics": {"accuracy": 0.1}}, mode="min").on_result(0, {"accuracy": 0.0999999999}, 0.0)
-        assert verdict.message == "stopped: accuracy 0.0999999999 is at most 0.1, as stop.trial[0].metrics asks"
+        decision = stopper(metrics={"epoch": 27}).on_result(0, {"epoch": 28}, 0.0)
+        assert decision.message == "stopped: epoch 28 is at least 27, as stop.metrics asks"
+        assert decision.inputs == {"metric": "epoch", "value": 28, "threshold": 27}
+        decision = stopper({"metrics": {"accuracy": 0.1}}, mode="min").on_result(0, {"accuracy": 0.0999999999}, 0.0)
+        assert decision.message == "stopped: accuracy 0.0999999999 is at most 0.1, as stop.trial[0].metrics asks"
 
     def test_without_rules_nothing_stops(self) -> None:
         assert stopper().on_result(0, {"epoch": 10**9}, 1e9) == CONTINUE
@@ -68,8 +68,8 @@ class TestIterations:
         assert stops(stopper({"iterations": 10}), {"training_iteration": 12}) == [True]
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper({"iterations": 10}).on_result(0, {"training_iteration": 12}, 0.0)
-        assert verdict.message == "stopped: iteration 12 is at least 10, as stop.trial[0].iterations asks"
+        decision = stopper({"iterations": 10}).on_result(0, {"training_iteration": 12}, 0.0)
+        assert decision.message == "stopped: iteration 12 is at least 10, as stop.trial[0].iterations asks"
 
 
 class TestTime:
@@ -84,7 +84,7 @@ class TestTime:
         made = stopper({"time": "1m"})
         assert made.deadline(0, 12.5) == 60.0
         assert made.on_time(0, 59.0) == CONTINUE
-        assert made.on_time(0, 60.0).action is Action.STOP
+        assert made.on_time(0, 60.0).action is SchedulerAction.STOP
 
     def test_the_earliest_counts(self) -> None:
         assert stopper({"time": "1m"}, {"any": [{"time": "30s"}, {"iterations": 3}]}).deadline(0, 0.0) == 30.0
@@ -132,16 +132,16 @@ class TestPlateau:
         for _ in range(2):
             made.on_result(0, {"accuracy": 0.5}, 0.0)
         assert made.on_result(1, {"accuracy": 0.5}, 0.0) == CONTINUE
-        assert made.on_result(0, {"accuracy": 0.5}, 0.0).action is Action.STOP
+        assert made.on_result(0, {"accuracy": 0.5}, 0.0).action is SchedulerAction.STOP
 
     def test_the_reason_holds_the_numbers(self) -> None:
         made = self.plateau()
-        verdict = [made.on_result(0, result, 0.0) for result in values(0.5, 0.6, 0.7)][-1]
-        assert verdict.message == (
+        decision = [made.on_result(0, result, 0.0) for result in values(0.5, 0.6, 0.7)][-1]
+        assert decision.message == (
             "stopped: the last 3 values of accuracy have a standard deviation of 0.0816497, at most 0.1, "
             "as stop.trial[0].plateau asks"
         )
-        assert verdict.because["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
+        assert decision.inputs["deviation"] == pytest.approx(math.sqrt(0.02 / 3))
 
 
 class TestExpression:
@@ -162,11 +162,11 @@ class TestExpression:
         assert made.problem({"acuracy": 0.1}) == ""
 
     def test_the_reason_holds_the_numbers(self) -> None:
-        verdict = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
-        assert verdict.message == (
+        decision = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
+        assert decision.message == (
             "stopped: loss / 2 > limit holds (loss 24, limit 3), as stop.trial[0].expression asks"
         )
-        assert verdict.because == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
+        assert decision.inputs == {"expression": "loss / 2 > limit", "loss": 24.0, "limit": 3}
 
 
 class TestGroups:
@@ -185,11 +185,11 @@ class TestGroups:
 
     def test_the_reasons_of_all_are_told(self) -> None:
         made = stopper({"iterations": 99}, {"all": [{"iterations": 2}, {"metrics": {"accuracy": 0.9}}]})
-        verdict = made.on_result(0, {"training_iteration": 2, "accuracy": 0.95}, 0.0)
-        assert verdict.message == (
+        decision = made.on_result(0, {"training_iteration": 2, "accuracy": 0.95}, 0.0)
+        assert decision.message == (
             "stopped: iteration 2 is at least 2 and accuracy 0.95 is at least 0.9, as stop.trial[1].all asks"
         )
-        assert verdict.because["1.value"] == 0.95
+        assert decision.inputs["1.value"] == 0.95
 
     def test_time_alone_completes_a_group(self) -> None:
         """The expression keeps holding, or not, until the next result."""
@@ -270,16 +270,16 @@ def test_cut_anywhere_a_restored_stopper_goes_on_as_the_uncut_one(
 def test_a_deadline_is_when_it_stops_and_not_before(rules: list[dict[str, Any]], events: list[Any]) -> None:
     made = stopper(*rules)
     for trial, result, elapsed in events:
-        if result is not None and made.on_result(trial, result, elapsed).action is Action.STOP:
+        if result is not None and made.on_result(trial, result, elapsed).action is SchedulerAction.STOP:
             continue
-        if made.on_time(trial, elapsed).action is Action.STOP:
+        if made.on_time(trial, elapsed).action is SchedulerAction.STOP:
             continue
         deadline = made.deadline(trial, elapsed)
         if deadline is None:
             assert made.on_time(trial, 1e9) == CONTINUE
         else:
             assert deadline > elapsed
-            assert made.on_time(trial, deadline).action is Action.STOP
+            assert made.on_time(trial, deadline).action is SchedulerAction.STOP
             assert made.on_time(trial, math.nextafter(deadline, 0)) == CONTINUE
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from podtune.api.search_space import format_value, parse_value
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import Configuration, NoConfiguration, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Searcher
 from tests.unit.tuning.manifests import experiment, parameters
 from tests.unit.tuning.whole_spaces import Space, all_configurations, check, whole_spaces
 
@@ -36,17 +36,17 @@ def searcher(space: Space, search: dict[str, Any], seed: int = 7) -> Searcher:
 
 def run(asked: Searcher, trials: int, concurrent: int = 3) -> Sequence[Configuration]:
     """Has trials proposed, several under way at a time; as many as there are."""
-    under_way: list[Unfinished] = []
+    under_way: list[PendingTrial] = []
     proposed = []
     for number in range(trials):
         proposal = asked.ask(number, under_way)
         if proposal is None:
             break
         proposed.append(proposal.configuration)
-        under_way.append(Unfinished(number, proposal.configuration, proposal.attributes))
+        under_way.append(PendingTrial(number, proposal.configuration, proposal.attributes))
         if len(under_way) == concurrent:
             ended = under_way.pop(number % concurrent)
-            asked.tell(Tell(ended.number, ended.configuration, number % 5, 1, attributes=ended.attributes))
+            asked.tell(Observation(ended.number, ended.configuration, number % 5, 1, attributes=ended.attributes))
     return proposed
 
 
@@ -85,7 +85,7 @@ def test_a_finite_space_is_proposed_to_its_last_configuration_each_once(name: st
         return
     found = run(asked, len(expected) + 5)
     assert sorted(map(written, found)) == expected
-    assert asked.ask(len(expected), [Unfinished(i, c) for i, c in enumerate(found)]) is None
+    assert asked.ask(len(expected), [PendingTrial(i, c) for i, c in enumerate(found)]) is None
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -94,22 +94,24 @@ def test_a_finite_space_is_proposed_to_its_last_configuration_each_once(name: st
 def test_a_rebuilt_searcher_proposes_the_same(name: str, data: st.DataObject) -> None:
     space = data.draw(whole_spaces(finite=data.draw(st.booleans())))
     uncut = searcher(space, SEARCHES[name])
-    tells: list[Tell] = []
-    under_way: list[Unfinished] = []
+    observations: list[Observation] = []
+    under_way: list[PendingTrial] = []
     try:
         for number in range(10):
             proposed = uncut.ask(number, under_way)
             rebuilt = searcher(space, SEARCHES[name])
-            for tell in tells:
-                rebuilt.tell(tell)
+            for observation in observations:
+                rebuilt.tell(observation)
             assert rebuilt.ask(number, under_way) == proposed
             if proposed is None:
                 return
-            under_way.append(Unfinished(number, proposed.configuration, proposed.attributes))
+            under_way.append(PendingTrial(number, proposed.configuration, proposed.attributes))
             if number % 2:
                 ended = under_way.pop(0)
-                tells.append(Tell(ended.number, ended.configuration, number % 3, 1, attributes=ended.attributes))
-                uncut.tell(tells[-1])
+                observations.append(
+                    Observation(ended.number, ended.configuration, number % 3, 1, attributes=ended.attributes)
+                )
+                uncut.tell(observations[-1])
     except NoConfiguration:
         return
 

@@ -12,7 +12,7 @@ class CurveError(ValueError):
     """Curves that can't stand for an experiment's trials; the text says what to change."""
 
 
-class Curve(ABC):
+class LearningCurve(ABC):
     """All that training with one configuration would report, from the first iteration to the last."""
 
     @property
@@ -33,7 +33,7 @@ class Curves(ABC):
     """A curve for every configuration that may be proposed."""
 
     @abstractmethod
-    def curve(self, configuration: Configuration, trial: int) -> Curve:
+    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of a trial.
 
         Args:

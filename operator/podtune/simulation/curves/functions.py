@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-Point = Sequence[float]
+FunctionPoint = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ObjectiveFunction:
     """A function on a box.
 
     Attributes:
@@ -24,7 +24,7 @@ class Function:
     """
 
     name: str
-    formula: Callable[[Point], float]
+    formula: Callable[[FunctionPoint], float]
     box: tuple[tuple[float, float], ...]
     lowest: float
     least: int = 1
@@ -41,36 +41,36 @@ class Function:
     def at(self, shares: Sequence[float]) -> float:
         """Its value where each dimension lies at a share, 0 to 1, of the way from one end of the box to the other."""
         used = shares[: self.dimensions(len(shares))]
-        ends = [self.box[min(place, len(self.box) - 1)] for place in range(len(used))]
+        ends = [self.box[min(index, len(self.box) - 1)] for index in range(len(used))]
         return self.formula([low + (high - low) * share for share, (low, high) in zip(used, ends, strict=True)])
 
 
-def _branin(point: Point) -> float:
+def _branin(point: FunctionPoint) -> float:
     x, y = point
     curved = y - 5.1 / (4 * math.pi**2) * x**2 + 5 / math.pi * x - 6
     return curved**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
 
 
-def _sphere(point: Point) -> float:
+def _sphere(point: FunctionPoint) -> float:
     return sum(x**2 for x in point)
 
 
-def _rosenbrock(point: Point) -> float:
+def _rosenbrock(point: FunctionPoint) -> float:
     return sum(100 * (y - x**2) ** 2 + (1 - x) ** 2 for x, y in pairwise(point))
 
 
-def _ackley(point: Point) -> float:
+def _ackley(point: FunctionPoint) -> float:
     count = len(point)
     distance = math.sqrt(sum(x**2 for x in point) / count)
     ripples = sum(math.cos(2 * math.pi * x) for x in point) / count
     return 20 + math.e - 20 * math.exp(-0.2 * distance) - math.exp(ripples)
 
 
-def _rastrigin(point: Point) -> float:
+def _rastrigin(point: FunctionPoint) -> float:
     return sum(x**2 - 10 * math.cos(2 * math.pi * x) + 10 for x in point)
 
 
-def _styblinski_tang(point: Point) -> float:
+def _styblinski_tang(point: FunctionPoint) -> float:
     return sum(x**4 - 16 * x**2 + 5 * x for x in point) / 2
 
 
@@ -89,7 +89,7 @@ _HARTMANN_CENTRES = (
 )
 
 
-def _hartmann6(point: Point) -> float:
+def _hartmann6(point: FunctionPoint) -> float:
     value = 0.0
     for weight, scales, centres in zip(_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES, strict=True):
         distance = sum(scale * (x - centre) ** 2 for scale, x, centre in zip(scales, point, centres, strict=True))
@@ -98,13 +98,13 @@ def _hartmann6(point: Point) -> float:
 
 
 _ALL = (
-    Function("sphere", _sphere, ((-5.12, 5.12),), 0.0),
-    Function("branin", _branin, ((-5.0, 10.0), (0.0, 15.0)), 0.39788735772973816, least=2, most=2),
-    Function("rosenbrock", _rosenbrock, ((-2.048, 2.048),), 0.0, least=2),
-    Function("ackley", _ackley, ((-32.768, 32.768),), 0.0),
-    Function("rastrigin", _rastrigin, ((-5.12, 5.12),), 0.0),
-    Function("hartmann6", _hartmann6, ((0.0, 1.0),), -3.322368011415514, least=6, most=6),
-    Function("styblinski-tang", _styblinski_tang, ((-5.0, 5.0),), -39.16616570377142),
+    ObjectiveFunction("sphere", _sphere, ((-5.12, 5.12),), 0.0),
+    ObjectiveFunction("branin", _branin, ((-5.0, 10.0), (0.0, 15.0)), 0.39788735772973816, least=2, most=2),
+    ObjectiveFunction("rosenbrock", _rosenbrock, ((-2.048, 2.048),), 0.0, least=2),
+    ObjectiveFunction("ackley", _ackley, ((-32.768, 32.768),), 0.0),
+    ObjectiveFunction("rastrigin", _rastrigin, ((-5.12, 5.12),), 0.0),
+    ObjectiveFunction("hartmann6", _hartmann6, ((0.0, 1.0),), -3.322368011415514, least=6, most=6),
+    ObjectiveFunction("styblinski-tang", _styblinski_tang, ((-5.0, 5.0),), -39.16616570377142),
 )
 FUNCTIONS = {function.name: function for function in _ALL}
 """The functions by name."""

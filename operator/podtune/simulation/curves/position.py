@@ -22,7 +22,7 @@ MIDDLE = 0.5
 
 
 def position(parameter: Parameter, value: Scalar | None) -> float:
-    """A value's place between the ends of its parameter's domain, 0 to 1 in the domain's own scale.
+    """A value's position between the ends of its parameter's domain, 0 to 1 in the domain's own scale.
 
     Of a distribution it is the share that lies below the value. Choices lie evenly spaced, in the manifest's order.
     Values outside of the domain count as its ends.

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from podtune.api.objective import Criterion, Objective
 from podtune.api.search_space import Parameter
-from podtune.simulation.curves.base import Curve, CurveError, Curves
-from podtune.simulation.curves.functions import Function
+from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
+from podtune.simulation.curves.functions import ObjectiveFunction
 from podtune.simulation.curves.position import position
 from podtune.tuning.randomness import generator
 from podtune.tuning.searchers.base import Configuration
@@ -30,7 +30,7 @@ class SyntheticCurves(Curves):
 
     def __init__(
         self,
-        function: Function,
+        function: ObjectiveFunction,
         parameters: Sequence[Parameter],
         objective: Objective,
         *,
@@ -78,11 +78,11 @@ class SyntheticCurves(Curves):
         return _sign(self._objective) * self._least + 0.0  # no negative zero
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> Curve:
+    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of a trial; two trials of the same configuration differ in their noise alone."""
         shares = [position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
         criteria = self._objective.criteria
-        ends = [self._function.at(_moved(shares, place / len(criteria))) for place in range(len(criteria))]
+        ends = [self._function.at(_moved(shares, index / len(criteria))) for index in range(len(criteria))]
         return _SyntheticCurve(self, ends, _speed(shares), trial)
 
     def values(self, ends: Sequence[float], speed: float, trial: int, iteration: int) -> dict[str, float]:
@@ -108,7 +108,7 @@ class SyntheticCurves(Curves):
         return math.fsum(values) / len(values)
 
 
-class _SyntheticCurve(Curve):
+class _SyntheticCurve(LearningCurve):
     __slots__ = ("_curves", "_ends", "_speed", "_trial")
 
     def __init__(self, curves: SyntheticCurves, ends: Sequence[float], speed: float, trial: int) -> None:
@@ -142,7 +142,7 @@ def _moved(shares: Sequence[float], by: float) -> Sequence[float]:
 
 def _speed(shares: Sequence[float]) -> float:
     """The power at which a configuration learns, 0.5 to 2: smooth in the space, and no friend of its optimum."""
-    phase = sum(share * (place + 1) for place, share in enumerate(shares))
+    phase = sum(share * (index + 1) for index, share in enumerate(shares))
     return 1.25 + 0.75 * math.cos(2 * math.pi * phase)
 
 

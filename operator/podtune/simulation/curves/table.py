@@ -19,19 +19,19 @@ from typing_extensions import override
 
 from podtune.api.objective import Objective
 from podtune.api.search_space import ChoiceDomain, Parameter, Scalar, format_value, parse_value
-from podtune.simulation.curves.base import Curve, CurveError, Curves
+from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
 from podtune.simulation.curves.position import position
 from podtune.trial.layout import ITERATION
 from podtune.tuning.searchers.base import Configuration
 
 SECONDS = "seconds"
 """The column that says how long an iteration took."""
-Place = tuple[float | str, ...]
-"""A configuration: numbers by their place in the domain, choices as they are written."""
+TablePoint = tuple[float | str, ...]
+"""A configuration: numbers by their position in the domain, choices as they are written."""
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredCurve(Curve):
+class MeasuredCurve(LearningCurve):
     """A curve of the table.
 
     Attributes:
@@ -59,7 +59,9 @@ class MeasuredCurve(Curve):
 class MeasuredCurves(Curves):
     """Looks up the measured configuration that is nearest to a proposed one."""
 
-    def __init__(self, parameters: Sequence[Parameter], curves: Mapping[Place, Curve], optimum: float | None) -> None:
+    def __init__(
+        self, parameters: Sequence[Parameter], curves: Mapping[TablePoint, LearningCurve], optimum: float | None
+    ) -> None:
         """Makes a table; `read_curves` reads one."""
         self._parameters = tuple(parameters)
         self._curves = curves
@@ -68,7 +70,7 @@ class MeasuredCurves(Curves):
     def __len__(self) -> int:
         return len(self._curves)
 
-    def __iter__(self) -> Iterator[Curve]:
+    def __iter__(self) -> Iterator[LearningCurve]:
         return iter(self._curves.values())
 
     @property
@@ -78,14 +80,14 @@ class MeasuredCurves(Curves):
         return self._optimum
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> Curve:
+    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of the nearest configuration, the first in the file among equals.
 
         Distances are Euclidean, each parameter going from 0 to 1 in its own scale; other choices are 1 apart.
         """
-        wanted = _place(self._parameters, configuration)
+        wanted = _table_point(self._parameters, configuration)
         exact = self._curves.get(wanted)
-        return exact if exact is not None else self._curves[min(self._curves, key=lambda place: _apart(wanted, place))]
+        return exact if exact is not None else self._curves[min(self._curves, key=lambda point: _apart(wanted, point))]
 
 
 def read_curves(
@@ -115,21 +117,21 @@ def read_curves(
         names = ", ".join(missing) or time
         raise CurveError(f"the curves lack the column {names}; they have {', '.join(columns) or 'none'}")
     fixed = {parameter.name: parameter for parameter in parameters if parameter.fixed and parameter.name in columns}
-    rows: dict[Place, dict[float, dict[str, float]]] = {}
+    rows: dict[TablePoint, dict[float, dict[str, float]]] = {}
     for row in reader:
         numbers = _Row(row, reader.line_num)
         if not numbers.has(fixed.values()):
             continue
-        place = _place(searched, numbers.configuration(searched))
+        point = _table_point(searched, numbers.configuration(searched))
         metrics = {name: numbers.number(name) for name in columns if name not in settings and row[name]}
         if empty := [name for name in (clock, *optimised) if name not in metrics]:
             raise CurveError(f"line {reader.line_num}: {', '.join(empty)} is empty; complete the line, or remove it")
-        if metrics[clock] in rows.setdefault(place, {}):
+        if metrics[clock] in rows.setdefault(point, {}):
             raise CurveError(
                 f"line {reader.line_num}: {clock} {metrics[clock]:g} of these parameters was there already; keep one "
                 "of the two lines"
             )
-        rows[place][metrics[clock]] = metrics
+        rows[point][metrics[clock]] = metrics
     if not rows:
         having = f" with the fixed {' and '.join(fixed)}" if fixed else ""
         raise CurveError(f"the curves have no line besides the header{having}; give at least one result")
@@ -138,7 +140,7 @@ def read_curves(
     best = max if objective.mode == "max" else min
     return MeasuredCurves(
         searched,
-        {place: _measured([curve[moment] for moment in sorted(curve)], seconds) for place, curve in rows.items()},
+        {point: _measured([curve[moment] for moment in sorted(curve)], seconds) for point, curve in rows.items()},
         best(known) if known else None,
     )
 
@@ -178,15 +180,15 @@ def _measured(curve: Sequence[dict[str, float]], seconds: float) -> MeasuredCurv
     return MeasuredCurve(tuple(curve), durations)
 
 
-def _place(parameters: Sequence[Parameter], configuration: Configuration) -> Place:
-    place: list[float | str] = []
+def _table_point(parameters: Sequence[Parameter], configuration: Configuration) -> TablePoint:
+    point: list[float | str] = []
     for parameter in parameters:
         value = configuration.get(parameter.name)
         if value is None or isinstance(parameter.domain, ChoiceDomain):
-            place.append("" if value is None else f"={format_value(value)}")
+            point.append("" if value is None else f"={format_value(value)}")
         else:
-            place.append(position(parameter, value))
-    return tuple(place)
+            point.append(position(parameter, value))
+    return tuple(point)
 
 
 def _is_same(written: str, value: Scalar) -> bool:
@@ -201,7 +203,7 @@ def _is_same(written: str, value: Scalar) -> bool:
         return False
 
 
-def _apart(one: Place, other: Place) -> float:
+def _apart(one: TablePoint, other: TablePoint) -> float:
     """The square of the distance between two configurations."""
     total = 0.0
     for a, b in zip(one, other, strict=True):

@@ -30,13 +30,13 @@ from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
     required_number,
 )
 from podtune.tuning.schedulers.rungs import Bracket, Rung, draw_index
@@ -84,7 +84,7 @@ class Asha(Scheduler):
         self._bracket_of[trial] = draw_bracket(rungs, bracket_generator(self._seed, trial))
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Compares the trial at the highest rung that it has reached and is not recorded at.
 
         Raises:
@@ -128,15 +128,15 @@ class Asha(Scheduler):
             rung.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the first in the queue."""
-        return Start(waiting[0])
+        return StartDecision(waiting[0])
 
     @override
     def rungs_passed(self, trial: int) -> int:
         """How many rungs of its bracket a trial has come past, those that it skipped included."""
         rungs = self._bracket(trial).rungs
-        return next((len(rungs) - place for place, rung in enumerate(rungs) if trial in rung), 0)
+        return next((len(rungs) - index for index, rung in enumerate(rungs) if trial in rung), 0)
 
     @override
     def record(self, trial: int) -> Record:
@@ -176,28 +176,28 @@ class Asha(Scheduler):
     def _bracket(self, trial: int) -> Bracket:
         return self._brackets[self._bracket_of[trial]]
 
-    def _at_max_time(self, time: float) -> Verdict:
+    def _at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
-        return Verdict(
-            Action.STOP,
+        return SchedulerDecision(
+            SchedulerAction.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            because={"time": time, "maxTime": limit},
+            inputs={"time": time, "maxTime": limit},
             full=True,
         )
 
-    def _at_rung(self, rung: Rung, trial: int, value: float) -> Verdict:
+    def _at_rung(self, rung: Rung, trial: int, value: float) -> SchedulerDecision:
         reward = self._sign * value
         cutoff = rung.cutoff(self._settings.reduction_factor)
         peers = rung.ranked
         rung.enter(trial, reward)
         stopped = cutoff is not None and reward < cutoff
-        because: dict[str, float | int | str] = {"rung": rung.milestone, "metric": self._metric, "value": value}
+        inputs: dict[str, float | int | str] = {"rung": rung.milestone, "metric": self._metric, "value": value}
         if cutoff is not None:
-            because |= {"cutoff": self._sign * cutoff, "peers": peers}
-        return Verdict(
-            Action.STOP if stopped else Action.CONTINUE,
+            inputs |= {"cutoff": self._sign * cutoff, "peers": peers}
+        return SchedulerDecision(
+            SchedulerAction.STOP if stopped else SchedulerAction.CONTINUE,
             message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
-            because=because,
+            inputs=inputs,
             recorded=True,
             milestone=rung.milestone,
         )

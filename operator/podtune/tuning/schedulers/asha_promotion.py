@@ -34,24 +34,24 @@ from podtune.tuning.numbers import readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
     required_number,
 )
 from podtune.tuning.schedulers.records import Reading
-from podtune.tuning.schedulers.rungs import Arrival, Promotion, PromotionRung, draw_index
+from podtune.tuning.schedulers.rungs import Promotion, PromotionRung, PromotionRungEntry, draw_index
 from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.ashaPromotion.timeAttribute"
 
 
 @dataclass(slots=True)
-class _Climb:
-    """Where a trial is on the ladder.
+class _RungPosition:
+    """Where a trial is among the rungs.
 
     Attributes:
         bracket: How many of the lowest rungs it passes by.
@@ -70,9 +70,9 @@ class _Climb:
 
 
 class AshaPromotion(Scheduler):
-    """Pauses every trial at every rung, and resumes the best of a rung as there are places.
+    """Pauses every trial at every rung, and resumes the best of a rung as slots become free.
 
-    Its record is the trial's values at the rungs and its place among those that came there,
+    Its record is the trial's values at the rungs and its number among those that came there,
     {"rungs": {"1": "0.71", "3": "0.902"}, "arrivals": {"1": "17", "3": "4"}}, the highest rung that it was promoted
     from, {"promoted": {"from": "1"}}, and, where there is more than one bracket, {"bracket": {"index": "0"}}.
     """
@@ -95,7 +95,7 @@ class AshaPromotion(Scheduler):
             PromotionRung(level, level / above, self._mode) for level, above in itertools.pairwise(levels)
         )
         self._weights = bracket_weights(levels, settings.brackets)
-        self._climbs: dict[int, _Climb] = {}
+        self._positions: dict[int, _RungPosition] = {}
         self._unpaused: dict[int, None] = {}
         """Trials that aren't paused, and have not ended as far as is known: few, where the paused ones may be many."""
 
@@ -109,11 +109,11 @@ class AshaPromotion(Scheduler):
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """Draws the trial's bracket."""
         drawn = draw_index(self._weights, generator(self._seed, "ashaPromotion", "bracket", trial))
-        self._climbs[trial] = _Climb(drawn)
+        self._positions[trial] = _RungPosition(drawn)
         self._unpaused[trial] = None
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Pauses the trial when it has come to the rung that it runs for.
 
         Raises:
@@ -121,14 +121,14 @@ class AshaPromotion(Scheduler):
         """
         time = required_number(metrics, self.time_attribute, TIME_FIELD)
         value = required_number(metrics, self._metric)
-        climb = self._climbs[trial]
+        position = self._positions[trial]
         if time >= self._settings.max_time:
             return self._at_max_time(time)
-        if climb.paused:
-            return self._still_paused(climb)
-        if climb.target == len(self._rungs) or time < self._rungs[climb.target].milestone:
+        if position.paused:
+            return self._still_paused(position)
+        if position.target == len(self._rungs) or time < self._rungs[position.target].milestone:
             return CONTINUE
-        return self._arrive(trial, climb, value)
+        return self._arrive(trial, position, value)
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -150,13 +150,13 @@ class AshaPromotion(Scheduler):
     @override
     def forget(self, trial: int) -> None:
         """Takes the trial out of the rungs: later trials aren't compared with it."""
-        self._climbs.pop(trial, None)
+        self._positions.pop(trial, None)
         self._unpaused.pop(trial, None)
         for rung in self._rungs:
             rung.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks a trial that was promoted before; else the best of the highest rung; else the first that isn't paused.
 
         A promotion is recorded, so that the next question has the same answer.
@@ -165,24 +165,24 @@ class AshaPromotion(Scheduler):
         if len(unpaused) > 1:
             unpaused = [trial for trial in waiting if trial in self._unpaused]
         for trial in unpaused:
-            if self._climbs[trial].rung >= 0:
+            if self._positions[trial].rung >= 0:
                 return self._start_again(trial)
-        for place in reversed(range(len(self._rungs))):
-            promotion = self._rungs[place].promotable(waiting)
+        for index in reversed(range(len(self._rungs))):
+            promotion = self._rungs[index].promotable(waiting)
             if promotion is not None:
-                return self._promote(place, promotion)
-        return Start(unpaused[0]) if unpaused else None
+                return self._promote(index, promotion)
+        return StartDecision(unpaused[0]) if unpaused else None
 
     @override
     def rungs_passed(self, trial: int) -> int:
         """How many rungs the trial was promoted from."""
-        climb = self._climbs[trial]
-        return max(0, climb.target - climb.bracket - climb.paused)
+        position = self._positions[trial]
+        return max(0, position.target - position.bracket - position.paused)
 
     @override
     def record(self, trial: int) -> Record:
         """The trial's values at the rungs, lowest first, written so that reading them gives the same floats."""
-        climb = self._climbs[trial]
+        position = self._positions[trial]
         record: dict[str, dict[str, str]] = {}
         been = [rung for rung in self._rungs if trial in rung]
         if been:
@@ -192,7 +192,7 @@ class AshaPromotion(Scheduler):
         if promoted:
             record["promoted"] = {"from": str(promoted[-1])}
         if len(self._weights) > 1:
-            record["bracket"] = {"index": str(climb.bracket)}
+            record["bracket"] = {"index": str(position.bracket)}
         return record
 
     @override
@@ -205,94 +205,97 @@ class AshaPromotion(Scheduler):
         """
         self.on_trial_add(trial, configuration)
         reading = Reading(trial, record)
-        climb = self._climbs[trial]
+        position = self._positions[trial]
         if "bracket" in record:
-            climb.bracket = reading.integer("bracket", "index", most=len(self._weights) - 1)
+            position.bracket = reading.integer("bracket", "index", most=len(self._weights) - 1)
         promoted_from = reading.integer("promoted", "from") if "promoted" in record else -1
-        milestones = [rung.milestone for rung in self._rungs][climb.bracket :]
+        milestones = [rung.milestone for rung in self._rungs][position.bracket :]
         written = reading.keys("rungs")
         for strange in written - {str(milestone) for milestone in milestones}:
             known = ", ".join(map(str, milestones))
             reading.refuse("rungs", strange, f"but the trial's rungs are {known}; restore the scheduler's settings")
-        for rung in self._rungs[climb.bracket : climb.bracket + len(written)]:
+        for rung in self._rungs[position.bracket : position.bracket + len(written)]:
             key = str(rung.milestone)
             reward = self._sign * reading.number("rungs", key)
             rung.restore(
-                trial, Arrival(reward, reading.integer("arrivals", key), promoted=rung.milestone <= promoted_from)
+                trial,
+                PromotionRungEntry(reward, reading.integer("arrivals", key), promoted=rung.milestone <= promoted_from),
             )
         if written:
-            climb.rung = climb.bracket + len(written) - 1
-            self._restore_pause(trial, climb, promoted_from, reading)
+            position.rung = position.bracket + len(written) - 1
+            self._restore_pause(trial, position, promoted_from, reading)
 
-    def _restore_pause(self, trial: int, climb: _Climb, promoted_from: int, reading: Reading) -> None:
-        highest = self._rungs[climb.rung].milestone
-        below = self._rungs[climb.rung - 1].milestone if climb.rung > climb.bracket else -1
+    def _restore_pause(self, trial: int, position: _RungPosition, promoted_from: int, reading: Reading) -> None:
+        highest = self._rungs[position.rung].milestone
+        below = self._rungs[position.rung - 1].milestone if position.rung > position.bracket else -1
         if promoted_from not in (highest, below):
             reading.refuse("promoted", "from", f"but the highest rung is {highest}; correct it or remove the record")
-        climb.paused = promoted_from < highest
-        if climb.paused:
+        position.paused = promoted_from < highest
+        if position.paused:
             del self._unpaused[trial]
 
-    def _arrive(self, trial: int, climb: _Climb, value: float) -> Verdict:
-        rung = self._rungs[climb.target]
+    def _arrive(self, trial: int, position: _RungPosition, value: float) -> SchedulerDecision:
+        rung = self._rungs[position.target]
         reward = self._sign * value
-        rung.arrive(trial, reward)
-        climb.rung, climb.paused = climb.target, True
+        rung.add(trial, reward)
+        position.rung, position.paused = position.target, True
         self._unpaused.pop(trial, None)
-        place, arrived = rung.rank(reward), len(rung)
-        what = f"{readable(value)} is number {place} of {arrived} there"
+        rank, arrived = rung.rank(reward), len(rung)
+        what = f"{readable(value)} is number {rank} of {arrived} there"
         if math.isnan(value):
             what = f"is NaN, which ranks last of {arrived} there"
-        return Verdict(
-            Action.PAUSE,
+        return SchedulerDecision(
+            SchedulerAction.PAUSE,
             message=f"paused at rung {rung.milestone}: {self._metric} {what}",
-            because={
+            inputs={
                 "rung": rung.milestone,
                 "metric": self._metric,
                 "value": value,
-                "rank": place,
+                "rank": rank,
                 "arrived": arrived,
             },
             recorded=True,
             milestone=rung.milestone,
         )
 
-    def _still_paused(self, climb: _Climb) -> Verdict:
-        milestone = self._rungs[climb.rung].milestone
-        return Verdict(Action.PAUSE, message=f"is paused at rung {milestone} already", because={"rung": milestone})
+    def _still_paused(self, position: _RungPosition) -> SchedulerDecision:
+        milestone = self._rungs[position.rung].milestone
+        return SchedulerDecision(
+            SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
+        )
 
-    def _at_max_time(self, time: float) -> Verdict:
+    def _at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
-        return Verdict(
-            Action.STOP,
+        return SchedulerDecision(
+            SchedulerAction.STOP,
             message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            because={"time": time, "maxTime": limit},
+            inputs={"time": time, "maxTime": limit},
             full=True,
         )
 
-    def _start_again(self, trial: int) -> Start:
-        climb = self._climbs[trial]
-        milestone, target = self._rungs[climb.rung].milestone, self._milestone(climb.target)
-        return Start(
+    def _start_again(self, trial: int) -> StartDecision:
+        position = self._positions[trial]
+        milestone, target = self._rungs[position.rung].milestone, self._milestone(position.target)
+        return StartDecision(
             trial,
             message=f"runs for {self.time_attribute} {target}: it was promoted from rung {milestone} before",
-            because={"rung": milestone, "target": target},
+            inputs={"rung": milestone, "target": target},
         )
 
-    def _promote(self, place: int, promotion: Promotion) -> Start:
-        rung, target = self._rungs[place], self._milestone(place + 1)
+    def _promote(self, index: int, promotion: Promotion) -> StartDecision:
+        rung, target = self._rungs[index], self._milestone(index + 1)
         rung.promote(promotion.trial)
-        self._climbs[promotion.trial].paused = False
+        self._positions[promotion.trial].paused = False
         self._unpaused[promotion.trial] = None
         value, cutoff = self._sign * promotion.reward, self._sign * promotion.cutoff
-        return Start(
+        return StartDecision(
             promotion.trial,
             message=(
                 f"promoted from rung {rung.milestone} to {target}: {self._metric} {readable(value, cutoff)} is the "
                 f"best of {promotion.paused} paused there and not {'below' if self._mode == 'max' else 'above'} the "
                 f"cutoff {readable(cutoff, value)} (top {rung.share:.3g} of {promotion.arrived})"
             ),
-            because={
+            inputs={
                 "rung": rung.milestone,
                 "target": target,
                 "metric": self._metric,
@@ -304,8 +307,8 @@ class AshaPromotion(Scheduler):
             recorded=True,
         )
 
-    def _milestone(self, place: int) -> int:
-        return self._rungs[place].milestone if place < len(self._rungs) else self._settings.max_time
+    def _milestone(self, index: int) -> int:
+        return self._rungs[index].milestone if index < len(self._rungs) else self._settings.max_time
 
 
 def bracket_weights(levels: Sequence[int], brackets: int) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ Record = Mapping[str, Mapping[str, str]]
 """What a scheduler remembers of one trial, as it stands in `Trial.status.scheduler`."""
 
 
-class Action(StrEnum):
+class SchedulerAction(StrEnum):
     """What becomes of a trial after a result."""
 
     CONTINUE = "CONTINUE"
@@ -44,25 +44,25 @@ class Exploit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SchedulerDecision:
     """A scheduler's or stopper's answer to a result, with the numbers behind it.
 
     Attributes:
         action: What becomes of the trial.
         message: The reason in a sentence that holds the numbers; empty where nothing was decided.
-        because: The numbers, such as rung, cutoff, metric.
+        inputs: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
         full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
-        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a place.
-            Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
+        exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a free
+            slot. Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
         wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
         milestone: The value of the time attribute at which the result counts, where it counts at one. A searcher that
             learns from unfinished trials (BOHB) is told of these results.
     """
 
-    action: Action
+    action: SchedulerAction
     message: str = ""
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
     full: bool = False
     exploit: Exploit | None = None
@@ -70,18 +70,18 @@ class Verdict:
     milestone: int | None = None
 
 
-CONTINUE = Verdict(Action.CONTINUE)
+CONTINUE = SchedulerDecision(SchedulerAction.CONTINUE)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartDecision:
     """The trial that runs next.
 
     Attributes:
         trial: The trial.
         message: Why it, in a sentence that holds the numbers, which is on record before the trial starts; empty for the
             next in the queue.
-        because: The numbers.
+        inputs: The numbers.
         recorded: Whether the trial's record changed: it has to be durable before the trial starts, or any that is
             chosen after it.
         exploit: What it goes on from instead of its own checkpoint.
@@ -89,25 +89,25 @@ class Start:
 
     trial: int
     message: str = ""
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     recorded: bool = False
     exploit: Exploit | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissal:
+class StopPaused:
     """A paused trial that will never run again: it is stopped where it is.
 
     Attributes:
         trial: The trial.
         message: Why, in a sentence that holds the numbers.
-        because: The numbers.
+        inputs: The numbers.
         full: The trial has had all the time that there is; it was not stopped early.
     """
 
     trial: int
     message: str
-    because: Mapping[str, float | int | str] = field(default_factory=dict)
+    inputs: Mapping[str, float | int | str] = field(default_factory=dict)
     full: bool = False
 
 
@@ -178,9 +178,9 @@ class Scheduler(ABC):
     the records, in any order, makes a scheduler that decides as the one that they came from. It does no I/O and knows
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
 
-    A trial that gets a PAUSE gives its place back after its checkpoint is committed; from then on it is among those
-    that `choose` picks from, until it is started again or dismissed. What `choose` and `dismissed` answer follows from
-    what the scheduler knows: whoever asks twice, or after a restart, hears the same.
+    A trial that gets a PAUSE gives its slot back after its checkpoint is committed; from then on it is among those
+    that `choose` picks from, until it is started again or stopped for good. What `choose` and `trials_to_stop` answer
+    follows from what the scheduler knows: whoever asks twice, or after a restart, hears the same.
 
     Between a PAUSE and the trial's next start none of its results are shown; it goes on at the first checkpoint from
     that result on, so what it then reports may overshoot a milestone. Its attempt may fail meanwhile: the pause stands.
@@ -197,13 +197,13 @@ class Scheduler(ABC):
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """A trial was made. Called once a trial, in the order of their indexes, unless it is restored.
 
-        What `record` holds of it then (its bracket, say) is as much a change as one that a verdict announces: decisions
-        that are taken later rest on it. After a restart, trials without a record are added when all others are
-        restored.
+        What `record` holds of it then (its bracket, say) is as much a change as one that a decision announces:
+        decisions that are taken later rest on it. After a restart, trials without a record are added when all others
+        are restored.
         """
 
     @abstractmethod
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """A running trial reported a result whose time attribute is above all its earlier ones.
 
         A clone goes on with its donor's time: of its own, only the results since `on_configuration` count as earlier.
@@ -211,7 +211,7 @@ class Scheduler(ABC):
         Args:
             trial: The trial.
             metrics: The result.
-            waiting: How many trials could run now if there were a place for them: new ones, those that are still to be
+            waiting: How many trials could run now if there were a slot for them: new ones, those that are still to be
                 proposed included, retries, and paused ones.
 
         Raises:
@@ -274,14 +274,14 @@ class Scheduler(ABC):
     def on_trial_release(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
         """The user lets a trial go on that was held: it goes on from where it is, wherever the others are by now."""
 
-    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a cohort to fill care
+    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a bracket to fill care
         """No trial will be added any more. Called once, after a restart again."""
 
     @abstractmethod
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the next trial to run.
 
-        Places are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
+        Slots are offered here first. Those that are left when the answer is None, or nothing waits, are filled with
         new proposals.
 
         Args:
@@ -293,7 +293,7 @@ class Scheduler(ABC):
             One of them, or None to let none start yet.
         """
 
-    def dismissed(self) -> Sequence[Dismissal]:
+    def trials_to_stop(self) -> Sequence[StopPaused]:
         """The paused trials that will never run again, until `on_trial_remove` is called for them."""
         return ()
 

@@ -6,7 +6,7 @@ https://arxiv.org/abs/1807.01774, as Ray Tune 2.60 implements it in `HyperBandFo
 - the largest brackets, whose many trials run shortest, are filled first, so that a model has something to learn from;
 - brackets are served in their order, however far they are.
 
-A verdict at a rung carries its milestone: the search is told of the value there, not only of the trial's last one.
+A decision at a rung carries its milestone: the search is told of the value there, not only of the trial's last one.
 Where Ray lets a bracket that isn't full go on as soon as nothing runs at all, this one does when the search is over.
 What else is said of HyperBand in `hyperband` holds here too.
 """
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from podtune.tuning.schedulers.hyperband import Hyperband, Place
+from podtune.tuning.schedulers.hyperband import BracketId, Hyperband
 
 
 class Bohb(Hyperband):
@@ -30,5 +30,5 @@ class Bohb(Hyperband):
         return self._settings.sizes - 1 - position
 
     @override
-    def _rank(self, place: Place) -> tuple[float, ...]:
-        return place
+    def _priority(self, bracket_id: BracketId) -> tuple[float, ...]:
+        return bracket_id

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from podtune.tuning.schedulers.packing import pack, shortest, unpack
+from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
 
 EXACT = 1024
 """A curve of up to so many results is kept as it is."""
@@ -79,9 +79,9 @@ class Curve:
         words = []
         due = math.nan
         for time, value in zip(self._times, self._values, strict=True):
-            words.append(shortest(value) if time == due else f"{shortest(time)}@{shortest(value)}")
+            words.append(shortest_repr(value) if time == due else f"{shortest_repr(time)}@{shortest_repr(value)}")
             due = time + 1
-        record: dict[str, Mapping[str, str]] = {"curve": pack(words)}
+        record: dict[str, Mapping[str, str]] = {"curve": encode_words(words)}
         if self._stride > 1:
             record["merged"] = {"points": str(self._merged), "stride": str(self._stride)}
         return record
@@ -94,7 +94,7 @@ class Curve:
             ValueError: It can't have been written so; the message says what is wrong.
         """
         curve = cls()
-        for word in unpack(record.get("curve", {})):
+        for word in decode_words(record.get("curve", {})):
             time, at, value = word.rpartition("@")
             if not at and not curve._times:
                 raise ValueError(f"the curve begins with {word!r:.80}, which has no time")

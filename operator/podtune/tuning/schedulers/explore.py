@@ -46,7 +46,7 @@ _WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class RankedPerformance:
     """How far a trial had come when it was ranked.
 
     Attributes:
@@ -79,10 +79,10 @@ class Explorer(ABC):
             random: Where all draws come from.
         """
 
-    def observe(self, trial: int, observation: Observation) -> None:  # noqa: B027 - most don't learn
+    def observe(self, trial: int, observation: RankedPerformance) -> None:  # noqa: B027 - most don't learn
         """A trial was ranked."""
 
-    def cloned(self, trial: int, observation: Observation | None) -> None:  # noqa: B027 - most don't learn
+    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:  # noqa: B027 - most don't learn
         """A trial goes on with another configuration from a donor's state; None where nobody knows from what."""
 
     def forget(self, trial: int) -> None:  # noqa: B027 - most don't learn
@@ -180,8 +180,8 @@ def moved(values: Sequence[Scalar], value: Scalar, resample_probability: float, 
     at_random = random.random() < resample_probability
     if at_random or format_value(value) not in written:
         return random.choice(values)
-    place = written.index(format_value(value)) + random.choice((-1, 1))
-    return values[min(max(place, 0), len(values) - 1)]
+    position = written.index(format_value(value)) + random.choice((-1, 1))
+    return values[min(max(position, 0), len(values) - 1)]
 
 
 def multiplied(value: Scalar, factor: float) -> Scalar:
@@ -204,16 +204,16 @@ def clipped(domain: Domain, value: Scalar) -> Scalar:
     within = min(max(number, low), high)
     match domain:
         case IntDomain(min=first, step=step):
-            place = round((int(value) - first) / step)
+            position = round((int(value) - first) / step)
         case FloatDomain(min=first, step=float(step)):
-            place = round((within - first) / step)
+            position = round((within - first) / step)
         case NormalDomain(step=float(step)):
             return float(round(within / step) * Decimal(repr(step)))
         case _:
             return within
     points = finite_points(domain)
     assert points is not None  # it has a step
-    return points.value(min(max(place, 0), points.count - 1))
+    return points.value(min(max(position, 0), points.count - 1))
 
 
 def drawn(domain: Domain, random: Random) -> Scalar:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from podtune.trial.layout import ITERATION
-from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, Scheduler, Start, Verdict
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, Scheduler, SchedulerDecision, StartDecision
 from podtune.tuning.searchers.base import Configuration
 
 
@@ -19,7 +19,7 @@ class Fifo(Scheduler):
         """Does nothing."""
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Lets the trial go on; no metric is needed for that."""
         return CONTINUE
 
@@ -41,9 +41,9 @@ class Fifo(Scheduler):
         """Does nothing."""
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the first in the queue."""
-        return Start(waiting[0])
+        return StartDecision(waiting[0])
 
     @override
     def record(self, trial: int) -> Record:

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 
 from podtune.tuning.schedulers.gains import Gain
 
-Matrix = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 _CLIPPED = 2.0
 """Gains are standardised, and clipped at so many standard deviations: one collapse must not hide the rest."""
 
@@ -52,7 +52,7 @@ class TimeVarying(Kernel):  # type: ignore[misc] # scikit-learn has no types
         """The bounds of v."""
         return Hyperparameter("variance", "numeric", (1e-2, 1e2))
 
-    def __call__(self, X: Matrix, Y: Matrix | None = None, eval_gradient: bool = False) -> Any:
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> Any:
         """The covariances of all pairs, and their gradient by the logarithms of e, l and v."""
         other = X if Y is None else Y
         apart = np.abs(X[:, :1] - other[:, :1].T)
@@ -64,7 +64,7 @@ class TimeVarying(Kernel):  # type: ignore[misc] # scikit-learn has no types
         by_length = covariance * squared / self.length
         return covariance, np.dstack([by_forgetting, by_length, covariance])
 
-    def diag(self, X: Matrix) -> Matrix:
+    def diag(self, X: FloatArray) -> FloatArray:
         """The variances."""
         return np.full(len(X), self.variance)
 
@@ -122,7 +122,7 @@ class GainModel:
         return [time / self._interval, *point]
 
 
-def _fitted(kernel: Kernel, rows: Matrix, targets: Matrix) -> GaussianProcessRegressor:
+def _fitted(kernel: Kernel, rows: FloatArray, targets: FloatArray) -> GaussianProcessRegressor:
     """The process with the kernel's most likely parameters, found by L-BFGS from where they are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a parameter at its bound, say

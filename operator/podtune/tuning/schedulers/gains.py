@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from podtune.tuning.schedulers.packing import pack, shortest, unpack
+from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
 
 KEPT = 16
 """So many gains of each trial are kept, the latest ones."""
@@ -74,9 +74,9 @@ class GainLog:
         record: dict[str, Mapping[str, str]] = {}
         if self.gains:
             numbers = (n for gain in self.gains for n in (gain.time, gain.rate, *gain.point))
-            record[GAINS] = pack(map(shortest, numbers))
+            record[GAINS] = encode_words(map(shortest_repr, numbers))
         if self.segment is not None:
-            record[SEGMENT] = {"time": shortest(self.segment.time), "score": shortest(self.segment.score)}
+            record[SEGMENT] = {"time": shortest_repr(self.segment.time), "score": shortest_repr(self.segment.score)}
         return record
 
     @classmethod
@@ -90,7 +90,7 @@ class GainLog:
         Raises:
             ValueError: It can't have been written so.
         """
-        numbers = [float(word) for word in unpack(record.get(GAINS, {}))]
+        numbers = [float(word) for word in decode_words(record.get(GAINS, {}))]
         width = 2 + dimensions
         if len(numbers) % width:
             raise ValueError(f"{GAINS} has {len(numbers)} numbers, which is no multiple of {width}")

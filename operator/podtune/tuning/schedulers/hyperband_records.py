@@ -7,44 +7,44 @@ import re
 from collections.abc import Sequence
 
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.cohorts import Line, Round, Seat
+from podtune.tuning.schedulers.halving_bracket import BracketEntry, Cutoff, Round
 from podtune.tuning.schedulers.records import Reading
 
 MAX_BANDS = 10**6
-_LINE = re.compile(
-    r"(?P<value>-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)) by trial (?P<trial>[0-9]{1,9}) of (?P<cohort>[0-9]{1,9})"
+_CUTOFF = re.compile(
+    r"(?P<value>-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)) by trial (?P<trial>[0-9]{1,9}) of (?P<ranked>[0-9]{1,9})"
 )
 
 
-def write_seat(seat: Seat, band: int, rounds: Sequence[Round], sign: float) -> Record:
+def write_entry(entry: BracketEntry, band: int, rounds: Sequence[Round], sign: float) -> Record:
     """The record of a trial, such that reading it gives the same floats.
 
     Args:
-        seat: What its bracket knows of it.
+        entry: What its bracket knows of it.
         band: Which round of brackets it is in.
         rounds: The rounds of its bracket.
         sign: What rewards are multiplied by to be the metric's values.
     """
-    bracket = {"band": str(band), "s": str(len(rounds) - 1), "round": str(seat.round)}
-    time = seat.time if seat.ended else seat.arrived
+    bracket = {"band": str(band), "s": str(len(rounds) - 1), "round": str(entry.round)}
+    time = entry.time if entry.ended else entry.arrived
     if time > 0:
         bracket["time"] = str(int(time)) if time.is_integer() else repr(time)
-    if seat.ended:
+    if entry.ended:
         bracket["ended"] = "true"
     record = {"bracket": bracket}
-    if seat.rewards:
+    if entry.rewards:
         record["rungs"] = {
-            str(rounds[number].milestone): repr(sign * reward) for number, reward in sorted(seat.rewards.items())
+            str(rounds[number].milestone): repr(sign * reward) for number, reward in sorted(entry.rewards.items())
         }
-    if seat.lines:
+    if entry.cutoffs:
         record["lines"] = {
-            str(round_.milestone): f"{sign * line.reward!r} by trial {line.trial} of {line.cohort}"
-            for round_, line in zip(rounds, seat.lines, strict=False)
+            str(round_.milestone): f"{sign * cutoff.reward!r} by trial {cutoff.trial} of {cutoff.ranked}"
+            for round_, cutoff in zip(rounds, entry.cutoffs, strict=False)
         }
     return record
 
 
-def read_place(trial: int, record: Record, most_rungs: int) -> tuple[int, int]:
+def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]:
     """The band of a trial's bracket, and how many halvings that has.
 
     Args:
@@ -59,7 +59,7 @@ def read_place(trial: int, record: Record, most_rungs: int) -> tuple[int, int]:
     return reading.integer("bracket", "band", most=MAX_BANDS), reading.integer("bracket", "s", most=most_rungs)
 
 
-def read_seat(trial: int, record: Record, rounds: Sequence[Round], sign: float) -> Seat:
+def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float) -> BracketEntry:
     """What a bracket knows of a trial.
 
     Args:
@@ -72,16 +72,16 @@ def read_seat(trial: int, record: Record, rounds: Sequence[Round], sign: float) 
         RecordError: A milestone isn't one of the bracket's, something is missing, or no number.
     """
     reading = Reading(trial, record)
-    seat = Seat(trial, rewards=_read_rewards(reading, rounds, sign))
-    seat.round = reading.integer("bracket", "round", most=len(rounds))
-    if seat.rewards or "time" in reading.keys("bracket"):
+    entry = BracketEntry(trial, rewards=_read_rewards(reading, rounds, sign))
+    entry.round = reading.integer("bracket", "round", most=len(rounds))
+    if entry.rewards or "time" in reading.keys("bracket"):
         time = reading.number("bracket", "time")
-        seat.arrived = time if seat.rewards else seat.arrived
-        seat.time = time if math.isfinite(time) else seat.time
-    seat.ended = "ended" in reading.keys("bracket")
-    drawn = rounds[: min(seat.round, len(rounds) - 1)]
-    seat.lines = tuple(_read_line(reading, str(round_.milestone), sign) for round_ in drawn)
-    return seat
+        entry.arrived = time if entry.rewards else entry.arrived
+        entry.time = time if math.isfinite(time) else entry.time
+    entry.ended = "ended" in reading.keys("bracket")
+    drawn = rounds[: min(entry.round, len(rounds) - 1)]
+    entry.cutoffs = tuple(_read_cutoff(reading, str(round_.milestone), sign) for round_ in drawn)
+    return entry
 
 
 def _read_rewards(reading: Reading, rounds: Sequence[Round], sign: float) -> dict[int, float]:
@@ -97,12 +97,12 @@ def _read_rewards(reading: Reading, rounds: Sequence[Round], sign: float) -> dic
     }
 
 
-def _read_line(reading: Reading, milestone: str, sign: float) -> Line:
-    match = _LINE.fullmatch(reading.text("lines", milestone))
+def _read_cutoff(reading: Reading, milestone: str, sign: float) -> Cutoff:
+    match = _CUTOFF.fullmatch(reading.text("lines", milestone))
     if match is None:
         reading.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")
     try:
         value = float(match["value"])
     except ValueError:
         reading.refuse("lines", milestone, "which does not begin with a number; correct it or remove the record")
-    return Line(sign * value, int(match["trial"]), int(match["cohort"]))
+    return Cutoff(sign * value, int(match["trial"]), int(match["ranked"]))

@@ -30,18 +30,18 @@ from podtune.api.scheduler import MedianSettings
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Metrics,
     Record,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
     required_number,
     required_time,
 )
 from podtune.tuning.schedulers.curves import Curve, RunningMeans
-from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 TIME_FIELD = "scheduler.median.timeAttribute"
@@ -102,7 +102,7 @@ class Median(Scheduler):
         self._means.enter(trial, Curve())
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Compares the trial's best value with the median of the others' means.
 
         Raises:
@@ -117,15 +117,15 @@ class Median(Scheduler):
         if better:
             state.best = value
         if time < self._settings.grace_period:
-            return Verdict(Action.CONTINUE, recorded=better)
+            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=better)
         means = self._means.at(time)
         samples = len(means)
         if samples < self._settings.min_samples:
-            verdict = self._with_too_few(state, time, samples, waiting)
+            decision = self._with_too_few(state, time, samples, waiting)
         else:
-            verdict = self._compared(state, time, means)
+            decision = self._compared(state, time, means)
         self._means.add(trial, time, value)
-        return verdict
+        return decision
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -153,9 +153,9 @@ class Median(Scheduler):
         self._means.remove(trial)
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the first in the queue of those that were never paused, or else the first."""
-        return Start(next((trial for trial in waiting if not self._was_paused(trial)), waiting[0]))
+        return StartDecision(next((trial for trial in waiting if not self._was_paused(trial)), waiting[0]))
 
     @override
     def record(self, trial: int) -> Record:
@@ -163,9 +163,9 @@ class Median(Scheduler):
         state = self._trials[trial]
         if state.best is None:
             return self._means.curve(trial).record()
-        known = {"best": shortest(state.best)}
+        known = {"best": shortest_repr(state.best)}
         if state.gave_way > -math.inf:
-            known["gaveWay"] = shortest(state.gave_way)
+            known["gaveWay"] = shortest_repr(state.gave_way)
         if state.judged:
             known["judged"] = "true"
         return {"median": known} | self._means.curve(trial).record()
@@ -197,53 +197,57 @@ class Median(Scheduler):
         state = self._trials[trial]
         return state.judged or state.gave_way > -math.inf
 
-    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> Verdict:
-        """Lets another trial have the place, once the trial has had it for long enough."""
+    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> SchedulerDecision:
+        """Gives the slot to another trial, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
-            return Verdict(Action.CONTINUE, recorded=True)
+            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
         state.gave_way = time
         needed = self._settings.min_samples
-        return Verdict(
-            Action.PAUSE,
+        return SchedulerDecision(
+            SchedulerAction.PAUSE,
             message=(
                 f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
                 f"{waiting} others wait"
             ),
-            because={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
+            inputs={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
             recorded=True,
         )
 
-    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> Verdict:
+    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
         best = math.nan if state.best is None else state.best
         median = middle(means, 0, len(means))
-        because: dict[str, float | int | str] = {"time": time, "metric": self._metric}
-        because |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
+        inputs: dict[str, float | int | str] = {"time": time, "metric": self._metric}
+        inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
         if not self._sign * best >= self._sign * median:
             state.judged = self._settings.soft_stop
-            action = Action.PAUSE if self._settings.soft_stop else Action.STOP
-            return Verdict(action, self._sentence(action, time, best, median, len(means)), because, recorded=True)
+            action = SchedulerAction.PAUSE if self._settings.soft_stop else SchedulerAction.STOP
+            return SchedulerDecision(
+                action, self._sentence(action, time, best, median, len(means)), inputs, recorded=True
+            )
         # It was close where the worst of the others decided it: without that one the median would have been better.
         first = 1 if self._mode == "max" else 0
         close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
-        message = self._sentence(Action.CONTINUE, time, best, median, len(means)) if close else ""
-        return Verdict(Action.CONTINUE, message, because if close else {}, recorded=True)
+        message = self._sentence(SchedulerAction.CONTINUE, time, best, median, len(means)) if close else ""
+        return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs if close else {}, recorded=True)
 
-    def _sentence(self, action: Action, time: float, best: float, median: float, samples: int) -> str:
-        did = {Action.STOP: "stopped", Action.PAUSE: "paused", Action.CONTINUE: "went on"}[action]
+    def _sentence(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
+        did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "went on"}[
+            action
+        ]
         against = f"the median {readable(median, best)} of the means of {samples} trials up to then"
         at = f"{did} at {self.time_attribute} {readable(time)}"
         if math.isnan(best):
             return f"{at}: its first {self._metric} was NaN, which is worse than {against}"
         side = "below" if self._mode == "max" else "above"
-        if action is Action.CONTINUE:
+        if action is SchedulerAction.CONTINUE:
             return f"{at}, by one trial: its best {self._metric} {readable(best, median)} is not {side} {against}"
         return f"{at}: its best {self._metric} {readable(best, median)} is {side} {against}"
 
 
 def middle(ordered: Sequence[float], start: int, stop: int) -> float:
     """The median of a stretch, at least one long, of numbers in ascending order, as NumPy computes it."""
-    place = (start + stop) // 2
+    half = (start + stop) // 2
     if (stop - start) % 2:
-        return ordered[place]
-    return (ordered[place - 1] + ordered[place]) / 2
+        return ordered[half]
+    return (ordered[half - 1] + ordered[half]) / 2

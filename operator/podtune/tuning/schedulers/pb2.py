@@ -27,7 +27,7 @@ from typing_extensions import override
 from podtune.api.population import Pb2Settings, PerturbationFactors
 from podtune.api.search_space import ChoiceDomain, Domain, Scalar
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.explore import Explorer, Observation, Space, clipped, moved, multiplied
+from podtune.tuning.schedulers.explore import Explorer, RankedPerformance, Space, clipped, moved, multiplied
 from podtune.tuning.schedulers.gains import Gain, GainLog
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.quantiles import share_of, value_at
@@ -42,7 +42,7 @@ AT_RANDOM, NEARBY = 400, 100
 PENDING = 50
 """Of what other clones were given just now, so many are looked at, those nearest to what the donor runs with."""
 _FACTORS = PerturbationFactors()
-Point = tuple[float, ...]
+UnitPoint = tuple[float, ...]
 
 
 class ModelMissing(ValueError):
@@ -76,14 +76,14 @@ class Bandit(Explorer):
         self._make_model = _model_maker()
 
     @override
-    def observe(self, trial: int, observation: Observation) -> None:
+    def observe(self, trial: int, observation: RankedPerformance) -> None:
         """Learns what the trial's configuration has gained."""
         log = self._logs.setdefault(trial, GainLog())
         log.reach(observation.time, observation.score, self._point(observation.configuration))
         self._model = None
 
     @override
-    def cloned(self, trial: int, observation: Observation | None) -> None:
+    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:
         """The trial's next gain counts from where its donor was; where nobody knows from what it goes on, none does."""
         log = self._logs.setdefault(trial, GainLog())
         log.segment = None
@@ -132,7 +132,7 @@ class Bandit(Explorer):
 
     def _best_first(
         self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
-    ) -> Iterator[Point]:
+    ) -> Iterator[UnitPoint]:
         """Points of the unit cube, the most promising one first; none while there is too little to learn from."""
         model, log = self._learnt(), self._logs.get(donor)
         if model is None or log is None or log.segment is None:
@@ -156,14 +156,14 @@ class Bandit(Explorer):
                 self._model = self._make_model(gains, self._settings.interval)
         return self._model
 
-    def _point(self, configuration: Configuration) -> Point:
+    def _point(self, configuration: Configuration) -> UnitPoint:
         """Where the numbers of a configuration lie in their domains; those that it does not have, in the middle."""
         return tuple(
             share_of(domain, configuration[name]) if name in configuration else 0.5
             for name, domain in self._numbers.items()
         )
 
-    def _values(self, point: Point) -> dict[str, Scalar]:
+    def _values(self, point: UnitPoint) -> dict[str, Scalar]:
         pairs = zip(self._numbers.items(), point, strict=True)
         return {name: value_at(domain, share) for (name, domain), share in pairs}
 
@@ -183,11 +183,11 @@ class Bandit(Explorer):
         }
 
 
-def _anywhere(dimensions: int, random: Random) -> list[Point]:
+def _anywhere(dimensions: int, random: Random) -> list[UnitPoint]:
     return [tuple(random.random() for _ in range(dimensions)) for _ in range(AT_RANDOM)]
 
 
-def _around(centre: Point, width: float, random: Random) -> list[Point]:
+def _around(centre: UnitPoint, width: float, random: Random) -> list[UnitPoint]:
     return [tuple(min(max(random.gauss(at, width), 0.0), 1.0) for at in centre) for _ in range(NEARBY)]
 
 

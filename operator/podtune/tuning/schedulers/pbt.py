@@ -13,8 +13,8 @@ differs from the paper:
   it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
   when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
 - NaN isn't ranked. A trial that has ended is not ranked any more.
-- While others wait for a place, a trial that was looked at is paused, and the one goes on that is least far: a
-  population may be larger than the number of places.
+- While others wait for a slot, a trial that was looked at is paused, and the one goes on that is least far: a
+  population may be larger than the number of slots.
 
 Here each trial, each time, draws from a generator of its own, so that a restart changes nothing. And no trial is
 resumed before all of the population have been made: those come first.
@@ -37,22 +37,22 @@ from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
-    Action,
     Exploit,
     Metrics,
     Record,
     RecordError,
     Scheduler,
-    Start,
-    Verdict,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
     required_number,
     required_time,
 )
-from podtune.tuning.schedulers.explore import Explorer, Observation
-from podtune.tuning.schedulers.population import Clone, Member, Ranking, rank
+from podtune.tuning.schedulers.explore import Explorer, RankedPerformance
+from podtune.tuning.schedulers.population import DonorState, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
-Because = dict[str, float | int | str]
+InputValues = dict[str, float | int | str]
 
 
 class Pbt(Scheduler):
@@ -94,7 +94,7 @@ class Pbt(Scheduler):
         self._members[trial] = Member(configuration)
 
     @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Looks at a trial once in an interval.
 
         Raises:
@@ -110,38 +110,46 @@ class Pbt(Scheduler):
         member.step = int(as_number(metrics.get(ITERATION)) or time)
         member.clone = None
         member.is_fresh = False
-        self._explorer.observe(trial, Observation(time, score, member.configuration))
+        self._explorer.observe(trial, RankedPerformance(time, score, member.configuration))
         return self._ranked(trial, member, time, waiting)
 
-    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> Verdict:
+    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
         member.perturbed = time
         member.number += 1
         ranking = rank(self._members.items(), self._settings.quantile)
         member.is_donor = trial in ranking.best
         at = f"at {self.time_attribute} {readable(time)}"
-        because: Because = {"time": time, "metric": self._metric}
-        standing = self._standing(trial, ranking, because)
+        inputs: InputValues = {"time": time, "metric": self._metric}
+        standing = self._standing(trial, ranking, inputs)
         if trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, member.number)
             donor = random.choice(ranking.best)
             if self._members[donor].is_donor:
-                return self._exploit(trial, donor, random, f"{at}: {standing}", because)
+                return self._exploit(trial, donor, random, f"{at}: {standing}", inputs)
             standing += f"; trial {donor}, which it drew, was not among the best when it last came by"
         if waiting:
             message = f"paused {at}, since {waiting} others wait: {standing}"
-            return Verdict(Action.PAUSE, message, because | {"waiting": waiting}, recorded=True)
-        return Verdict(
-            Action.CONTINUE, f"went on {at}: {standing}", because, recorded=True, wants_checkpoint=member.is_donor
+            return SchedulerDecision(SchedulerAction.PAUSE, message, inputs | {"waiting": waiting}, recorded=True)
+        return SchedulerDecision(
+            SchedulerAction.CONTINUE,
+            f"went on {at}: {standing}",
+            inputs,
+            recorded=True,
+            wants_checkpoint=member.is_donor,
         )
 
-    def _exploit(self, trial: int, donor: int, random: Random, reason: str, because: Because) -> Verdict:
+    def _exploit(self, trial: int, donor: int, random: Random, reason: str, inputs: InputValues) -> SchedulerDecision:
         member, donating = self._members[trial], self._members[donor]
         configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
-        because |= {"donor": donor, "donorValue": self._value(donating)}
+        inputs |= {"donor": donor, "donorValue": self._value(donating)}
         message = self._exploit_message(member.clone, reason, configuration)
-        return Verdict(
-            Action.PAUSE, message, because, recorded=True, exploit=Exploit(donor, configuration, member.clone.step)
+        return SchedulerDecision(
+            SchedulerAction.PAUSE,
+            message,
+            inputs,
+            recorded=True,
+            exploit=Exploit(donor, configuration, member.clone.step),
         )
 
     @override
@@ -190,7 +198,7 @@ class Pbt(Scheduler):
         """Whether others may yet clone a member by its last score."""
         return member.is_live and member.is_donor
 
-    def _pending_clones(self) -> Iterator[Clone]:
+    def _pending_clones(self) -> Iterator[DonorState]:
         """What was decided, and has not been carried out."""
         return (other.clone for other in self._members.values() if other.clone is not None and other.is_live)
 
@@ -200,10 +208,10 @@ class Pbt(Scheduler):
         self._is_complete = True
 
     @override
-    def choose(self, waiting: Sequence[int]) -> Start | None:
+    def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the trial that is least far; a paused one only when the population is complete."""
         trial = min(waiting, key=self._progress)
-        return Start(trial) if self._is_complete or self._members[trial].score is None else None
+        return StartDecision(trial) if self._is_complete or self._members[trial].score is None else None
 
     @override
     def record(self, trial: int) -> Record:
@@ -235,34 +243,34 @@ class Pbt(Scheduler):
         """Tells the explorer what a member goes on from, which is settled by that."""
         clone, member.clone = member.clone, None
         member.is_fresh = clone is not None
-        observation = None if clone is None else Observation(clone.trained, clone.score, member.configuration)
+        observation = None if clone is None else RankedPerformance(clone.trained, clone.score, member.configuration)
         self._explorer.cloned(trial, observation)
 
     def _progress(self, trial: int) -> tuple[float, int]:
         return self._members[trial].trained, trial
 
-    def _clone_of(self, donor: int) -> Clone:
+    def _clone_of(self, donor: int) -> DonorState:
         donating = self._members[donor]
         assert donating.score is not None  # who was ranked has one
-        return Clone(donor, donating.trained, donating.perturbed, donating.score, donating.step)
+        return DonorState(donor, donating.trained, donating.perturbed, donating.score, donating.step)
 
     def _value(self, member: Member) -> float:
         """A member's score as its trial has reported it."""
         return math.nan if member.score is None else self._sign * member.score
 
-    def _standing(self, trial: int, ranking: Ranking, because: Because) -> str:
-        """Where a trial stands, in words; the numbers are added to `because`."""
+    def _standing(self, trial: int, ranking: Ranking, inputs: InputValues) -> str:
+        """Where a trial stands, in words; the numbers are added to `inputs`."""
         value = self._value(self._members[trial])
         if math.isnan(value):
             return f"{self._metric} is NaN, which isn't ranked"
-        place, count = ranking.rank(trial), len(ranking.members)
-        because |= {"value": value, "rank": place, "population": count, "quantile": ranking.quantile}
-        standing = f"{self._metric} {readable(value)} is rank {place} of {count}"
+        own_rank, count = ranking.rank(trial), len(ranking.members)
+        inputs |= {"value": value, "rank": own_rank, "population": count, "quantile": ranking.quantile}
+        standing = f"{self._metric} {readable(value)} is rank {own_rank} of {count}"
         if trial in ranking.worst:
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
 
-    def _exploit_message(self, clone: Clone, reason: str, configuration: Configuration) -> str:
+    def _exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
         donors = self._members[clone.donor].configuration if clone.donor in self._members else {}
         return sentence(
             f"clones trial {clone.donor} ({self._metric} {readable(self._sign * clone.score)}) {reason}",
@@ -288,10 +296,10 @@ def perturbation_generator(seed: int, trial: int, number: int) -> Random:
 def sentence(what: str, changes: Sequence[str]) -> str:
     """What happens and what changes with it, as far as there is room."""
     text = what
-    for place, change in enumerate(changes):
-        rest = f", and {len(changes) - place} more"
-        piece = f"{'; perturbed: ' if place == 0 else ', '}{change}"
-        if len(text) + len(piece) + (len(rest) if place < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
+    for index, change in enumerate(changes):
+        rest = f", and {len(changes) - index} more"
+        piece = f"{'; perturbed: ' if index == 0 else ', '}{change}"
+        if len(text) + len(piece) + (len(rest) if index < len(changes) - 1 else 0) > MAX_LEDGER_MESSAGE:
             return (text + rest)[:MAX_LEDGER_MESSAGE]
         text += piece
     return text

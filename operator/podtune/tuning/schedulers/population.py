@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.packing import shortest
+from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 MEMBER = "population"
@@ -17,7 +17,7 @@ CLONE = "clone"
 
 
 @dataclass(frozen=True, slots=True)
-class Clone:
+class DonorState:
     """What a member is to go on from.
 
     Attributes:
@@ -38,14 +38,14 @@ class Clone:
         """The clone in a record."""
         return {
             "donor": str(self.donor),
-            "trained": shortest(self.trained),
-            "perturbed": shortest(self.perturbed),
-            "score": shortest(self.score),
+            "trained": shortest_repr(self.trained),
+            "perturbed": shortest_repr(self.perturbed),
+            "score": shortest_repr(self.score),
             **_written_step(self.step, self.trained),
         }
 
     @classmethod
-    def parse(cls, written: Mapping[str, str]) -> Clone:
+    def parse(cls, written: Mapping[str, str]) -> DonorState:
         """Reads what `written` has written.
 
         Raises:
@@ -72,7 +72,7 @@ class Member:
         removed: Whether it will never run again for another reason; its record need not say so.
         clone: What it is to go on from; None once it does, or has not.
         order: In a synchronous population: when it was last looked at, in the order of all.
-        round: How many barriers had opened then.
+        round: How many barriers had been released then.
     """
 
     configuration: Configuration
@@ -85,7 +85,7 @@ class Member:
     is_fresh: bool = False
     ended: bool = False
     removed: bool = False
-    clone: Clone | None = None
+    clone: DonorState | None = None
     order: int = 0
     round: int = 0
 
@@ -99,7 +99,7 @@ class Member:
         """Whether it takes part in the ranking: NaN can't be ranked, and who has ended is left out."""
         return self.is_live and self.score is not None and not math.isnan(self.score)
 
-    def become(self, clone: Clone) -> None:
+    def become(self, clone: DonorState) -> None:
         """Takes over how far the donor had come. The score stays its own until it is looked at again."""
         self.trained = clone.trained
         self.step = clone.step
@@ -109,12 +109,12 @@ class Member:
         """The member in a record: all but configurations, which the Trial holds."""
         written = {"number": str(self.number)} if self.number else {}
         if self.score is not None:
-            written["score"] = shortest(self.score)
+            written["score"] = shortest_repr(self.score)
         if self.trained:
-            written["trained"] = shortest(self.trained)
+            written["trained"] = shortest_repr(self.trained)
         written |= _written_step(self.step, self.trained)
         if self.perturbed:
-            written["perturbed"] = shortest(self.perturbed)
+            written["perturbed"] = shortest_repr(self.perturbed)
         if self.is_donor:
             written["donor"] = "true"
         if self.is_fresh:
@@ -145,7 +145,7 @@ class Member:
             is_donor=written.get("donor") == "true",
             is_fresh=written.get("fresh") == "true",
             ended=written.get("ended") == "true",
-            clone=Clone.parse(record[CLONE]) if CLONE in record else None,
+            clone=DonorState.parse(record[CLONE]) if CLONE in record else None,
         )
 
 
@@ -181,7 +181,7 @@ class Ranking:
         return self.members[len(self.members) - self.quantile :]
 
     def rank(self, trial: int) -> int:
-        """The place of a member, 1 for the best."""
+        """The rank of a member, 1 for the best."""
         return len(self.members) - self.members.index(trial)
 
 

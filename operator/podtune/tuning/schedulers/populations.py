@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from podtune.api.experiment import ExperimentSpec
 from podtune.api.population import Pb2Settings, PbtSettings, PopulationSettings, mutable_domains
+from podtune.tuning.schedulers.barrier_release import BarrierReleaseWriter
 from podtune.tuning.schedulers.explore import Explorer, Perturbing, Space
-from podtune.tuning.schedulers.opening import OpeningWriter
 from podtune.tuning.schedulers.pb2 import Bandit
 from podtune.tuning.schedulers.pbt import Pbt
 from podtune.tuning.schedulers.pbt_synchronous import SynchronousPbt
@@ -26,7 +26,7 @@ def make_population_scheduler(name: str, settings: PopulationSettings, spec: Exp
     seed = spec.search.seed
     if not settings.synchronous:
         return Pbt(name, settings, spec.objective, explorer, seed)
-    writer = OpeningWriter(spec.parameters, spec.constraints)
+    writer = BarrierReleaseWriter(spec.parameters, spec.constraints)
     return SynchronousPbt(name, settings, spec.objective, explorer, seed, writer=writer)
 
 

@@ -96,7 +96,7 @@ class Rung:
 
 
 class Bracket:
-    """A ladder of rungs; the highest comes first, since a result counts at the highest one that it reaches."""
+    """The rungs of a bracket; the highest comes first, since a result counts at the highest one that it reaches."""
 
     def __init__(self, grace_period: int, max_time: int, reduction_factor: int, skipped: int) -> None:
         """Makes the empty rungs of bracket number `skipped`, which starts so many rungs above the lowest.
@@ -113,12 +113,12 @@ class Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class PromotionRungEntry:
     """A trial at a promotion rung.
 
     Attributes:
         reward: Its value there; more is better, NaN is the worst.
-        number: Its place in the order in which trials came to the rung.
+        number: How many trials had come to the rung before it.
         promoted: Whether it has gone on to the next rung.
     """
 
@@ -149,7 +149,7 @@ class Promotion:
 class PromotionRung:
     """The trials that have reached a milestone, of which the best are promoted, one by one.
 
-    As `Rung` and `PromotionRungSystem` of Syne Tune 0.13 have it. An arrival and a promotion cost a binary search and
+    As `Rung` and `PromotionRungSystem` of Syne Tune 0.13 have it. A new entry and a promotion cost a binary search and
     a shift of memory, however many trials there are.
     """
 
@@ -164,57 +164,57 @@ class PromotionRung:
         self.milestone = milestone
         self.share = share
         self._mode = mode
-        self._arrivals: dict[int, Arrival] = {}
+        self._entries: dict[int, PromotionRungEntry] = {}
         self._ordered: list[float] = []
         self._paused: list[tuple[float, int, int]] = []
         self._next = 0
 
     def __contains__(self, trial: int) -> bool:
-        return trial in self._arrivals
+        return trial in self._entries
 
-    def __getitem__(self, trial: int) -> Arrival:
-        return self._arrivals[trial]
+    def __getitem__(self, trial: int) -> PromotionRungEntry:
+        return self._entries[trial]
 
     def __len__(self) -> int:
-        return len(self._arrivals)
+        return len(self._entries)
 
-    def arrive(self, trial: int, reward: float) -> None:
+    def add(self, trial: int, reward: float) -> None:
         """Takes in a trial. A trial comes to a rung once."""
-        self.restore(trial, Arrival(reward, self._next))
+        self.restore(trial, PromotionRungEntry(reward, self._next))
 
-    def restore(self, trial: int, arrival: Arrival) -> None:
+    def restore(self, trial: int, entry: PromotionRungEntry) -> None:
         """Takes in a trial that had come here before, in any order."""
-        if trial in self._arrivals:
+        if trial in self._entries:
             raise ValueError(f"trial {trial} has come to rung {self.milestone} already")
-        self._arrivals[trial] = arrival
-        self._next = max(self._next, arrival.number + 1)
-        insort(self._ordered, _comparable(arrival.reward))
-        if _may_be_promoted(arrival):
-            insort(self._paused, (-arrival.reward, arrival.number, trial))
+        self._entries[trial] = entry
+        self._next = max(self._next, entry.number + 1)
+        insort(self._ordered, _comparable(entry.reward))
+        if _may_be_promoted(entry):
+            insort(self._paused, (-entry.reward, entry.number, trial))
 
     def promote(self, trial: int) -> None:
         """Has a paused trial go on; it stays among those that others are compared with."""
-        arrival = self._arrivals[trial]
-        self._take_off(trial, arrival)
-        self._arrivals[trial] = Arrival(arrival.reward, arrival.number, promoted=True)
+        entry = self._entries[trial]
+        self._take_off(trial, entry)
+        self._entries[trial] = PromotionRungEntry(entry.reward, entry.number, promoted=True)
 
     def give_up(self, trial: int) -> None:
         """A trial will never run again: it stays among those that others are compared with."""
-        if trial in self._arrivals:
-            self._take_off(trial, self._arrivals[trial])
+        if trial in self._entries:
+            self._take_off(trial, self._entries[trial])
 
     def remove(self, trial: int) -> None:
         """Takes a trial out, if it is there, as if it had never come."""
-        arrival = self._arrivals.pop(trial, None)
-        if arrival is None:
+        entry = self._entries.pop(trial, None)
+        if entry is None:
             return
-        self._take_off(trial, arrival)
-        del self._ordered[bisect_left(self._ordered, _comparable(arrival.reward))]
-        if arrival.number == self._next - 1:
-            self._next = max((other.number for other in self._arrivals.values()), default=-1) + 1
+        self._take_off(trial, entry)
+        del self._ordered[bisect_left(self._ordered, _comparable(entry.reward))]
+        if entry.number == self._next - 1:
+            self._next = max((other.number for other in self._entries.values()), default=-1) + 1
 
     def rank(self, reward: float) -> int:
-        """The place of a reward among those here, the best being 1; equal ones share theirs."""
+        """The rank of a reward among those here, the best being 1; equal ones share theirs."""
         return len(self._ordered) - bisect_right(self._ordered, _comparable(reward)) + 1
 
     def promotable(self, startable: Container[int]) -> Promotion | None:
@@ -226,7 +226,7 @@ class PromotionRung:
             if -loss - cutoff < 0:
                 return None
             if trial in startable:
-                return Promotion(trial, -loss, cutoff, len(self._arrivals), len(self._paused) - passed)
+                return Promotion(trial, -loss, cutoff, len(self._entries), len(self._paused) - passed)
         return None
 
     def _cutoff(self) -> float:
@@ -244,15 +244,15 @@ class PromotionRung:
             return self._ordered[below if weight else above]
         return weight * self._ordered[below] + (1 - weight) * self._ordered[above]
 
-    def _take_off(self, trial: int, arrival: Arrival) -> None:
-        key = (-arrival.reward, arrival.number, trial)
-        place = bisect_left(self._paused, key)
-        if _may_be_promoted(arrival) and self._paused[place : place + 1] == [key]:
-            del self._paused[place]
+    def _take_off(self, trial: int, entry: PromotionRungEntry) -> None:
+        key = (-entry.reward, entry.number, trial)
+        index = bisect_left(self._paused, key)
+        if _may_be_promoted(entry) and self._paused[index : index + 1] == [key]:
+            del self._paused[index]
 
 
-def _may_be_promoted(arrival: Arrival) -> bool:
-    return not arrival.promoted and not math.isnan(arrival.reward)
+def _may_be_promoted(entry: PromotionRungEntry) -> bool:
+    return not entry.promoted and not math.isnan(entry.reward)
 
 
 def _comparable(reward: float) -> float:

@@ -18,9 +18,9 @@ from podtune.api.search_settings import (
 from podtune.api.search_space import Parameter
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
-from podtune.tuning.searchers.drawing import DrawingSearcher
 from podtune.tuning.searchers.initial import InitialFirst
 from podtune.tuning.searchers.random import RandomSearcher, without_repetitions
+from podtune.tuning.searchers.rejection import RejectionSearcher
 
 __all__ = ["learns_from_rungs", "make_searcher"]
 
@@ -67,7 +67,7 @@ def _searcher(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
         case "random" if (searcher := without_repetitions(space, search.seed)) is not None:
             return searcher
         case _:
-            return DrawingSearcher(space, _drawing(spec, space.sampled), search.seed)
+            return RejectionSearcher(space, _drawing(spec, space.sampled), search.seed)
 
 
 def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:

@@ -10,11 +10,11 @@ from podtune.api.configuration import ConfigurationRules, Refused
 from podtune.api.search_space import Domain, Parameter, Scalar, format_value
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.domains import Points, finite_points
-from podtune.tuning.searchers.tree import PointTree, TooEntangled
+from podtune.tuning.searchers.tree import PointTree, TooManyCombinations
 
-__all__ = ["ActiveSpace", "Key", "Refusals", "Refused"]
+__all__ = ["ActiveSpace", "PointKey", "Refused", "RejectionCounter"]
 
-Key = tuple[str | None, ...]
+PointKey = tuple[str | None, ...]
 """What tells a configuration from others: its sampled values, None where a parameter does not exist."""
 
 
@@ -61,7 +61,7 @@ class ActiveSpace:
             axis: The values of a domain that take part; None where they are infinitely many.
 
         Raises:
-            TooEntangled: The conditions can meet in too many ways for the points to be counted.
+            TooManyCombinations: The conditions can meet in too many ways for the points to be counted.
         """
         axes = {parameter.name: axis(parameter.domain) for parameter in self.sampled}
         finite = {name: points for name, points in axes.items() if points is not None}
@@ -69,7 +69,7 @@ class ActiveSpace:
 
     def countable_points(self) -> PointTree | None:
         """All points of the space; None where they are infinitely many, or nobody can count them."""
-        with suppress(TooEntangled):
+        with suppress(TooManyCombinations):
             return self.points()
         return None
 
@@ -77,7 +77,7 @@ class ActiveSpace:
         """The sampled values of a configuration, without what follows from them."""
         return {p.name: configuration[p.name] for p in self.sampled if p.name in configuration}
 
-    def key(self, configuration: Configuration) -> Key:
+    def key(self, configuration: Configuration) -> PointKey:
         """What tells a configuration from others."""
         return tuple(
             format_value(configuration[parameter.name]) if parameter.name in configuration else None
@@ -85,7 +85,7 @@ class ActiveSpace:
         )
 
 
-class Refusals:
+class RejectionCounter:
     """Counts what was against the values that were drawn."""
 
     def __init__(self) -> None:

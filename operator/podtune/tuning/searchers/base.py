@@ -18,7 +18,7 @@ Attributes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposal:
     """A searcher's answer.
 
     Attributes:
@@ -31,7 +31,7 @@ class Proposed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Observation:
     """A finished trial, or the value of one at a rung, as a searcher is told of it.
 
     Attributes:
@@ -56,8 +56,8 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A trial that was proposed and has not finished; for its number and attributes see `Tell`."""
+class PendingTrial:
+    """A trial that was proposed and has not finished; for its number and attributes see `Observation`."""
 
     number: int
     configuration: Configuration
@@ -79,7 +79,7 @@ class Searcher(ABC):
     Not safe for concurrent use: one thread at a time calls it.
 
     A searcher is made with the parameters that are sampled, and proposes a value for each. Conditions, constraints,
-    fixed and computed values and known configurations are the business of `DrawingSearcher`, which is laid around it.
+    fixed and computed values and known configurations are the business of `RejectionSearcher`, which is laid around it.
 
     Attributes:
         sees_inactive: Whether the configurations that it is told of hold a value for each of its parameters: for those
@@ -92,7 +92,7 @@ class Searcher(ABC):
     learns_from_rungs: bool = False
 
     @abstractmethod
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial. Each is told once, in the order that the trials record.
 
         Where it learns from rungs, it is told of a trial's values at these first, each once, by tells that are not
@@ -106,12 +106,12 @@ class Searcher(ABC):
         """
 
     @abstractmethod
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes the configuration with this number.
 
         Args:
             number: The proposal's number, from 0; it seeds all random draws, by `proposal_seed`.
-            unfinished: The trials that are under way, ordered by number.
+            pending: The trials that are under way, ordered by number.
             attempt: How many answers with this number could not be used, since a constraint refuses them or they have
                 been tried before. It seeds the draws too, or the same would be proposed again.
 

@@ -15,7 +15,7 @@ from podtune.api.scheduler import BohbSettings
 from podtune.api.search_settings import BohbSearchSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed, proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.history import History
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
@@ -72,27 +72,27 @@ class BohbSearcher(Searcher):
         self._seed = seed
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in the value at a rung; the end of a trial says nothing new."""
-        if not tell.final:
-            history = self._levels[self._level(tell.step)]
-            if tell.number not in history:
-                history.add(tell)
-        elif tell.number < 0 and not any(tell.number in history for history in self._levels.values()):
-            self._levels[_TOP].add(tell)  # it was known before
+        if not observation.final:
+            history = self._levels[self._level(observation.step)]
+            if observation.number not in history:
+                history.add(observation)
+        elif observation.number < 0 and not any(observation.number in history for history in self._levels.values()):
+            self._levels[_TOP].add(observation)  # it was known before
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while no rung has enough values, and now and then later."""
         history = self._best_founded()
         draw = Random(derived_seed(self._seed, "proposal", number, "random or model"))
         if history is None or draw.random() < self._random_fraction:
-            return self._random.ask(number, unfinished, attempt)
+            return self._random.ask(number, pending, attempt)
         sampler = TPESampler(
             n_startup_trials=0, multivariate=True, seed=proposal_seed(self._seed, number, attempt, bits=32)
         )
-        not_there_yet = [trial for trial in unfinished if trial.number not in history]
-        return Proposed(history.propose(sampler, not_there_yet, history.groups))
+        not_there_yet = [trial for trial in pending if trial.number not in history]
+        return Proposal(history.propose(sampler, not_there_yet, history.groups))
 
     def _best_founded(self) -> History | None:
         """The highest rung with enough values."""

@@ -9,14 +9,14 @@ from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.grid import InOrder
+from podtune.tuning.searchers.sequence import PointSequence, SequenceSearcher
 from podtune.tuning.searchers.tree import PointTree
-from podtune.tuning.searchers.walking import PointSequence, WalkingSearcher
 
 _ROUNDS = 4
 """A Feistel network of four rounds is a pseudo-random permutation (Luby and Rackoff, 1988)."""
 
 
-class BruteForceSearcher(WalkingSearcher):
+class BruteForceSearcher(SequenceSearcher):
     """Goes through a finite space, in a random order or as a grid does.
 
     In random order any beginning of it is a sample of the whole, each configuration as likely as any other; random
@@ -33,7 +33,7 @@ class BruteForceSearcher(WalkingSearcher):
 
         Raises:
             NoConfiguration: The space is infinite.
-            TooEntangled: The conditions can meet in too many ways.
+            TooManyCombinations: The conditions can meet in too many ways.
         """
         tree = space.points()
         if tree is None:
@@ -64,10 +64,10 @@ class InRandomOrder(PointSequence):
     @override
     def point(self, index: int) -> Configuration:
         """The values at a position."""
-        place = self._permuted(index)
-        while place >= self._tree.count:
-            place = self._permuted(place)
-        return self._tree.point(place)
+        position = self._permuted(index)
+        while position >= self._tree.count:
+            position = self._permuted(position)
+        return self._tree.point(position)
 
     def _permuted(self, number: int) -> int:
         mask = (1 << self._half) - 1

@@ -15,9 +15,9 @@ from podtune.api.objective import Objective
 from podtune.api.search_settings import CmaEsSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.cube import Cube, Vector
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.unit_cube import UnitCube, Vector
 
 GENERATION = "generation"
 """The attribute of a proposal that says of which generation it is."""
@@ -58,21 +58,21 @@ class CmaEsSearcher(Searcher):
             seed: The experiment's seed.
         """
         self._space = OptunaSpace(parameters)
-        self._cube = Cube(self._space.distributions)
+        self._cube = UnitCube(self._space.distributions)
         self._settings = settings
         self._sign = -1.0 if objective.mode == "max" else 1.0
         self._seed = seed
         self._known: list[Solution] = []
         self._told: dict[int, list[Solution]] = {}
-        self._optimizer = self._fresh() if self._cube.edges else None
+        self._optimizer = self._fresh() if self._cube.ranges else None
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; the last one of a generation moves the distribution."""
-        if self._optimizer is None or tell.value is None or math.isnan(tell.value):
+        if self._optimizer is None or observation.value is None or math.isnan(observation.value):
             return
-        solution = self._cube.to_cube(self._space.encode(tell.configuration)), self._sign * tell.value
-        generation = tell.attributes.get(GENERATION)
+        solution = self._cube.to_cube(self._space.encode(observation.configuration)), self._sign * observation.value
+        generation = observation.attributes.get(GENERATION)
         if generation is None:
             self._take_known(self._optimizer, solution)
             return
@@ -80,7 +80,7 @@ class CmaEsSearcher(Searcher):
         self._move(self._optimizer)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws a configuration from the present distribution."""
         seed = proposal_seed(self._seed, number, attempt, bits=32)
         draw = Random(seed)
@@ -90,10 +90,10 @@ class CmaEsSearcher(Searcher):
             if isinstance(distribution, CategoricalDistribution)
         }
         if self._optimizer is None:
-            return Proposed(self._space.decode(params))
+            return Proposal(self._space.decode(params))
         self._optimizer.reseed_rng(seed)
         params |= self._cube.from_cube(self._optimizer.ask())
-        return Proposed(self._space.decode(params), {GENERATION: str(self._optimizer.generation)})
+        return Proposal(self._space.decode(params), {GENERATION: str(self._optimizer.generation)})
 
     def _move(self, optimizer: CMA) -> None:
         """Ends each generation that is complete.
@@ -113,7 +113,7 @@ class CmaEsSearcher(Searcher):
             self._optimizer = self._fresh()
 
     def _fresh(self) -> CMA:
-        dimensions = len(self._cube.edges)
+        dimensions = len(self._cube.ranges)
         mean, step, covariance = np.full(dimensions, 0.5), _INITIAL_STEP, None
         if len(self._known) >= _ENOUGH_TO_START_FROM:
             mean, step, covariance = get_warm_start_mgd(self._known)

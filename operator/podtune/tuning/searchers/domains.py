@@ -84,7 +84,7 @@ def grid_points(domain: Domain, points: int) -> Points:
         case FloatDomain():
             values = _evenly_spaced(domain, points)
         case NormalDomain() | LogNormalDomain():
-            values = [quantile(domain, (place + 0.5) / points) for place in range(points)]
+            values = [quantile(domain, (index + 0.5) / points) for index in range(points)]
         case _:
             raise AssertionError("choices and integers are finite")
     values = list(dict.fromkeys(values))

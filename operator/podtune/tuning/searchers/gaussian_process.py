@@ -1,4 +1,4 @@
-"""A Gaussian process over configurations: what values to expect, and how sure that is.
+"""A Gaussian process over configurations: the posterior of their values.
 
 Needs scikit-learn and SciPy, which only the operator's `gp` image has.
 """
@@ -18,13 +18,13 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 from threadpoolctl import ThreadpoolController
 from typing_extensions import override
 
-from podtune.tuning.searchers.cube import Matrix, Vector
+from podtune.tuning.searchers.unit_cube import Matrix, Vector
 
 _LEAST_VARIANCE = 1e-12
 _NOISE = (1e-6, 1.0)
 _WEIGHTS, _VARIANCE = (1e-4, 1e4), (1e-3, 1e3)
 _STARTS = (1.0, 10.0)
-"""Weights of the distances from which the likeliest ones are looked for."""
+"""Weights of the distances that the optimisation of the posterior starts from."""
 _LIBRARIES = ThreadpoolController()
 
 
@@ -71,8 +71,8 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
         covariance, by_square = self._matern(squares.sum(axis=2))
         return covariance, np.concatenate([covariance[..., None], by_square[..., None] * squares], axis=2)
 
-    def around(self, point: Vector, others: Matrix) -> tuple[Vector, Matrix]:
-        """A point's covariances with others, and their gradients by its coordinates; 0 for choices."""
+    def covariance_and_gradient(self, point: Vector, others: Matrix) -> tuple[Vector, Matrix]:
+        """The covariances (n,) of a point (d,) with others (n, d), and their gradients (n, d); 0 for choices."""
         apart = point - others
         covariance, by_square = self._matern(self._squares(apart).sum(axis=1))
         return covariance, by_square[:, None] * np.where(self.choices, 0, 2 * self._each * apart)
@@ -115,8 +115,8 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
-    """What is expected at a point.
+class Posterior:
+    """The posterior distribution of the value at a point.
 
     Attributes:
         mean: The mean.
@@ -147,39 +147,39 @@ class GaussianProcess:
         fitted = GaussianProcessRegressor(kernel, optimizer=None).fit(points, values)
         self._weights, self._cholesky = fitted.alpha_, fitted.L_
 
-    def at(self, points: Matrix) -> tuple[Vector, Vector]:
-        """Means and standard deviations at points."""
+    def predict(self, points: Matrix) -> tuple[Vector, Vector]:
+        """Posterior means (n,) and standard deviations (n,) at points (n, d)."""
         covariances = self._kernel.k1(points, self.points)
         explained = solve_triangular(self._cholesky, covariances.T, lower=True)
         variances = self._kernel.k1.variance - (explained**2).sum(axis=0)
         mean: Vector = covariances @ self._weights
         return mean, np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
 
-    def near(self, point: Vector) -> Expectation:
-        """What is expected at a point, and how that changes around it."""
-        covariances, slopes = self._kernel.k1.around(point, self.points)
+    def posterior_and_gradient(self, point: Vector) -> Posterior:
+        """The posterior at a point (d,), with its gradients by the coordinates."""
+        covariances, slopes = self._kernel.k1.covariance_and_gradient(point, self.points)
         explained = cho_solve((self._cholesky, True), covariances)
         variance = self._kernel.k1.variance - covariances @ explained
         deviation = float(np.sqrt(max(variance, _LEAST_VARIANCE)))
-        return Expectation(
+        return Posterior(
             mean=float(covariances @ self._weights),
             deviation=deviation,
             mean_slope=slopes.T @ self._weights,
             deviation_slope=-(slopes.T @ explained) / deviation,
         )
 
-    def with_expected(self, points: Matrix) -> GaussianProcess:
-        """The process if the values at points turn out to be what is expected there."""
+    def fantasize(self, points: Matrix) -> GaussianProcess:
+        """The process conditioned on its own posterior means at points, as if they had been observed."""
         if not len(points):
             return self
-        expected, _ = self.at(points)
+        expected, _ = self.predict(points)
         return GaussianProcess(self._kernel, np.vstack([self.points, points]), np.concatenate([self.values, expected]))
 
 
-def likeliest(points: Matrix, values: Vector, choices: NDArray[np.bool_]) -> GaussianProcess:
-    """The process with the likeliest weights, variance and noise.
+def fit_map(points: Matrix, values: Vector, choices: NDArray[np.bool_]) -> GaussianProcess:
+    """Fits weights, variance and noise by their maximum a posteriori (MAP) estimate.
 
-    The prior is that of Optuna's `GPSampler`. L-BFGS-B looks for the maximum of the posterior, from two places.
+    The prior is that of Optuna's `GPSampler`. L-BFGS-B looks for the maximum of the posterior, from two starts.
 
     Args:
         points: Where the values are.

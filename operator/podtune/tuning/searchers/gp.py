@@ -15,18 +15,18 @@ from podtune.api.objective import Objective
 from podtune.api.search_settings import GpSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.coordinates import Coordinates
-from podtune.tuning.searchers.cube import Vector
-from podtune.tuning.searchers.gaussian_process import GaussianProcess, likeliest, one_thread
-from podtune.tuning.searchers.improvement import ExpectedImprovement, climb
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.gaussian_process import GaussianProcess, fit_map, one_thread
+from podtune.tuning.searchers.improvement import ExpectedImprovement, maximize
+from podtune.tuning.searchers.model_space import ModelSpace
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.unit_cube import Vector
 
 _CANDIDATES = 2048
 """So many random points are looked at."""
-_CLIMBS = 10
-"""From so many of the best ones is gone up."""
+_STARTS = 10
+"""From so many of the best ones a maximum of the expected improvement is looked for."""
 _MOST_UNFINISHED = 200
 """So many trials under way are kept clear of, the newest."""
 
@@ -52,7 +52,7 @@ class GpSearcher(Searcher):
             seed: The experiment's seed.
         """
         self._space = OptunaSpace(parameters)
-        self._coordinates = Coordinates(self._space.distributions)
+        self._model_space = ModelSpace(self._space.distributions)
         self._random = RandomSearcher(parameters, seed)
         self._settings = settings
         self._sign = 1.0 if objective.mode == "max" else -1.0
@@ -62,61 +62,59 @@ class GpSearcher(Searcher):
         self._fitted: tuple[int, GaussianProcess] | None = None
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; one that failed is passed over."""
-        if tell.value is not None and not math.isnan(tell.value):
-            self._points.append(self._point(tell.configuration))
-            self._values.append(self._sign * tell.value)
+        if observation.value is not None and not math.isnan(observation.value):
+            self._points.append(self._point(observation.configuration))
+            self._values.append(self._sign * observation.value)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well.
 
         A further attempt looks at half as many points as the one before, so that it comes to something else.
         """
-        if not self._coordinates.axes or len(self._values) < self._settings.startup_trials:
-            return self._random.ask(number, unfinished, attempt)
+        if not self._model_space.axes or len(self._values) < self._settings.startup_trials:
+            return self._random.ask(number, pending, attempt)
         with one_thread():
-            point = self._promising(number, unfinished, attempt)
-        return Proposed(self._space.decode(self._coordinates.params(point)))
+            point = self._promising(number, pending, attempt)
+        return Proposal(self._space.decode(self._model_space.params(point)))
 
-    def _promising(self, number: int, unfinished: Sequence[Unfinished], attempt: int) -> Vector:
+    def _promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
         """The point with the highest expected improvement that is found."""
-        under_way = [self._point(trial.configuration) for trial in unfinished[-_MOST_UNFINISHED:]]
-        process = self._process().with_expected(
-            np.array(under_way).reshape(len(under_way), len(self._coordinates.axes))
-        )
-        improvement = ExpectedImprovement(process)
+        under_way = [self._point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
+        process = self._process().fantasize(np.array(under_way).reshape(len(under_way), len(self._model_space.axes)))
+        acquisition = ExpectedImprovement(process)
         random = np.random.default_rng(proposal_seed(self._seed, number, attempt))
-        candidates = self._coordinates.draw(random, max(_CANDIDATES >> attempt, 1))
-        best_first = np.argsort(-improvement.at(candidates), kind="stable")
+        candidates = self._model_space.draw(random, max(_CANDIDATES >> attempt, 1))
+        best_first = np.argsort(-acquisition.evaluate(candidates), kind="stable")
         point: Vector = candidates[best_first[0]]
         if not attempt:
             known = self._points[int(np.argmax(self._values))]
-            starts = [known, *candidates[best_first[: _CLIMBS - 1]]]
-            climbs = [climb(improvement, start, self._coordinates.axes) for start in starts]
-            point = max(climbs, key=lambda reached: reached[0])[1]
+            starts = [known, *candidates[best_first[: _STARTS - 1]]]
+            maxima = [maximize(acquisition, start, self._model_space.axes) for start in starts]
+            point = max(maxima, key=lambda reached: reached[0])[1]
         return point
 
     def _point(self, configuration: Configuration) -> Vector:
-        return self._coordinates.point(self._space.encode(configuration))
+        return self._model_space.point(self._space.encode(configuration))
 
     def _process(self) -> GaussianProcess:
         """The process of what was told so far; it is looked for once, and then kept."""
         if self._fitted is None or self._fitted[0] != len(self._values):
             chosen = _chosen(self._values, self._settings.max_points)
-            points = np.array([self._points[place] for place in chosen])
-            values = _standardised([self._values[place] for place in chosen])
-            self._fitted = len(self._values), likeliest(points, values, self._coordinates.choices)
+            points = np.array([self._points[index] for index in chosen])
+            values = _standardised([self._values[index] for index in chosen])
+            self._fitted = len(self._values), fit_map(points, values, self._model_space.choices)
         return self._fitted[1]
 
 
 def _chosen(values: Sequence[float], limit: int) -> Sequence[int]:
-    """The places of those that are modelled: the best half, and the latest of the others."""
+    """The indices of those that are modelled: the best half, and the latest of the others."""
     if len(values) <= limit:
         return range(len(values))
-    best = set(sorted(range(len(values)), key=lambda place: (-values[place], place))[: limit // 2])
-    others = [place for place in range(len(values)) if place not in best]
+    best = set(sorted(range(len(values)), key=lambda index: (-values[index], index))[: limit // 2])
+    others = [index for index in range(len(values)) if index not in best]
     return sorted(best | set(others[len(others) - (limit - len(best)) :]))
 
 

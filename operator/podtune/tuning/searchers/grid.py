@@ -8,11 +8,11 @@ from podtune.api.search import GridSettings
 from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.domains import grid_points
+from podtune.tuning.searchers.sequence import PointSequence, SequenceSearcher
 from podtune.tuning.searchers.tree import PointTree
-from podtune.tuning.searchers.walking import PointSequence, WalkingSearcher
 
 
-class GridSearcher(WalkingSearcher):
+class GridSearcher(SequenceSearcher):
     """Goes through all combinations of values once; the last parameter changes fastest.
 
     Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced
@@ -30,7 +30,7 @@ class GridSearcher(WalkingSearcher):
             settings: How dense the grid is.
 
         Raises:
-            TooEntangled: The conditions can meet in too many ways.
+            TooManyCombinations: The conditions can meet in too many ways.
         """
         tree = space.points(lambda domain: grid_points(domain, settings.points))
         assert tree is not None  # a grid is finite

@@ -1,9 +1,9 @@
 """What Optuna's samplers look at: the trials told so far and, during a proposal, those under way.
 
 A study of Optuna's keeps what it is asked, which would make a proposal depend on earlier ones, also on those that
-came to nothing. So `Study.ask` isn't used. The study holds finished trials alone, in the order of tells; trials under
-way are laid over it for the length of one proposal; and the sampler is called directly, with the space that is known
-anyway (inferring it from 10,000 trials would take 100 ms).
+came to nothing. So `Study.ask` isn't used. The study holds finished trials alone, in the order of observations; trials
+under way are laid over it for the length of one proposal; and the sampler is called directly, with the space that is
+known anyway (inferring it from 10,000 trials would take 100 ms).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
 from podtune.api.objective import Criterion
-from podtune.tuning.searchers.base import Configuration, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from podtune.tuning.searchers.space import OptunaSpace
 
 _STUDY = "experiment"
@@ -60,11 +60,11 @@ class History:
         """
         return self._groups
 
-    def add(self, tell: Tell) -> None:
+    def add(self, observation: Observation) -> None:
         """Adds a finished trial; one without a value, or with NaN, as failed: samplers pass it over."""
-        self._numbers.add(tell.number)
-        params = self._space.encode(tell.configuration)
-        values = values_of(tell, self._criteria)
+        self._numbers.add(observation.number)
+        params = self._space.encode(observation.configuration)
+        values = values_of(observation, self._criteria)
         self._study.add_trial(
             optuna.trial.create_trial(
                 state=TrialState.FAIL if values is None else TrialState.COMPLETE,
@@ -78,16 +78,16 @@ class History:
             self._groups = list(_split(self._groups, params))
 
     def propose(
-        self, sampler: BaseSampler, unfinished: Sequence[Unfinished], groups: Sequence[Sequence[str]]
+        self, sampler: BaseSampler, pending: Sequence[PendingTrial], groups: Sequence[Sequence[str]]
     ) -> Configuration:
         """Has a sampler propose a configuration.
 
         Args:
             sampler: A fresh sampler.
-            unfinished: The trials that are under way, ordered by number.
+            pending: The trials that are under way, ordered by number.
             groups: Parameters that the sampler proposes at once; others it proposes one by one.
         """
-        under_way = [self._space.encode(trial.configuration) for trial in unfinished]
+        under_way = [self._space.encode(trial.configuration) for trial in pending]
         trial = self._storage.overlay(under_way, self._space.distributions)
         # A study caches the trials that it has seen once; a fresh one sees those added since.
         study = optuna.load_study(study_name=_STUDY, storage=self._storage, sampler=sampler)
@@ -112,16 +112,16 @@ def new_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = N
         return optuna.create_study(storage=storage or InMemoryStorage(), study_name=_STUDY, directions=directions)
 
 
-def values_of(tell: Tell, criteria: int) -> list[float] | None:
+def values_of(observation: Observation, criteria: int) -> list[float] | None:
     """The values that a trial came to; None where one is missing or NaN.
 
     Args:
-        tell: What was told of it.
+        observation: What was told of it.
         criteria: How many values there should be.
     """
-    if tell.value is None or len(tell.others) + 1 != criteria:
+    if observation.value is None or len(observation.others) + 1 != criteria:
         return None
-    values = [tell.value, *tell.others]
+    values = [observation.value, *observation.others]
     return None if any(map(math.isnan, values)) else values
 
 
@@ -150,7 +150,7 @@ class _OverlaidStorage(InMemoryStorage):
         """Shows trials under way, after all finished ones; returns the one to be proposed, the last of them."""
         finished = len(super().get_all_trials(self.get_study_id_from_name(_STUDY), deepcopy=False))
         self._running = [
-            _running_trial(finished + place, params, distributions) for place, params in enumerate([*under_way, {}])
+            _running_trial(finished + offset, params, distributions) for offset, params in enumerate([*under_way, {}])
         ]
         return self._running[-1]
 

@@ -1,4 +1,4 @@
-"""Where an improvement is to be expected: the acquisition function of Gaussian process search, and its maximum.
+"""Expected improvement: the acquisition function of Gaussian process search, and its maximum.
 
 Needs SciPy, which only the operator's `gp` image has.
 """
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import erfcx, log_ndtr
 
-from podtune.tuning.searchers.coordinates import Axis
-from podtune.tuning.searchers.cube import Matrix, Vector
 from podtune.tuning.searchers.gaussian_process import GaussianProcess
+from podtune.tuning.searchers.model_space import Axis
+from podtune.tuning.searchers.unit_cube import Matrix, Vector
 
 _ROUNDS = 4
 """So often at most, free coordinates and stepwise ones take turns."""
@@ -35,21 +35,21 @@ class ExpectedImprovement:
         self._process = process
         self._best = float(process.values.max())
 
-    def at(self, points: Matrix) -> Vector:
-        """At points."""
-        mean, deviation = self._process.at(points)
+    def evaluate(self, points: Matrix) -> Vector:
+        """Its values (n,) at points (n, d)."""
+        mean, deviation = self._process.predict(points)
         values: Vector = np.log(deviation) + _log_h((mean - self._best) / deviation)
         return values
 
-    def near(self, point: Vector) -> tuple[float, Vector]:
-        """At a point, and its gradient."""
-        expected = self._process.near(point)
-        z = (expected.mean - self._best) / expected.deviation
+    def evaluate_with_gradient(self, point: Vector) -> tuple[float, Vector]:
+        """Its value at a point (d,), and its gradient (d,)."""
+        posterior = self._process.posterior_and_gradient(point)
+        z = (posterior.mean - self._best) / posterior.deviation
         log_h = float(_log_h(np.array([z]))[0])
         share = math.exp(min(float(log_ndtr(z)) - log_h, 700.0))  # the logarithm's slope by z
-        by_deviation = (1 - z * share) / expected.deviation
-        slope = by_deviation * expected.deviation_slope + share / expected.deviation * expected.mean_slope
-        return math.log(expected.deviation) + log_h, slope
+        by_deviation = (1 - z * share) / posterior.deviation
+        slope = by_deviation * posterior.deviation_slope + share / posterior.deviation * posterior.mean_slope
+        return math.log(posterior.deviation) + log_h, slope
 
 
 def _log_h(z: NDArray[np.float64]) -> Vector:
@@ -63,34 +63,34 @@ def _log_h(z: NDArray[np.float64]) -> Vector:
     return np.where(z > -1, np.log(body), log_density + far)
 
 
-def climb(improvement: ExpectedImprovement, start: Vector, axes: Sequence[Axis]) -> tuple[float, Vector]:
-    """Goes up from a point until no coordinate makes it better.
+def maximize(improvement: ExpectedImprovement, start: Vector, axes: Sequence[Axis]) -> tuple[float, Vector]:
+    """Climbs from a point to a local maximum: until no coordinate makes it better.
 
-    Free coordinates are changed together, by L-BFGS-B, and the others one by one, to their best place.
+    Free coordinates are changed together, by L-BFGS-B, and the others one by one, to their best value.
 
     Returns:
-        What is reached, and where.
+        The value that is reached, and the point.
     """
-    free = [place for place, axis in enumerate(axes) if axis.steps is None]
-    stepwise = [place for place, axis in enumerate(axes) if axis.steps is not None]
+    free = [index for index, axis in enumerate(axes) if axis.steps is None]
+    stepwise = [index for index, axis in enumerate(axes) if axis.steps is not None]
     point, reached = start.copy(), -math.inf
     for _ in range(_ROUNDS):
         before = reached
         if free:
-            point = _climb_freely(improvement, point, free)
-        reached = float(improvement.at(point[None])[0])
-        for place in stepwise:
-            reached, point = _best_step(improvement, point, place, axes[place], reached)
+            point = _maximize_freely(improvement, point, free)
+        reached = float(improvement.evaluate(point[None])[0])
+        for index in stepwise:
+            reached, point = _best_step(improvement, point, index, axes[index], reached)
         if not free or not stepwise or reached <= before + 1e-9:
             break
     return reached, point
 
 
-def _climb_freely(improvement: ExpectedImprovement, point: Vector, free: Sequence[int]) -> Vector:
+def _maximize_freely(improvement: ExpectedImprovement, point: Vector, free: Sequence[int]) -> Vector:
     def cost(coordinates: Vector) -> tuple[float, Vector]:
         moved = point.copy()
         moved[free] = coordinates
-        value, slope = improvement.near(moved)
+        value, slope = improvement.evaluate_with_gradient(moved)
         return -value, -slope[free]
 
     bounds = [(0.0, 1.0)] * len(free)
@@ -101,12 +101,12 @@ def _climb_freely(improvement: ExpectedImprovement, point: Vector, free: Sequenc
 
 
 def _best_step(
-    improvement: ExpectedImprovement, point: Vector, place: int, axis: Axis, reached: float
+    improvement: ExpectedImprovement, point: Vector, index: int, axis: Axis, reached: float
 ) -> tuple[float, Vector]:
     assert axis.steps is not None
-    steps = axis.steps(point[place])
+    steps = axis.steps(point[index])
     points = np.repeat(point[None], len(steps), axis=0)
-    points[:, place] = steps
-    values = improvement.at(points)
+    points[:, index] = steps
+    values = improvement.evaluate(points)
     best = int(values.argmax())
     return (float(values[best]), points[best]) if values[best] > reached else (reached, point)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from podtune.api.known import InitialConfiguration
 from podtune.api.objective import Objective
+from podtune.api.prior_knowledge import InitialConfiguration
 from podtune.tuning.searchers.active_space import ActiveSpace
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
-from podtune.tuning.searchers.shown import Shown
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.lazy_view import LazyView
 
 
 class InitialFirst(Searcher):
@@ -39,15 +39,15 @@ class InitialFirst(Searcher):
         self._known = len(known)
         for configuration in self._first:
             inner.skip(configuration)
-        for place, entry in enumerate(known):
+        for index, entry in enumerate(known):
             value, *others = (entry.results[criterion.metric] for criterion in objective.criteria)
-            number = place - self._known - len(self._first)
-            inner.tell(Tell(number, space.complete(entry.parameters), value, step=0, others=tuple(others)))
+            number = index - self._known - len(self._first)
+            inner.tell(Observation(number, space.complete(entry.parameters), value, step=0, others=tuple(others)))
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Passes it on."""
-        self._inner.tell(replace(tell, number=self._inner_number(tell.number)))
+        self._inner.tell(replace(observation, number=self._inner_number(observation.number)))
 
     @override
     def skip(self, configuration: Configuration) -> None:
@@ -55,12 +55,12 @@ class InitialFirst(Searcher):
         self._inner.skip(configuration)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """The configuration of the manifest with this number, or what the searcher proposes after them."""
         if number < len(self._first):
-            return Proposed(self._first[number])
-        shown = Shown(unfinished, lambda trial: replace(trial, number=self._inner_number(trial.number)))
-        return self._inner.ask(number - len(self._first), shown, attempt)
+            return Proposal(self._first[number])
+        view = LazyView(pending, lambda trial: replace(trial, number=self._inner_number(trial.number)))
+        return self._inner.ask(number - len(self._first), view, attempt)
 
     def _inner_number(self, number: int) -> int:
         """Of what was tried before the experiment began, below those that the manifest knows of."""

@@ -47,12 +47,12 @@ class Sobol:
     def at(self, index: int) -> Sequence[float]:
         """The coordinates of a point."""
         gray = index ^ (index >> 1)
-        places = [place for place in range(gray.bit_length()) if gray >> place & 1]
+        bits = [bit for bit in range(gray.bit_length()) if gray >> bit & 1]
         point = []
         for directions, shift in zip(self._directions, self._shifts, strict=True):
             digits = shift
-            for place in places:
-                digits ^= directions[place]
+            for bit in bits:
+                digits ^= directions[bit]
             point.append(digits / 2**_BITS)
         return point
 
@@ -60,7 +60,7 @@ class Sobol:
 class Halton:
     """The Halton sequence: coordinate k has the digits of the index in the k-th prime base, mirrored at the point.
 
-    Scrambled by a random permutation of the digits at each place (Owen, "A randomized Halton algorithm in R", 2017).
+    Scrambled by a random permutation of the digits at each position (Owen, "A randomized Halton algorithm in R", 2017).
     """
 
     def __init__(self, dimensions: int, scramble: Random | None = None) -> None:
@@ -84,25 +84,25 @@ class Halton:
 def _directions(dimension: int) -> list[int]:
     """The direction numbers of a dimension, as digits after the point, by Bratley and Fox' recurrence."""
     if dimension == 0:
-        return [1 << (_BITS - 1 - place) for place in range(_INDEX_BITS)]
+        return [1 << (_BITS - 1 - bit) for bit in range(_INDEX_BITS)]
     polynomial, initial = DIRECTION_NUMBERS[dimension - 1]
     degree = len(initial)
     numbers = list(initial)
-    for place in range(degree, _INDEX_BITS):
-        number = numbers[place - degree]
+    for bit in range(degree, _INDEX_BITS):
+        number = numbers[bit - degree]
         for power in range(1, degree + 1):
             if polynomial >> (degree - power) & 1:
-                number ^= numbers[place - power] << power
+                number ^= numbers[bit - power] << power
         numbers.append(number)
-    return [number << (_BITS - 1 - place) for place, number in enumerate(numbers)]
+    return [number << (_BITS - 1 - bit) for bit, number in enumerate(numbers)]
 
 
 def _mapped(directions: Sequence[int], random: Random) -> list[int]:
     """The directions after a random map: each digit becomes itself plus random ones of those before it, modulo 2."""
     rows = []
-    for place in range(_BITS):
-        own = 1 << (_BITS - 1 - place)
-        rows.append((random.getrandbits(place) << (_BITS - place) if place else 0) | own)
+    for bit in range(_BITS):
+        own = 1 << (_BITS - 1 - bit)
+        rows.append((random.getrandbits(bit) << (_BITS - bit) if bit else 0) | own)
     mapped = []
     for direction in directions:
         digits = 0
@@ -121,9 +121,9 @@ def _primes() -> Iterator[int]:
 
 
 def _permutations(base: int, random: Random | None) -> list[list[int]]:
-    """A permutation of the digits for each place of a number as small as 2^-52."""
-    places = next(places for places in count(1) if base**places >= 2**_BITS)
-    permutations = [list(range(base)) for _ in range(places)]
+    """A permutation of the digits for each position of a number as small as 2^-52."""
+    length = next(length for length in count(1) if base**length >= 2**_BITS)
+    permutations = [list(range(base)) for _ in range(length)]
     if random is not None:
         for permutation in permutations:
             random.shuffle(permutation)

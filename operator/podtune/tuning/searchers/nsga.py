@@ -17,7 +17,7 @@ from podtune.api.objective import Criterion, Objective
 from podtune.api.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import derived_seed, proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.history import new_study, values_of
 from podtune.tuning.searchers.space import OptunaSpace
 
@@ -68,21 +68,21 @@ class NsgaSearcher(Searcher):
         self._parents: dict[int, FrozenTrial] = {}
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; the last one of a generation begins the next."""
-        values = values_of(tell, len(self._signs))
+        values = values_of(observation, len(self._signs))
         if values is None:
             return
-        generation = int(tell.attributes.get(GENERATION, self._generation))
+        generation = int(observation.attributes.get(GENERATION, self._generation))
         if generation > self._generation:
-            self._go_on_from(generation, tell.attributes.get(PARENTS, ""))
-        self._pool[tell.number] = self._individual(tell, values)
+            self._go_on_from(generation, observation.attributes.get(PARENTS, ""))
+        self._pool[observation.number] = self._individual(observation, values)
         self._born += generation == self._generation
         if self._born == self._settings.population_size:
             self._begin_generation()
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Breeds a configuration, or draws it at random in the first generation."""
         sampler = self._sampler(proposal_seed(self._seed, number, attempt, bits=32))
         trial = optuna.trial.create_trial(state=TrialState.RUNNING)
@@ -93,7 +93,7 @@ class NsgaSearcher(Searcher):
         attributes = {GENERATION: str(self._generation)}
         if self._parents:
             attributes[PARENTS] = ",".join(map(str, self._parents))
-        return Proposed(self._space.decode(params), attributes)
+        return Proposal(self._space.decode(params), attributes)
 
     def _begin_generation(self) -> None:
         sampler = self._sampler(derived_seed(self._seed, "generation", self._generation + 1, bits=32))
@@ -111,12 +111,12 @@ class NsgaSearcher(Searcher):
         self._generation = generation
         self._born = 0
 
-    def _individual(self, tell: Tell, values: list[float]) -> FrozenTrial:
+    def _individual(self, observation: Observation, values: list[float]) -> FrozenTrial:
         """A finished trial, as Optuna sees it."""
-        params = self._space.encode(tell.configuration)
+        params = self._space.encode(observation.configuration)
         signed = [sign * value for sign, value in zip(self._signs, values, strict=True)]
         trial = optuna.trial.create_trial(values=signed, params=params, distributions=dict(self._space.distributions))
-        trial.number = tell.number
+        trial.number = observation.number
         return trial
 
     def _sampler(self, seed: int) -> _Nsga2:

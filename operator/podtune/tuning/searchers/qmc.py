@@ -10,10 +10,10 @@ from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.low_discrepancy import Halton, Sobol, UnitSequence
 from podtune.tuning.searchers.quantiles import value_at
-from podtune.tuning.searchers.walking import PointSequence, ThenEveryOther, WalkingSearcher
+from podtune.tuning.searchers.sequence import PointSequence, SequenceSearcher, ThenEveryOther
 
 
-class QmcSearcher(WalkingSearcher):
+class QmcSearcher(SequenceSearcher):
     """Takes configurations from a Sobol or Halton sequence over all sampled parameters, each a dimension.
 
     Conditions leave out what does not exist, so in a conditional space the points of a branch are as even as a part of

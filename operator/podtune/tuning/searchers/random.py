@@ -10,10 +10,10 @@ from typing_extensions import override
 from podtune.api.search_space import Domain, Parameter, Scalar
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.active_space import ActiveSpace
-from podtune.tuning.searchers.base import Configuration, Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.domains import linear_points
 from podtune.tuning.searchers.quantiles import value_at
-from podtune.tuning.searchers.walking import PointSequence, ThenEveryOther, WalkingSearcher
+from podtune.tuning.searchers.sequence import PointSequence, SequenceSearcher, ThenEveryOther
 
 
 class RandomSearcher(Searcher):
@@ -35,13 +35,13 @@ class RandomSearcher(Searcher):
         self._seed = seed
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Learns nothing."""
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws a configuration from a generator seeded by the experiment's seed and the number."""
-        return Proposed(self.draw(number, attempt))
+        return Proposal(self.draw(number, attempt))
 
     def draw(self, number: int, attempt: int = 0) -> Configuration:
         """The values that are drawn for a number, attempt by attempt."""
@@ -74,7 +74,7 @@ def without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
     every = space.countable_points()
     if every is None:
         return None
-    return WalkingSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
+    return SequenceSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
 
 
 def draw(domain: Domain, random: Random) -> Scalar:

@@ -11,7 +11,7 @@ from podtune.api.objective import Objective
 from podtune.api.search import TpeSettings
 from podtune.api.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.base import Proposed, Searcher, Tell, Unfinished
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.history import History
 from podtune.tuning.searchers.space import OptunaSpace
 
@@ -49,12 +49,12 @@ class TpeSearcher(Searcher):
         self._history = History(space, objective.criteria)
 
     @override
-    def tell(self, tell: Tell) -> None:
+    def tell(self, observation: Observation) -> None:
         """Takes in a finished trial."""
-        self._history.add(tell)
+        self._history.add(observation)
 
     @override
-    def ask(self, number: int, unfinished: Sequence[Unfinished], attempt: int = 0) -> Proposed | None:
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while fewer than `startupTrials` have finished well."""
         sampler = TPESampler(
             n_startup_trials=self._settings.startup_trials,
@@ -62,7 +62,7 @@ class TpeSearcher(Searcher):
             constant_liar=self._settings.constant_liar,
             seed=proposal_seed(self._seed, number, attempt, bits=32),
         )
-        return Proposed(self._history.propose(sampler, unfinished, self._groups()))
+        return Proposal(self._history.propose(sampler, pending, self._groups()))
 
     def _groups(self) -> Sequence[Sequence[str]]:
         """The parameters that are modelled jointly."""

@@ -20,7 +20,7 @@ _SHORT = 256
 """Longest axis that is looked through from its beginning; no list of choices is longer."""
 
 
-class TooEntangled(ValueError):
+class TooManyCombinations(ValueError):
     """The conditions of a space can meet in too many ways for its points to be counted."""
 
 
@@ -49,7 +49,7 @@ class PointTree:
             fixed: The fixed ones; conditions may be about them.
 
         Raises:
-            TooEntangled: The conditions can meet in too many ways.
+            TooManyCombinations: The conditions can meet in too many ways.
         """
         values = {name: Points(1, lambda _, value=value: value) for name, value in fixed.items()}  # type: ignore[misc]
         self._axes = {**axes, **values}
@@ -115,7 +115,7 @@ class PointTree:
                 runs = self._runs[self._order[depth]]
                 self._steps += len(runs)
                 if self._steps > MAX_STEPS:
-                    raise TooEntangled("the conditions (when) can meet in too many ways; make them simpler")
+                    raise TooManyCombinations("the conditions (when) can meet in too many ways; make them simpler")
                 known = sum(run.count * self._count(depth + 1, self._next(depth, state, run.written)) for run in runs)
             else:
                 known = self._count(depth + 1, self._next(depth, state, None))
@@ -125,21 +125,21 @@ class PointTree:
 
 def _runs(axis: Points, named: set[str]) -> Sequence[_Run]:
     """Splits an axis into its named values and what lies between them."""
-    places = sorted((place, value) for value in named if (place := _place(axis, value)) is not None)
+    positions = sorted((position, value) for value in named if (position := _position(axis, value)) is not None)
     runs: list[_Run] = []
     start = 0
-    for place, value in places:
-        runs += [_Run(start, place - start, _UNNAMED), _Run(place, 1, value)]
-        start = place + 1
+    for position, value in positions:
+        runs += [_Run(start, position - start, _UNNAMED), _Run(position, 1, value)]
+        start = position + 1
     runs.append(_Run(start, axis.count - start, _UNNAMED))
     return [run for run in runs if run.count]
 
 
-def _place(axis: Points, written: str) -> int | None:
+def _position(axis: Points, written: str) -> int | None:
     """Where on an axis a value lies; long axes are of ascending numbers."""
     low, high = 0, axis.count
     if high <= _SHORT:
-        return next((place for place in range(high) if format_value(axis.value(place)) == written), None)
+        return next((position for position in range(high) if format_value(axis.value(position)) == written), None)
     number = float(written)
     while low < high:
         middle = (low + high) // 2

@@ -79,17 +79,17 @@ class Finding:
 
     Attributes:
         clause: Why, with its numbers, to stand in a sentence: `epoch 27 is at least 27`.
-        because: The numbers.
+        inputs: The numbers.
     """
 
     clause: str
-    because: Mapping[str, float | int | str]
+    inputs: Mapping[str, float | int | str]
 
 
 ProgressT = TypeVar("ProgressT", TrialProgress, ExperimentProgress)
 
 
-class Criterion(ABC, Generic[ProgressT]):
+class StopCriterion(ABC, Generic[ProgressT]):
     """Something that holds or does not, of a trial or of an experiment. It does no I/O and knows no clock."""
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.api.stop import CostBudget, FailureBudget
 from podtune.tuning.numbers import readable
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding
+from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion
 from podtune.tuning.stoppers.metrics import reaches, side
 
 HOUR = 3600.0
@@ -15,7 +15,7 @@ SHARE_AFTER = 10
 """A share of failures counts from so many ended trials on, unless it is said."""
 
 
-class Target(Criterion[ExperimentProgress]):
+class TargetReached(StopCriterion[ExperimentProgress]):
     """Holds once the best value of the objective is as good as asked for."""
 
     def __init__(self, target: float, objective: Objective) -> None:
@@ -45,7 +45,7 @@ class Target(Criterion[ExperimentProgress]):
         return Finding(clause, {"best": best, "target": self._target, "trial": progress.best_trial})
 
 
-class Failures(Criterion[ExperimentProgress]):
+class FailuresReached(StopCriterion[ExperimentProgress]):
     """Holds once too many trials are in ERROR: a number of them, or a share of those that have ended."""
 
     def __init__(self, budget: FailureBudget) -> None:
@@ -70,7 +70,7 @@ class Failures(Criterion[ExperimentProgress]):
         return Finding(clause + readable(limit, share), {"errors": errors, "ended": ended, "share": limit})
 
 
-class GpuHours(Criterion[ExperimentProgress]):
+class GpuHoursUsed(StopCriterion[ExperimentProgress]):
     """Holds once so many GPU-hours are used."""
 
     def __init__(self, budget: float) -> None:
@@ -96,7 +96,7 @@ class GpuHours(Criterion[ExperimentProgress]):
         return _used_up(self._budget - progress.gpu_seconds / HOUR, progress.gpus, progress.elapsed)
 
 
-class Cost(Criterion[ExperimentProgress]):
+class CostReached(StopCriterion[ExperimentProgress]):
     """Holds once so much money is spent, by the prices of pods and GPUs."""
 
     def __init__(self, budget: CostBudget) -> None:
@@ -115,8 +115,8 @@ class Cost(Criterion[ExperimentProgress]):
             f"{readable(gpu_hours)} GPU-hours and {readable(pod_hours)} pod-hours cost {readable(spent)}, at least "
             f"{readable(limit)}"
         )
-        because = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
-        return Finding(clause, because)
+        inputs = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
+        return Finding(clause, inputs)
 
     @override
     def deadline(self, progress: ExperimentProgress) -> float | None:

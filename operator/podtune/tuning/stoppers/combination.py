@@ -6,32 +6,32 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from podtune.tuning.stoppers.base import Criterion, Finding, ProgressT
+from podtune.tuning.stoppers.base import Finding, ProgressT, StopCriterion
 
 
-class AllOf(Criterion[ProgressT]):
+class AllOf(StopCriterion[ProgressT]):
     """Holds while all its parts do.
 
     Those that look at the last result keep holding, or not, until there is another one. (Ray's `CombinedStopper` knows
     only "any of"; here that is what the list of rules means.)
     """
 
-    def __init__(self, parts: Sequence[Criterion[ProgressT]]) -> None:
+    def __init__(self, parts: Sequence[StopCriterion[ProgressT]]) -> None:
         """Makes a criterion of others."""
-        self._parts: tuple[Criterion[ProgressT], ...] = tuple(parts)
+        self._parts: tuple[StopCriterion[ProgressT], ...] = tuple(parts)
 
     @override
     def check(self, progress: ProgressT) -> Finding | None:
         """Asks every part; the numbers of the n-th, from 0, are given as `n.…`."""
         clauses: list[str] = []
-        because: dict[str, float | int | str] = {}
-        for place, part in enumerate(self._parts):
+        inputs: dict[str, float | int | str] = {}
+        for index, part in enumerate(self._parts):
             finding = part.check(progress)
             if finding is None:
                 return None
             clauses.append(finding.clause)
-            because |= {f"{place}.{name}": number for name, number in finding.because.items()}
-        return Finding(" and ".join(clauses), because)
+            inputs |= {f"{index}.{name}": number for name, number in finding.inputs.items()}
+        return Finding(" and ".join(clauses), inputs)
 
     @override
     def deadline(self, progress: ProgressT) -> float | None:

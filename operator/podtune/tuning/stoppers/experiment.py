@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.names import ExperimentReason
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress
-from podtune.tuning.stoppers.budgets import Target
+from podtune.tuning.stoppers.base import ExperimentProgress, StopCriterion
+from podtune.tuning.stoppers.budgets import TargetReached
 from podtune.tuning.stoppers.plateau import Leaders
 
 
 @dataclass(frozen=True, slots=True)
-class ExperimentRule:
+class ExperimentStopRule:
     """A reason to end an experiment.
 
     Attributes:
@@ -23,25 +23,25 @@ class ExperimentRule:
     """
 
     field: str
-    criterion: Criterion[ExperimentProgress]
+    criterion: StopCriterion[ExperimentProgress]
     reason: ExperimentReason
     good: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ExperimentStopDecision:
     """Why an experiment is to end.
 
     Attributes:
         reason: The reason in a word.
         message: The reason in a sentence, with its numbers.
-        because: The numbers.
+        inputs: The numbers.
         good: Whether it is a good end; else the experiment has failed.
     """
 
     reason: ExperimentReason
     message: str
-    because: Mapping[str, float | int | str]
+    inputs: Mapping[str, float | int | str]
     good: bool
 
 
@@ -52,7 +52,9 @@ class ExperimentStopper:
     that have ended in the order that they record.
     """
 
-    def __init__(self, rules: Sequence[ExperimentRule], leaders: Sequence[Leaders], targets: Sequence[Target]) -> None:
+    def __init__(
+        self, rules: Sequence[ExperimentStopRule], leaders: Sequence[Leaders], targets: Sequence[TargetReached]
+    ) -> None:
         """Makes a stopper.
 
         Args:
@@ -79,13 +81,13 @@ class ExperimentStopper:
             for leaders in self._leaders:
                 leaders.tell(best)
 
-    def check(self, progress: ExperimentProgress) -> Ending | None:
+    def check(self, progress: ExperimentProgress) -> ExperimentStopDecision | None:
         """Looks at the experiment; None where it goes on."""
         for rule in self._rules:
             finding = rule.criterion.check(progress)
             if finding is not None:
                 message = f"stopped: {finding.clause}, as {rule.field} asks"
-                return Ending(rule.reason, message, finding.because, rule.good)
+                return ExperimentStopDecision(rule.reason, message, finding.inputs, rule.good)
         return None
 
     def deadline(self, progress: ExperimentProgress) -> float | None:

@@ -7,10 +7,10 @@ from typing_extensions import override
 from podtune.api.expression import Expression, ExpressionError
 from podtune.tuning.numbers import readable
 from podtune.tuning.schedulers.base import Metrics
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 
 
-class LastResult(Criterion[TrialProgress]):
+class LastResultHolds(StopCriterion[TrialProgress]):
     """Holds while an expression does of a trial's last result."""
 
     def __init__(self, expression: Expression) -> None:
@@ -23,7 +23,7 @@ class LastResult(Criterion[TrialProgress]):
         return _found(self._expression, progress.metrics)
 
 
-class BestResult(Criterion[ExperimentProgress]):
+class BestResultHolds(StopCriterion[ExperimentProgress]):
     """Holds while an expression does of an experiment's best result."""
 
     def __init__(self, expression: Expression) -> None:
@@ -36,7 +36,7 @@ class BestResult(Criterion[ExperimentProgress]):
         finding = _found(self._expression, progress.best_result) if progress.best_result else None
         if finding is None:
             return None
-        return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.because)
+        return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.inputs)
 
 
 def problem(expression: Expression, metrics: Metrics) -> str:

@@ -12,16 +12,16 @@ from podtune.api.model import seconds
 from podtune.api.names import ExperimentReason
 from podtune.api.objective import Objective
 from podtune.trial.layout import ITERATION
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, TrialProgress
-from podtune.tuning.stoppers.budgets import Cost, Failures, GpuHours, Target
+from podtune.tuning.stoppers.base import ExperimentProgress, StopCriterion, TrialProgress
+from podtune.tuning.stoppers.budgets import CostReached, FailuresReached, GpuHoursUsed, TargetReached
 from podtune.tuning.stoppers.combination import AllOf
-from podtune.tuning.stoppers.experiment import ExperimentRule, ExperimentStopper
-from podtune.tuning.stoppers.expression import BestResult, LastResult
+from podtune.tuning.stoppers.experiment import ExperimentStopper, ExperimentStopRule
+from podtune.tuning.stoppers.expression import BestResultHolds, LastResultHolds
 from podtune.tuning.stoppers.memory import TrialMemory
-from podtune.tuning.stoppers.metrics import Iterations, MetricThresholds
-from podtune.tuning.stoppers.plateau import ExperimentStandsStill, Leaders, TrialStandsStill
-from podtune.tuning.stoppers.time import TotalTime, TrainingTime
-from podtune.tuning.stoppers.trial import TrialRule, TrialStopper
+from podtune.tuning.stoppers.metrics import IterationsReached, MetricThresholds
+from podtune.tuning.stoppers.plateau import ExperimentPlateauReached, Leaders, TrialPlateauReached
+from podtune.tuning.stoppers.time import TotalTimeLimit, TrainingTimeLimit
+from podtune.tuning.stoppers.trial import TrialStopper, TrialStopRule
 
 CriterionT = TypeVar("CriterionT", bound=stop.OneOf)
 _REASONS = {
@@ -53,32 +53,32 @@ class _TrialFactory:
         self._last: set[str] = set()
 
     def make(self, asked: stop.Stop) -> TrialStopper:
-        rules: list[TrialRule] = []
+        rules: list[TrialStopRule] = []
         if asked.metrics:
-            rules.append(TrialRule("stop.metrics", MetricThresholds(asked.metrics, self._objective)))
+            rules.append(TrialStopRule("stop.metrics", MetricThresholds(asked.metrics, self._objective)))
         for field, group in _groups("stop.trial", [(rule, rule.all_of, rule.any_of) for rule in asked.trial]):
             rules.append(self._rule(field, group))
         return TrialStopper(rules, TrialMemory(self._windows, self._last))
 
-    def _rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialRule:
+    def _rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialStopRule:
         parts = [self._criterion(given) for _, given in group]
         expressions = tuple((path, Expression(given.expression)) for path, given in group if given.expression)
         is_timed = any(given.time is not None for _, given in group)
         if is_timed and len(group) > 1:  # together they may come to hold between two results
             self._last.update(name for _, given in group for name in _metrics(given))
-        return TrialRule(field, parts[0] if len(parts) == 1 else AllOf(parts), is_timed, expressions)
+        return TrialStopRule(field, parts[0] if len(parts) == 1 else AllOf(parts), is_timed, expressions)
 
-    def _criterion(self, given: stop.TrialCriterion) -> Criterion[TrialProgress]:
+    def _criterion(self, given: stop.TrialCriterion) -> StopCriterion[TrialProgress]:
         if given.iterations is not None:
-            return Iterations(given.iterations)
+            return IterationsReached(given.iterations)
         if given.time is not None:
-            return TrainingTime(seconds(given.time))
+            return TrainingTimeLimit(seconds(given.time))
         if given.metrics is not None:
             return MetricThresholds(given.metrics, self._objective)
         if given.expression is not None:
-            return LastResult(Expression(given.expression))
+            return LastResultHolds(Expression(given.expression))
         assert given.plateau is not None  # the model holds that there is exactly one
-        criterion = TrialStandsStill(given.plateau, self._objective)
+        criterion = TrialPlateauReached(given.plateau, self._objective)
         self._windows[criterion.metric] = max(self._windows.get(criterion.metric, 0), given.plateau.window)
         return criterion
 
@@ -89,49 +89,49 @@ class _ExperimentFactory:
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
         self._leaders: list[Leaders] = []
-        self._targets: list[Target] = []
+        self._targets: list[TargetReached] = []
 
     def make(self, spec: ExperimentSpec) -> ExperimentStopper:
-        rules: list[ExperimentRule] = []
+        rules: list[ExperimentStopRule] = []
         if spec.failures.fail_fast:
-            first = Failures(stop.FailureBudget(count=1))
-            rules.append(ExperimentRule("failures.failFast", first, ExperimentReason.FAIL_FAST, good=False))
+            first = FailuresReached(stop.FailureBudget(count=1))
+            rules.append(ExperimentStopRule("failures.failFast", first, ExperimentReason.FAIL_FAST, good=False))
         if spec.stop.total_time is not None:
-            limit = TotalTime(seconds(spec.stop.total_time))
-            rules.append(ExperimentRule("stop.totalTime", limit, ExperimentReason.TIME_LIMIT))
+            limit = TotalTimeLimit(seconds(spec.stop.total_time))
+            rules.append(ExperimentStopRule("stop.totalTime", limit, ExperimentReason.TIME_LIMIT))
         for field, group in _groups(
             "stop.experiment", [(rule, rule.all_of, rule.any_of) for rule in spec.stop.experiment]
         ):
             rules.append(self._rule(field, [given for _, given in group]))
         return ExperimentStopper(rules, self._leaders, self._targets)
 
-    def _rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentRule:
+    def _rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentStopRule:
         parts = [self._criterion(given) for given in group]
         reasons = {_reason(given) for given in group}
-        return ExperimentRule(
+        return ExperimentStopRule(
             field,
             parts[0] if len(parts) == 1 else AllOf(parts),
             reasons.pop() if len(reasons) == 1 else ExperimentReason.CRITERIA_MET,
             good=all(given.failures is None for given in group),
         )
 
-    def _criterion(self, given: stop.ExperimentCriterion) -> Criterion[ExperimentProgress]:
+    def _criterion(self, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
         if given.time is not None:
-            return TotalTime(seconds(given.time))
+            return TotalTimeLimit(seconds(given.time))
         if given.failures is not None:
-            return Failures(given.failures)
+            return FailuresReached(given.failures)
         if given.gpu_hours is not None:
-            return GpuHours(given.gpu_hours)
+            return GpuHoursUsed(given.gpu_hours)
         if given.cost is not None:
-            return Cost(given.cost)
+            return CostReached(given.cost)
         if given.expression is not None:
-            return BestResult(Expression(given.expression))
+            return BestResultHolds(Expression(given.expression))
         if given.target is not None:
-            self._targets.append(Target(given.target, self._objective))
+            self._targets.append(TargetReached(given.target, self._objective))
             return self._targets[-1]
         assert given.plateau is not None  # the model holds that there is exactly one
         self._leaders.append(Leaders(given.plateau, self._objective))
-        return ExperimentStandsStill(self._leaders[-1])
+        return ExperimentPlateauReached(self._leaders[-1])
 
 
 def _groups(
@@ -143,8 +143,8 @@ def _groups(
         path: Where the rules stand.
         rules: Each with what it has under `all` and under `any`; the parts of the latter are groups of their own.
     """
-    for place, (rule, all_of, any_of) in enumerate(rules):
-        here = f"{path}[{place}]"
+    for index, (rule, all_of, any_of) in enumerate(rules):
+        here = f"{path}[{index}]"
         if all_of is not None:
             yield f"{here}.all", [(f"{here}.all[{part}].{given.field}", given) for part, given in enumerate(all_of)]
             continue

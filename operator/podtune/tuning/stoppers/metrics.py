@@ -9,10 +9,10 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.trial.layout import ITERATION
 from podtune.tuning.numbers import as_number, readable
-from podtune.tuning.stoppers.base import Criterion, Finding, TrialProgress
+from podtune.tuning.stoppers.base import Finding, StopCriterion, TrialProgress
 
 
-class MetricThresholds(Criterion[TrialProgress]):
+class MetricThresholds(StopCriterion[TrialProgress]):
     """Holds as soon as one of several metrics of the last result has reached its value.
 
     Reached means at least the value, as in Ray's `stop={…}`; unlike there, for an objective's metric with mode min, at
@@ -41,7 +41,7 @@ class MetricThresholds(Criterion[TrialProgress]):
         return None
 
 
-class Iterations(Criterion[TrialProgress]):
+class IterationsReached(StopCriterion[TrialProgress]):
     """Holds once a trial has reported this `training_iteration`.
 
     Ray's `MaximumIterationStopper` counts the results that it is shown; a stretch that is trained again after a failure

@@ -11,11 +11,11 @@ from typing_extensions import override
 from podtune.api.objective import Objective
 from podtune.api.stop import ExperimentPlateau, TrialPlateau
 from podtune.tuning.numbers import readable
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 from podtune.tuning.stoppers.metrics import reaches
 
 
-class TrialStandsStill(Criterion[TrialProgress]):
+class TrialPlateauReached(StopCriterion[TrialProgress]):
     """Holds while the standard deviation of a trial's last results is at most a tolerance.
 
     It is Ray's `TrialPlateauStopper`, with two differences: the tolerance itself is still a plateau, so that 0 means
@@ -51,14 +51,14 @@ class TrialStandsStill(Criterion[TrialProgress]):
             f"the last {settings.window} values of {self.metric} have a standard deviation of "
             f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}"
         )
-        because: dict[str, float | int | str] = {
+        inputs: dict[str, float | int | str] = {
             "metric": self.metric,
             "value": values[-1],
             "deviation": deviation,
             "tolerance": settings.tolerance,
             "window": settings.window,
         }
-        return Finding(clause, because)
+        return Finding(clause, inputs)
 
 
 class Leaders:
@@ -88,15 +88,15 @@ class Leaders:
             return
         self.told += 1
         top = self.settings.top
-        place = bisect.bisect_right(self._best, self._sign * value)
-        if place < top:
-            self._best.insert(place, self._sign * value)
+        index = bisect.bisect_right(self._best, self._sign * value)
+        if index < top:
+            self._best.insert(index, self._sign * value)
             del self._best[top:]
             self.deviation = standard_deviation(self._best) if len(self._best) == top else math.inf
         self.lasted = self.lasted + 1 if self.deviation <= self.settings.tolerance else 0
 
 
-class ExperimentStandsStill(Criterion[ExperimentProgress]):
+class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
     """Holds while the best ended trials are close together, and have been for some time.
 
     It is Ray's `ExperimentPlateauStopper` told one value a trial, its best, in the order of the ends that the Trials
@@ -124,14 +124,14 @@ class ExperimentStandsStill(Criterion[ExperimentProgress]):
             f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}, "
             f"and have had it for {leaders.lasted}"
         )
-        because = {
+        inputs = {
             "top": settings.top,
             "deviation": deviation,
             "tolerance": settings.tolerance,
             "lasted": leaders.lasted,
             "trials": leaders.told,
         }
-        return Finding(clause, because)
+        return Finding(clause, inputs)
 
 
 def standard_deviation(values: Sequence[float]) -> float:

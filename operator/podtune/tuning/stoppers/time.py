@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.tuning.numbers import readable
-from podtune.tuning.stoppers.base import Criterion, ExperimentProgress, Finding, TrialProgress
+from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 
 
-class TrainingTime(Criterion[TrialProgress]):
+class TrainingTimeLimit(StopCriterion[TrialProgress]):
     """Holds once a trial's program has run for so long.
 
     As Ray's `stop={"time_total_s": …}`, it counts training over all attempts, and neither pauses nor waits. Unlike
@@ -34,7 +34,7 @@ class TrainingTime(Criterion[TrialProgress]):
         return self._limit
 
 
-class TotalTime(Criterion[ExperimentProgress]):
+class TotalTimeLimit(StopCriterion[ExperimentProgress]):
     """Holds once so much time has passed since the first trial was made.
 
     Ray's `TimeoutStopper` begins to count at its first look, and anew when an experiment is restored; here time goes

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podtune.api.expression import Expression
-from podtune.tuning.schedulers.base import CONTINUE, Action, Metrics, Record, Verdict
-from podtune.tuning.stoppers.base import Criterion, TrialProgress
+from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
+from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
 from podtune.tuning.stoppers.expression import problem
 from podtune.tuning.stoppers.memory import TrialMemory
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRule:
+class TrialStopRule:
     """A reason to stop a trial.
 
     Attributes:
@@ -24,7 +24,7 @@ class TrialRule:
     """
 
     field: str
-    criterion: Criterion[TrialProgress]
+    criterion: StopCriterion[TrialProgress]
     is_timed: bool = False
     expressions: tuple[tuple[str, Expression], ...] = ()
 
@@ -37,7 +37,7 @@ class TrialStopper:
     that decides as the one that they came from.
     """
 
-    def __init__(self, rules: Sequence[TrialRule], memory: TrialMemory) -> None:
+    def __init__(self, rules: Sequence[TrialStopRule], memory: TrialMemory) -> None:
         """Makes a stopper.
 
         Args:
@@ -49,7 +49,7 @@ class TrialStopper:
         self.is_timed = any(rule.is_timed for rule in rules)
         """Whether the trial's time matters: else it need not be known."""
 
-    def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> Verdict:
+    def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> SchedulerDecision:
         """A running trial reported a result that goes beyond its earlier ones.
 
         Args:
@@ -65,7 +65,7 @@ class TrialStopper:
         self._memory.add(trial, metrics)
         return self._verdict(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
 
-    def on_time(self, trial: int, elapsed: float) -> Verdict:
+    def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
         """A trial goes on running without a result.
 
         Args:
@@ -112,10 +112,10 @@ class TrialStopper:
     def _between_results(self, trial: int, elapsed: float) -> TrialProgress:
         return TrialProgress(elapsed, self._memory.last(trial), self._memory.windows(trial))
 
-    def _verdict(self, progress: TrialProgress) -> Verdict:
+    def _verdict(self, progress: TrialProgress) -> SchedulerDecision:
         for rule in self._rules:
             finding = rule.criterion.check(progress)
             if finding is not None:
                 message = f"stopped: {finding.clause}, as {rule.field} asks"
-                return Verdict(Action.STOP, message=message, because=finding.because)
+                return SchedulerDecision(SchedulerAction.STOP, message=message, inputs=finding.inputs)
         return CONTINUE

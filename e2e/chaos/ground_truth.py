@@ -1,0 +1,68 @@
+"""What really happened in the pods, whatever the operator came to hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from podtune.protocol.messages import CheckpointCommit, Reply, Report
+
+
+@dataclass
+class AttemptTruth:
+    """One attempt.
+
+    Attributes:
+        restored: The step that it went on from.
+        steps: The last iteration that it did.
+        values: By iteration, the value that it reported.
+        reported: Steps of the checkpoints that it has reported.
+        committed: What it has stored.
+        heard: Those of them that the operator has recorded, or finds in the attempt's final commit.
+        candidates: Steps of the checkpoints that the operator had it restore from.
+        ended: How it ended: exit code, or the fault.
+    """
+
+    trial: str
+    number: int
+    uid: str
+    restored: int = 0
+    steps: int = 0
+    values: dict[int, float] = field(default_factory=dict)
+    reported: list[int] = field(default_factory=list)
+    committed: list[CheckpointCommit] = field(default_factory=list)
+    heard: set[str] = field(default_factory=set)
+    candidates: tuple[int, ...] = ()
+    ended: str = ""
+
+
+@dataclass
+class GroundTruth:
+    """All that happened in the pods of one experiment.
+
+    Attributes:
+        accepted: Trials and numbers of attempts whose reports were taken in, in the order of the answers.
+        bucket: Checkpoints by URI, with their step.
+        deleted: Checkpoints that agents have deleted from the bucket, as they were allowed to.
+    """
+
+    attempts: list[AttemptTruth] = field(default_factory=list)
+    accepted: list[tuple[str, int]] = field(default_factory=list)
+    bucket: dict[str, int] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+    def of_trial(self, trial: str) -> list[AttemptTruth]:
+        """The attempts of a trial, in order."""
+        return sorted((attempt for attempt in self.attempts if attempt.trial == trial), key=lambda a: a.number)
+
+    def answered(self, attempt: AttemptTruth, report: Report, reply: Reply) -> None:
+        """An attempt's report was taken in."""
+        attempt.heard.update(reply.acked_checkpoints)
+        mark = (attempt.trial, attempt.number)
+        if not self.accepted or self.accepted[-1] != mark:
+            self.accepted.append(mark)
+
+    def committed_before(self, attempt: AttemptTruth) -> Mapping[str, int]:
+        """The checkpoints of the trial's earlier attempts that the operator had accepted and nobody has deleted."""
+        earlier = [other for other in self.of_trial(attempt.trial) if other.number < attempt.number]
+        return {uri: self.bucket[uri] for other in earlier for uri in other.heard if uri in self.bucket}

@@ -1,0 +1,210 @@
+"""A testbed: a namespace with an operator of its own, behind proxies, where experiments run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.chaos import refusals
+from e2e.chaos.api import MERGE, Api, ApiFailure, Object
+from e2e.chaos.bucket import AgentProcesses, Bucket
+from e2e.chaos.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.ground_truth import GroundTruth
+from e2e.chaos.history import Historian, History
+from e2e.chaos.injector import Injector
+from e2e.chaos.invariants import Ending, Run, broken, ending
+from e2e.chaos.kubelet import ExperimentScript, Kubelet
+from e2e.chaos.leftovers import LABEL
+from e2e.chaos.operator_process import ForkServer, Operators, environment, write_kubeconfig
+from e2e.chaos.perturbation import TIMEOUTS, Perturbation
+from e2e.chaos.polling import until
+from e2e.chaos.proxy import Answer, Proxy, text_answer
+from e2e.chaos.scenarios import SCENARIOS, Scenario
+
+PREFIX = "chaos"
+PATIENCE = 90.0
+"""Seconds in which nothing happens to an experiment, after which it is taken for stuck: however slow the machine is, an
+experiment that goes on shows it."""
+TIMEOUT_PATIENCE = 170.0
+API_SECONDS = 33.0
+"""Longer than the operator waits for an answer."""
+AGENT_SECONDS = 6.0
+SETTLE = 0.6
+"""Seconds after the end in which nothing more may happen."""
+
+
+@dataclass(frozen=True)
+class PerturbationResult:
+    """What became of a perturbation.
+
+    Attributes:
+        struck: Whether it came to strike.
+        seconds: From the experiment's creation to its end.
+        after_strike: From the strike to the end.
+        problems: Invariants that were broken.
+        ending: How the experiment has ended.
+    """
+
+    perturbation: Perturbation
+    seed: int
+    struck: bool
+    seconds: float
+    after_strike: float
+    problems: list[str]
+    ending: Ending
+    calls: Mapping[Call, int] = field(default_factory=dict)
+
+
+class Testbed:
+    """Everything that a group of experiments needs."""
+
+    def __init__(self, api: Api, fork_server: ForkServer, namespace: str, directory: Path) -> None:
+        self._api = api
+        self._fork_server = fork_server
+        self._namespace = namespace
+        self._directory = directory
+        self._scripts: dict[str, ExperimentScript] = {}
+        self._count = 0
+        self.injector = Injector()
+        self.historian = Historian(api, namespace)
+        self.kubelet = Kubelet(api, namespace, self._scripts.get)
+        self._kubeconfig = directory / "kubeconfig"
+        self._posts = Proxy(
+            lambda: self.operators.leader.url,
+            classify_report,
+            self.injector,
+            refusals.operator_status,
+            processes=lambda: self.operators,
+            hold_seconds=AGENT_SECONDS,
+        )
+        self._calls = Proxy(
+            lambda: api.server,
+            classify_api,
+            self.injector,
+            refusals.api_status,
+            processes=lambda: self.operators,
+            hold_seconds=API_SECONDS,
+            tls=api.tls,
+            override=self._override,
+            drop_headers=frozenset({"accept-encoding", "host"}),
+        )
+        self.operators: Operators
+        self._bucket = Bucket.from_environ(os.environ)
+        self._objects = Proxy(
+            lambda: self._bucket.endpoint,
+            classify_s3,
+            self.injector,
+            refusals.s3_error,
+            processes=lambda: AgentProcesses(self.kubelet),
+            hold_seconds=API_SECONDS,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Testbed]:
+        """Everything is up while the context lasts."""
+        async with contextlib.AsyncExitStack() as stack:
+            await self._make_namespace()
+            for proxy in (self._posts, self._calls, self._objects):
+                stack.push_async_callback(proxy.stop)
+                await proxy.start()
+            stack.push_async_callback(self.kubelet.close)
+            for watching in (self.historian.run(), self.kubelet.run()):
+                stack.callback(asyncio.ensure_future(watching).cancel)
+            write_kubeconfig(self._kubeconfig, self._calls.url)
+            settings = environment(self._kubeconfig, self._namespace, self._posts.url)
+            self.operators = Operators(self._fork_server, settings, self._directory, self._steal_lease)
+            stack.push_async_callback(self.operators.stop)
+            await self.operators.start()
+            yield self
+
+    async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> PerturbationResult:
+        """Runs the perturbation's experiment to its end, and looks at what became of it."""
+        self._count += 1
+        name = f"c{self._count:04}"
+        scenario = SCENARIOS[perturbation.scenario]
+        armed = self.injector.arm(perturbation, name, seed)
+        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed))
+        history = self.historian.of(name)
+        begun = time.monotonic()
+        path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
+        await self._api.request("POST", path, scenario.manifest(name, self._store(scenario)))
+        patience = TIMEOUT_PATIENCE if perturbation.fault in TIMEOUTS else PATIENCE
+        await until(lambda: (history.is_over and not history.alive) or _has_stalled(history, patience))
+        ended = time.monotonic()
+        await asyncio.sleep(SETTLE)
+        if scenario.agent_bytes:
+            uid = history.experiment["metadata"]["uid"]
+            script.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)
+        problems = broken(Run(scenario, history, script.truth, undisturbed))
+        problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
+        result = PerturbationResult(
+            perturbation,
+            seed,
+            struck=armed.struck is not None,
+            seconds=ended - begun,
+            after_strike=ended - armed.struck if armed.struck is not None else 0.0,
+            problems=problems,
+            ending=ending(history),
+            calls=dict(armed.seen),
+        )
+        self.injector.disarm(name)
+        if problems:
+            self._write_down(name, result)
+        await self._api.request("DELETE", f"{path}/{name}")
+        return result
+
+    def _write_down(self, name: str, result: PerturbationResult) -> None:
+        """Keeps what there is to be looked at of a run that broke something."""
+        history = self.historian.of(name)
+        content = {
+            "problems": result.problems,
+            "experiment": history.experiment,
+            "trials": history.trials,
+            "agents": self.kubelet.logs(name),
+        }
+        file = self._directory / f"{result.perturbation.id.replace('/', '_')}.json"
+        file.write_text(json.dumps(content, indent=1))
+
+    def _store(self, scenario: Scenario) -> Object | None:
+        if not scenario.checkpoint_every:
+            return None
+        if not scenario.agent_bytes:
+            return {"bucket": "chaos", "prefix": PREFIX}
+        return {"bucket": self._bucket.name, "prefix": PREFIX, "endpoint": self._objects.url}
+
+    def _override(self, request: Request) -> Answer | None:
+        """The fake nodes have no logs; the simulated pods have."""
+        if request.call is not Call.POD_LOG:
+            return None
+        found = re.search(r"/pods/([^/]+)/log", request.path)
+        assert found is not None  # or it would be another call
+        return text_answer(self.kubelet.log(found[1], request.query.get("container", "")))
+
+    async def _make_namespace(self) -> None:
+        metadata = {"name": self._namespace, "labels": {LABEL: "true"}}
+        await self._api.request("POST", "/api/v1/namespaces", {"metadata": metadata})
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/default"
+        for _ in range(600):
+            try:
+                await self._api.request("GET", path)
+                return
+            except ApiFailure as failure:
+                if failure.status != 404:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def _steal_lease(self) -> None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/chaos"
+        await self._api.request("PATCH", path, {"spec": {"holderIdentity": ""}}, content_type=MERGE)
+
+
+def _has_stalled(history: History, patience: float) -> bool:
+    return time.monotonic() - history.changed_at > patience

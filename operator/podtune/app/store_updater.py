@@ -1,0 +1,44 @@
+"""What the executor has written goes into the store at once, and is expected back through the watch."""
+
+from __future__ import annotations
+
+from podtune.api.experiment import ExperimentStatus
+from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
+from podtune.api.trial import TrialStatus
+from podtune.cluster.client import Manifest
+from podtune.controllers.handlers import POD_KIND
+from podtune.controllers.store import Store
+from podtune.controllers.watch_health import WatchHealth
+
+
+class StoreUpdater:
+    """The executor's observer."""
+
+    def __init__(self, store: Store, health: WatchHealth) -> None:
+        self._store = store
+        self._health = health
+
+    def experiment(self, body: Manifest) -> None:
+        """See `Observer.experiment`."""
+        self._health.wrote(EXPERIMENT_KIND, body)
+        self._store.experiment(body)
+
+    def trial(self, body: Manifest) -> None:
+        """See `Observer.trial`."""
+        self._health.wrote(TRIAL_KIND, body)
+        self._store.trial(body)
+
+    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+        """See `Observer.experiment_status`."""
+        self._health.wrote(EXPERIMENT_KIND, {"metadata": metadata})
+        self._store.experiment_status(metadata, status)
+
+    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+        """See `Observer.trial_status`."""
+        self._health.wrote(TRIAL_KIND, {"metadata": metadata})
+        self._store.trial_status(metadata, status)
+
+    def pod(self, body: Manifest) -> None:
+        """See `Observer.pod`."""
+        self._health.wrote(POD_KIND, body)
+        self._store.pod(body)

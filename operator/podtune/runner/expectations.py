@@ -1,0 +1,60 @@
+"""What is expected soon: what was asked of the API server for a trial, and agents that have yet to report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from podtune.api.trial import TrialStatus
+from podtune.protocol.messages import Unstored
+
+
+@dataclass(slots=True)
+class Expectations:
+    """Tracks what no object tells of: what is under way, and which pods are gone.
+
+    It outlives the machine that asked, which may be made anew at any time.
+
+    Attributes:
+        statuses: Statuses that are being written, or may have been, onto the version that is known.
+        deletions: UIDs of pods whose deletion was accepted.
+        pod_expected_until: Until then, a pod whose creation got no answer, or that a status names, may still show up.
+        gone: UIDs of pods that are gone: later news of them is old news.
+        listening: UID of the attempt whose agent is expected to report, and since when; minus infinity once it has.
+        unstored: UID of the attempt whose agent has reported last, and which checkpoints it had not stored then.
+        answer: UID of an attempt that is to pause, and the `seq` of the checkpoint that its program has reported then.
+    """
+
+    statuses: list[TrialStatus] = field(default_factory=list)
+    deletions: set[str] = field(default_factory=set)
+    pod_expected_until: float = 0.0
+    gone: set[str] = field(default_factory=set)
+    listening: tuple[str, float] = ("", 0.0)
+    unstored: tuple[str, Unstored | None] = ("", None)
+    answer: tuple[str, int] = ("", 0)
+
+    def heard(self, uid: str, unstored: Unstored | None) -> None:
+        """The agent of this attempt has reported."""
+        self.listening = (uid, float("-inf"))
+        self.unstored = (uid, unstored)
+
+    def unstored_of(self, uid: str) -> Unstored | None:
+        """The checkpoints of an attempt that were not stored when its agent reported last."""
+        return self.unstored[1] if self.unstored[0] == uid else None
+
+    def answer_of(self, uid: str, asked_after: int) -> int:
+        """The `seq` of the first checkpoint that was seen to be reported after a pause was decided; 0 for none yet.
+
+        Args:
+            uid: The attempt.
+            asked_after: The `seq` of the last result before the decision.
+        """
+        unstored = self.unstored_of(uid)
+        if self.answer[0] != uid and unstored is not None and unstored.seq > asked_after:
+            self.answer = (uid, unstored.seq)
+        return self.answer[1] if self.answer[0] == uid else 0
+
+    def deaf_until(self, uid: str, now: float, patience: float) -> float:
+        """Until when silence of an attempt means nothing, since its agent may not have found us yet."""
+        if self.listening[0] != uid:
+            self.listening = (uid, now)
+        return self.listening[1] + patience

@@ -1,0 +1,41 @@
+"""Makes status writes that can wait rarer, the more experiments and trials one operator serves at once."""
+
+from __future__ import annotations
+
+LONGEST_WAIT = 30.0
+"""Seconds that a write is held back at most, however many there are."""
+
+
+class StatusWriteThrottle:
+    """Counts the experiments that go on, of all namespaces, and their trials that have a pod.
+
+    One thread updates the counts, while machines may ask in others.
+    """
+
+    def __init__(self) -> None:
+        """Nothing goes on yet."""
+        self._pods: dict[str, int] = {}
+        self._trials = 0
+
+    def update(self, experiment: str, trials: int | None) -> None:
+        """Takes in how an experiment is.
+
+        Args:
+            experiment: Its UID.
+            trials: How many of its trials have a pod; None where it does not go on.
+        """
+        self._trials += (trials or 0) - self._pods.pop(experiment, 0)
+        if trials is not None:
+            self._pods[experiment] = trials
+
+    def stretch_trial_wait(self, seconds: float, throttle_above: int) -> float:
+        """Seconds that a trial's write may wait: longer where more trials than `throttle_above` have pods."""
+        return _wait(seconds, self._trials, throttle_above)
+
+    def stretch_experiment_wait(self, seconds: float, throttle_above: int) -> float:
+        """Seconds that an experiment's write may wait: longer where more experiments than `throttle_above` go on."""
+        return _wait(seconds, len(self._pods), throttle_above)
+
+
+def _wait(seconds: float, count: int, throttle_above: int) -> float:
+    return max(seconds, min(seconds * count / throttle_above, LONGEST_WAIT))

@@ -1,0 +1,42 @@
+"""The horizon of trainings: how long they are, as far as a manifest says."""
+
+from __future__ import annotations
+
+import math
+
+from podtune.api.experiment import ExperimentSpec
+from podtune.api.scheduler import SCHEDULERS
+from podtune.trial.layout import TIME_TOTAL
+from podtune.tuning.schedulers import make_scheduler
+
+ITERATIONS = 27
+"""How many a training is taken to have where the manifest doesn't say."""
+
+
+def scheduler_kind(spec: ExperimentSpec) -> str:
+    """The scheduler that is asked for, as the manifest spells it."""
+    return next(iter(spec.scheduler.given), "fifo")
+
+
+def time_per_iteration(spec: ExperimentSpec, seconds: float) -> float:
+    """By how much an iteration of so many seconds advances the time attribute: one, unless that is training time."""
+    return seconds if make_scheduler(spec).time_attribute == TIME_TOTAL else 1.0
+
+
+def iteration_limit(spec: ExperimentSpec, seconds: float) -> int | None:
+    """After how many iterations every trial is stopped, by scheduler or stopper; None where some may go on for ever.
+
+    Args:
+        spec: The experiment.
+        seconds: How long an iteration takes.
+    """
+    settings = getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)])
+    thresholds = [spec.stop.metrics, *(rule.metrics or {} for rule in spec.stop.trial)]
+    time = make_scheduler(spec).time_attribute
+    times = [getattr(settings, "max_time", None), *(metrics.get(time) for metrics in thresholds)]
+    advance = time_per_iteration(spec, seconds)
+    limits = [
+        *(limit if advance == 1.0 else math.ceil(limit / advance) for limit in times if limit is not None),
+        *(rule.iterations for rule in spec.stop.trial if rule.iterations is not None),
+    ]
+    return min(map(int, limits), default=None)

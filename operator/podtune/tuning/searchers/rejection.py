@@ -1,0 +1,146 @@
+"""Rejection sampling: a draw that can't be used is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from random import Random
+from typing import TypeVar
+
+from typing_extensions import override
+
+from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.searchers.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
+from podtune.tuning.searchers.lazy_view import LazyView
+from podtune.tuning.searchers.random import RandomSearcher
+
+TRIES = "tries"
+"""The attribute of a proposal that says how many draws it took, where it took more than one."""
+MAX_TRIES = 1000
+"""So often is drawn for one proposal, at most; in a space of fewer points it is quicker to look at all of them."""
+MODEL_TRIES = 25
+"""So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
+MODEL_REPETITIONS = 5
+"""So many of these may be what was tried already; a model that repeats itself has no more to say."""
+MAX_SCAN = 100_000
+"""So many points of a finite space are looked at when draws find nothing new."""
+
+T = TypeVar("T", Observation, PendingTrial)
+
+
+class RejectionSearcher(Searcher):
+    """Lays conditions, constraints, fixed and computed values around a searcher that knows nothing of them.
+
+    A draw that a constraint refuses is drawn again, and so is, in a finite space, one that was tried already or is
+    under way. When all draws are such, the points of a finite space are gone through for what is left; where nothing
+    is, the space is exhausted.
+
+    Attributes:
+        inner: What draws.
+    """
+
+    def __init__(self, space: ActiveSpace, inner: Searcher, seed: int) -> None:
+        """Makes a searcher.
+
+        Args:
+            space: What may be tried.
+            inner: What draws values for the sampled parameters of the space; it has been told nothing.
+            seed: The experiment's seed.
+        """
+        self._space = space
+        self.inner = inner
+        self.learns_from_rungs = inner.learns_from_rungs
+        self._random = RandomSearcher(space.sampled, seed)
+        self._seed = seed
+        self._tree = space.countable_points()
+        self._tried: set[PointKey] = set()
+        self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= MAX_TRIES else MAX_TRIES
+
+    @override
+    def tell(self, observation: Observation) -> None:
+        """Takes in what came of a configuration."""
+        if self._tree is not None:
+            self._tried.add(self._space.key(observation.configuration))
+        self.inner.tell(self._as_drawn(observation))
+
+    @override
+    def skip(self, configuration: Configuration) -> None:
+        """Draws something else in a finite space."""
+        if self._tree is not None:
+            self._tried.add(self._space.key(configuration))
+
+    @override
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
+        """Draws until something can be used."""
+        under_way = frozenset() if self._tree is None else {self._space.key(trial.configuration) for trial in pending}
+        if self._is_exhausted(under_way):
+            return None
+        view = LazyView(pending, self._as_drawn)
+        refusals = RejectionCounter()
+        drawn: Proposal | None = None
+        for tries in range(self._tries):
+            draw = attempt * MAX_TRIES + tries
+            if drawn is None or (tries < MODEL_TRIES and tries - refusals.count < MODEL_REPETITIONS):
+                drawn = self.inner.ask(number, view, draw)
+            else:
+                drawn = replace(drawn, configuration=self._random.draw(number, draw))
+            if drawn is None:
+                return None
+            configuration = self._usable(drawn.configuration, under_way, refusals)
+            if configuration is not None:
+                return self._proposed(drawn, configuration, tries + 1)
+        found = self._left_over(number, under_way, refusals)
+        return None if found is None or drawn is None else self._proposed(drawn, found, self._tries + 1)
+
+    def _usable(
+        self, values: Configuration, under_way: Set[PointKey], refusals: RejectionCounter
+    ) -> Configuration | None:
+        """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
+        try:
+            configuration = self._space.configuration(values)
+        except Refused as refused:
+            refusals.add(refused)
+            return None
+        if self._tree is None:
+            return configuration
+        key = self._space.key(configuration)
+        return None if key in self._tried or key in under_way else configuration
+
+    def _proposed(self, drawn: Proposal, configuration: Configuration, tries: int) -> Proposal:
+        attributes = dict(drawn.attributes)
+        if tries > 1:
+            attributes[TRIES] = str(tries)
+        if self.inner.sees_inactive and (inactive := left_out(self._space.sampled, drawn.configuration, configuration)):
+            attributes[INACTIVE] = inactive
+        return Proposal(configuration, attributes)
+
+    def _is_exhausted(self, under_way: Set[PointKey]) -> bool:
+        """Whether all points of a finite space were tried, as far as that can be said without a look at them."""
+        if self._tree is None or self._space.refuses:
+            return False
+        return len(self._tried) + len(under_way - self._tried) >= self._tree.count
+
+    def _left_over(self, number: int, under_way: Set[PointKey], refusals: RejectionCounter) -> Configuration | None:
+        """The first point of a finite space, from a random one on, that was not tried yet."""
+        if self._tree is None:
+            raise refusals.error(self._tries)
+        count = self._tree.count
+        start = Random(proposal_seed(self._seed, number, MAX_TRIES)).randrange(count)
+        refused = refusals.count
+        looked_at = min(count, MAX_SCAN)
+        for step in range(looked_at):
+            configuration = self._usable(self._tree.point((start + step) % count), under_way, refusals)
+            if configuration is not None:
+                return configuration
+        if refusals.count - refused < looked_at:
+            return None  # what wasn't refused was tried
+        raise refusals.error(self._tries + looked_at)
+
+    def _as_drawn(self, trial: T) -> T:
+        """The trial with what the searcher knows of its configuration."""
+        values = self._space.sampled_values(trial.configuration)
+        if self.inner.sees_inactive:
+            values = with_left_out(self._space.sampled, values, trial.attributes)
+        return replace(trial, configuration=values)
