@@ -165,10 +165,10 @@ def test_gradients_are_those_of_the_values() -> None:
 
 def test_the_process_goes_through_what_was_seen_and_knows_less_elsewhere() -> None:
     fitted, model_space = process()
-    means, deviations = fitted.at(fitted.points)
+    means, deviations = fitted.predict(fitted.points)
     assert means == pytest.approx(fitted.values, abs=0.05)
     elsewhere = model_space.draw(np.random.default_rng(5), 200)
-    assert np.median(fitted.at(elsewhere)[1]) > 3 * np.median(deviations)
+    assert np.median(fitted.predict(elsewhere)[1]) > 3 * np.median(deviations)
 
 
 def test_climbing_ends_higher_and_on_places_that_there_are() -> None:
