@@ -29,7 +29,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m podtune.api.crd --check
+	@$(BIN)/python -m podtune.api.crd.generate --check
 	@$(BIN)/python docs/generate_reference.py --check
 	@$(BIN)/python docs/generate_rights.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
@@ -96,7 +96,7 @@ replay: install ## Make the golden files of the schedulers anew from the referen
 
 .PHONY: generate
 generate: install ## Write everything that is generated from the models
-	@$(BIN)/python -m podtune.api.crd --write
+	@$(BIN)/python -m podtune.api.crd.generate --write
 	@$(BIN)/python docs/generate_reference.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write

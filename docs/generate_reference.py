@@ -19,7 +19,7 @@ for source in (ROOT / "operator", ROOT):
 
 from docs.generated_pages import write_or_check  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
-from podtune.api.crd import RESOURCES, Resource, definition  # noqa: E402
+from podtune.api.crd.generate import RESOURCES, Resource, definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
 
 Schema = Mapping[str, Any]

@@ -11,10 +11,10 @@ from io import StringIO
 
 from rich.console import Console
 
-from podtune.cli import watch_view
-from podtune.cli.api_client import HttpApi
-from podtune.cli.kubeconfig import connect
-from podtune.cli.progress import follow
+from podtune.cli.client.api_client import HttpApi
+from podtune.cli.client.kubeconfig import connect
+from podtune.cli.views import watch_view
+from podtune.cli.views.progress import follow
 
 WIDTH = 120
 DONE = 0.5

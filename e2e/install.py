@@ -15,7 +15,7 @@ from e2e.cluster import Cluster
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.kwok import TAINT as FAKE_NODES_TAINT
 from e2e.kubernetes import Kubernetes, eventually
-from podtune.api.template_policy import DEFAULT_TOLERATIONS
+from podtune.api.pods.template_policy import DEFAULT_TOLERATIONS
 
 ROOT = Path(__file__).parent.parent
 OPERATOR_NAMESPACE = "podtune-system"

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from docs.fenced_blocks import Block, find_blocks, list_pages
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.model import ApiModel
+from podtune.api.base import ApiModel
 from podtune.api.names import API_VERSION
-from podtune.api.trial import TrialSpec
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import TrialSpec
 
 Manifest = dict[str, Any]
 

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from random import Random
 
-from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.local_tree import open_tree
-from podtune.storage.restore import Restorer
-from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
+from podtune.storage.s3.store import S3Store
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from e2e.chaos.injector import Armed
 from e2e.chaos.kubelet import Kubelet
-from podtune.storage.address import CheckpointAddress, StoreAddress
-from podtune.storage.s3_store import S3Store
+from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress
+from podtune.storage.s3.store import S3Store
 
 MANIFEST = "/manifest.json"
 

@@ -19,8 +19,8 @@ from e2e.chaos.child import start_module
 from e2e.chaos.ground_truth import AttemptTruth
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
-from podtune.agent.restore_info import read_restore_info
-from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.agent.restore.restore_info import read_restore_info
+from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.protocol import agent_environment as agent_env
 from podtune.storage.directory import Directory
 from podtune.trial import layout

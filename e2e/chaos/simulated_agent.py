@@ -15,7 +15,7 @@ import aiohttp
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.polling import until
 from podtune.agent.attempt import Attempt
-from podtune.agent.result_line import ResultLine
+from podtune.agent.results.result_line import ResultLine
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (

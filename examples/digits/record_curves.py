@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from examples.digits import digits
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.tuning.searchers import make_searcher
 
 HERE = Path(__file__).parent

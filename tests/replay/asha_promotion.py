@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from podtune.tuning.randomness import generator
-from podtune.tuning.schedulers.rungs import draw_index
+from podtune.tuning.schedulers.halving.rungs import draw_index
 
 HISTORIES = 300
 Event = list[Any]

@@ -27,9 +27,9 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from podtune.api.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, Parameter, Scalar
-from podtune.tuning.schedulers.explore import drawn
-from podtune.tuning.schedulers.pbt import perturbation_generator
+from podtune.api.tuning.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, Parameter, Scalar
+from podtune.tuning.schedulers.population.explore import drawn
+from podtune.tuning.schedulers.population.pbt import perturbation_generator
 
 HISTORIES = 250
 """So many of each kind."""

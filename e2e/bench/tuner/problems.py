@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.table import MeasuredCurves, read_curves
 from podtune.tuning.searchers.base import Configuration

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.bench.tuner.problems import digits_curves
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.simulation import Simulation
 

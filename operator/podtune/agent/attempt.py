@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from podtune.agent.outbox import Outbox
-from podtune.agent.result_line import ResultLine
-from podtune.agent.training_time import TrainingTimer, total_of
+from podtune.agent.delivery.outbox import Outbox
+from podtune.agent.results.result_line import ResultLine
+from podtune.agent.results.training_time import TrainingTimer, total_of
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (

@@ -13,16 +13,16 @@ from random import Random
 
 from podtune.agent import signals
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore import NothingRestored, restore
-from podtune.agent.run import Sidecar
+from podtune.agent.restore.restore import NothingRestored, restore
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.agent.storage_pod import StoragePodSettings, run_storage
-from podtune.agent.store_check import LazyStore
+from podtune.agent.sidecar.run import Sidecar
+from podtune.agent.sidecar.warm_sidecar import WarmSidecar
+from podtune.agent.storage_pod.storage_pod import StoragePodSettings, run_storage
+from podtune.agent.storage_pod.store_check import LazyStore
 from podtune.agent.termination_message import write_reason
-from podtune.agent.warm_sidecar import WarmSidecar
-from podtune.storage.address import StoreAddress
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.s3_store import S3Store
+from podtune.storage.s3.store import S3Store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, attempt_in
-from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError
 from podtune.trial import layout

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.storage.syncer import DEFAULTS, Options
+from podtune.storage.checkpoint.syncer import DEFAULTS, Options
 
 TIMEOUT = 1800.0
 RETRIES = 100

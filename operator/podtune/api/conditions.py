@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from podtune.api.model import StatusModel
+from podtune.api.base import StatusModel
 from podtune.api.names import ConditionType
 
 ConditionStatus = Literal["True", "False", "Unknown"]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from podtune.api.model import Form
+from podtune.api.base import Form
 from podtune.api.names import OBJECT_NAME
 
 _REMEDY = "can't name an object; use small letters, digits, - and ., with a letter or digit on both sides of each ."

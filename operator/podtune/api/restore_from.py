@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from podtune.api.model import ApiModel
+from podtune.api.base import ApiModel
 from podtune.api.object_names import OptionalOwnName, OwnName
 
 

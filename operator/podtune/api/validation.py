@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from podtune.api.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
-from podtune.api.model import FieldError
-from podtune.api.schema import Schema, structural_schema
-from podtune.api.schema_types import Path, find_wrong_types
+from podtune.api.base import FieldError
+from podtune.api.crd.schema import Schema, structural_schema
+from podtune.api.crd.schema_types import Path, find_wrong_types
+from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
+from podtune.api.resources.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
 from podtune.api.suggestions import did_you_mean
-from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
 
 MAX_SHOWN = 64
 """Longest piece of a user's value that a message repeats."""

@@ -18,8 +18,8 @@ from podtune.app.settings import Settings, SettingsError, read_settings
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.errors import ApiError
 from podtune.cluster.lease import LeaseLost
-from podtune.controllers.event_decoding import decode_events_with_orjson
-from podtune.controllers.event_processing import give_events_to_handlers_alone
+from podtune.controllers.watch.event_decoding import decode_events_with_orjson
+from podtune.controllers.watch.event_processing import give_events_to_handlers_alone
 
 log = structlog.get_logger(__name__)
 

@@ -29,13 +29,13 @@ from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.lease import Lease, LeaseSettings
 from podtune.controllers import metrics
-from podtune.controllers.handlers import make_registry, watch
-from podtune.controllers.overdue_pods import OverduePods
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
-from podtune.controllers.resync import Resync
-from podtune.controllers.store import Store
-from podtune.controllers.watch_health import WatchHealth
+from podtune.controllers.store.overdue_pods import OverduePods
+from podtune.controllers.store.store import Store
+from podtune.controllers.watch.handlers import make_registry, watch
+from podtune.controllers.watch.resync import Resync
+from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.results.authentication import Authenticator
 from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.server import ResultsServer

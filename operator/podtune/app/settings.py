@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from podtune.api.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
-from podtune.cluster.pods import AgentSettings
-from podtune.controllers.namespace_caps import PodLimits
+from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
+from podtune.cluster.pods.pods import AgentSettings
+from podtune.controllers.store.namespace_caps import PodLimits
 
 UNLIMITED = "unlimited"
 MAX_PODS = 1_000_000

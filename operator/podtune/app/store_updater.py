@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.cluster.client import Manifest
-from podtune.controllers.handlers import POD_KIND
-from podtune.controllers.store import Store
-from podtune.controllers.watch_health import WatchHealth
+from podtune.controllers.store.store import Store
+from podtune.controllers.watch.handlers import POD_KIND
+from podtune.controllers.watch.watch_health import WatchHealth
 
 
 class StoreUpdater:

@@ -15,21 +15,22 @@ import typer
 import yaml
 
 from podtune import __version__
-from podtune.api.resume import RestartPolicy, ResumePolicy
-from podtune.cli import lifecycle, tables, transfer
-from podtune.cli import logs as trial_logs
-from podtune.cli.api_client import Api, HttpApi
-from podtune.cli.archive import read_archive
+from podtune.api.resources.resume import RestartPolicy, ResumePolicy
+from podtune.cli.client.api_client import Api, HttpApi
+from podtune.cli.client.kubeconfig import connect
+from podtune.cli.client.manifest import STANDARD_INPUT
+from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
+from podtune.cli.commands import lifecycle, transfer
+from podtune.cli.commands import logs as trial_logs
+from podtune.cli.commands.archive import read_archive
+from podtune.cli.commands.plan import plan
+from podtune.cli.commands.release import release as let_go
+from podtune.cli.commands.simulate import simulate
 from podtune.cli.errors import CliError
-from podtune.cli.explain import explain_as_data, explain_in_sentences
-from podtune.cli.facts import description_facts, experiment_facts
-from podtune.cli.json_output import to_json
-from podtune.cli.kubeconfig import connect
-from podtune.cli.manifest import STANDARD_INPUT
-from podtune.cli.plan import plan
-from podtune.cli.release import release as let_go
-from podtune.cli.resources import get_experiment, get_trial, list_experiments, list_trials
-from podtune.cli.simulate import simulate
+from podtune.cli.views import tables
+from podtune.cli.views.explain import explain_as_data, explain_in_sentences
+from podtune.cli.views.facts import description_facts, experiment_facts
+from podtune.cli.views.json_output import to_json
 from podtune.kube.paths import PathError
 
 app = typer.Typer(
@@ -118,8 +119,8 @@ def watch(
     # Other commands do without these, and start faster.
     from rich.console import Console  # noqa: PLC0415
 
-    from podtune.cli import watch_view  # noqa: PLC0415
-    from podtune.cli.progress import follow  # noqa: PLC0415
+    from podtune.cli.views import watch_view  # noqa: PLC0415
+    from podtune.cli.views.progress import follow  # noqa: PLC0415
 
     api, chosen = open_api(kubeconfig, context, namespace)
     states = follow(api, chosen, experiment)

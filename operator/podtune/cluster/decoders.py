@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from podtune.api.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.gpus import requested_gpus
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
@@ -29,9 +27,11 @@ from podtune.api.names import (
     LABEL_TRIAL,
     TRIAL_KIND,
 )
-from podtune.api.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
-from podtune.api.template_policy import DEFAULT_POLICY, TemplatePolicy
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.pods.gpus import requested_gpus
+from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
+from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import (
     ANNOTATION_MADE_FOR,
     API_VERSION,
@@ -23,19 +22,20 @@ from podtune.api.names import (
     TRIAL_KIND,
     ExperimentReason,
 )
-from podtune.api.pod_template import AGENT_CONTAINER, trial_container
-from podtune.api.trial import TrialStatus
+from podtune.api.pods.pod_template import AGENT_CONTAINER, trial_container
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.cluster import decoders, ownership
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
 from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
 from podtune.cluster.first_answers import FirstAnswers
-from podtune.cluster.gang_requests import GangRequests
-from podtune.cluster.node_affinity import avoid
-from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.gang_requests import GangRequests
+from podtune.cluster.pods.node_affinity import avoid
+from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.storage_pods import create_trial_chunks, storage_pod, trial_chunks
+from podtune.cluster.pods.volume_claims import delete_claim, ensure_claim
 from podtune.cluster.restore_sources import find_checkpoint
-from podtune.cluster.storage_pods import create_trial_chunks, storage_pod, trial_chunks
-from podtune.cluster.volume_claims import delete_claim, ensure_claim
 from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
 from podtune.runner.actions import (

@@ -6,10 +6,10 @@ from podtune.cluster import decoders
 from podtune.cluster.client import ClusterClient
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
-from podtune.runner import clones
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
+from podtune.runner.checkpoints.restore_sources import circular, missing, pick
 from podtune.runner.records import Trial
-from podtune.runner.restore_sources import circular, missing, pick
+from podtune.runner.scheduling import clones
 
 LONGEST_CIRCLE = 8
 """Through so many trials it is followed who waits for whose checkpoint."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from podtune.api.conditions import find_condition
-from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import (
     EXPERIMENT_KIND,
     FIELD_MANAGER,
@@ -11,14 +10,15 @@ from podtune.api.names import (
     ConditionType,
     ExperimentReason,
 )
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
 from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
-from podtune.runner import warm_start
 from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
-from podtune.runner.warm_start import Found, Unusable
+from podtune.runner.search import warm_start
+from podtune.runner.search.warm_start import Found, Unusable
 
 RESULTS = "results.jsonl"
 """Key of the ConfigMap: one result a line."""

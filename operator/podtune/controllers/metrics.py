@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from podtune.controllers.store import Store
+from podtune.controllers.store.store import Store
 
 RESULTS = Counter("podtune_results", "Results taken in from agents, those sent twice included.")
 ACTIONS = Counter("podtune_actions", "Actions carried out, by kind and outcome.", ["action", "outcome"])

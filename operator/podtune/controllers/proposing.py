@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ExperimentReason
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.threads import in_thread
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
-from podtune.runner.searcher_session import SearcherSession
+from podtune.runner.search.searcher_session import SearcherSession
 from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2

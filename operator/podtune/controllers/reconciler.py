@@ -8,15 +8,15 @@ from functools import partial
 
 import structlog
 
-from podtune.api.pod_template import trial_container
+from podtune.api.pods.pod_template import trial_container
 from podtune.cluster.executor import ClusterAction, Executor
 from podtune.controllers import metrics
-from podtune.controllers.entry import ExperimentEntry
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.look_ups import LookUps
-from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.queue import WorkQueue
-from podtune.controllers.store import MANY, Store
+from podtune.controllers.store.entry import ExperimentEntry
+from podtune.controllers.store.pod_waiters import PodWaiters
+from podtune.controllers.store.store import MANY, Store
 from podtune.controllers.threads import in_thread
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.messages import Reply, Report

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ExperimentReason
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.api.restore_from import RestoreFrom
-from podtune.api.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
-from podtune.runner.attempt_pods import pod_name
+from podtune.runner.attempts.attempt_pods import pod_name
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]

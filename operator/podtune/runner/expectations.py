@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.protocol.messages import Unstored
 
 

@@ -15,11 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.storage_jobs import StorageStatus
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StoragePurpose
-from podtune.runner import replies, reported, resumption
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
     Action,
@@ -31,39 +30,41 @@ from podtune.runner.actions import (
     LoadWarmStart,
     Propose,
 )
-from podtune.runner.checkpoint_pins import CheckpointPins
-from podtune.runner.cleanup import Cleanup
-from podtune.runner.deletion import Deletion
-from podtune.runner.due_jobs import DueJobs
+from podtune.runner.attempts.nodes import Nodes
+from podtune.runner.attempts.refusals import Refusals
+from podtune.runner.attempts.warm_pool import WarmPool
+from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
+from podtune.runner.checkpoints.cleanup import Cleanup
+from podtune.runner.checkpoints.due_jobs import DueJobs
+from podtune.runner.checkpoints.former_trials import FormerTrials
+from podtune.runner.checkpoints.restore_sources import RestoreSources
+from podtune.runner.checkpoints.storage_work import StorageWork
 from podtune.runner.expectations import Expectations
-from podtune.runner.experiment_end import ExperimentEnd
-from podtune.runner.experiment_tracker import ExperimentTracker
-from podtune.runner.exploits import Exploits
-from podtune.runner.finalizer import Finalizer
-from podtune.runner.former_trials import FormerTrials
-from podtune.runner.front import Front
-from podtune.runner.namespace_cap import UNLIMITED, PodQuota
-from podtune.runner.nodes import Nodes
-from podtune.runner.paused_trials import PausedEnd, PausedTrials
+from podtune.runner.experiment import resumption
+from podtune.runner.experiment.deletion import Deletion
+from podtune.runner.experiment.experiment_end import ExperimentEnd
+from podtune.runner.experiment.experiment_tracker import ExperimentTracker
+from podtune.runner.experiment.finalizer import Finalizer
+from podtune.runner.experiment.front import Front
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
+from podtune.runner.experiment.trial_reset import TrialReset, opens
+from podtune.runner.experiment.ttl import TimeToLive
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
-from podtune.runner.refusals import Refusals
-from podtune.runner.replies import Unaccepted
-from podtune.runner.restore_sources import RestoreSources
-from podtune.runner.result_processor import ResultProcessor
-from podtune.runner.scheduler_registration import SchedulerRegistration
-from podtune.runner.search import Search
+from podtune.runner.scheduling.exploits import Exploits
+from podtune.runner.scheduling.namespace_cap import UNLIMITED, PodQuota
+from podtune.runner.scheduling.paused_trials import PausedEnd, PausedTrials
+from podtune.runner.scheduling.result_processor import ResultProcessor
+from podtune.runner.scheduling.scheduler_registration import SchedulerRegistration
+from podtune.runner.scheduling.slots import Slots
+from podtune.runner.search.search import Search
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.slots import Slots
-from podtune.runner.status_write_throttle import StatusWriteThrottle
-from podtune.runner.storage_work import StorageWork
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial_action_results import TrialActionResults
-from podtune.runner.trial_machine import NEVER, TrialContext, TrialMachine
-from podtune.runner.trial_planner import TrialPlanner
-from podtune.runner.trial_reset import TrialReset, opens
-from podtune.runner.ttl import TimeToLive
-from podtune.runner.warm_pool import WarmPool
+from podtune.runner.trial import replies, reported
+from podtune.runner.trial.replies import Unaccepted
+from podtune.runner.trial.trial_action_results import TrialActionResults
+from podtune.runner.trial.trial_machine import NEVER, TrialContext, TrialMachine
+from podtune.runner.trial.trial_planner import TrialPlanner
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation

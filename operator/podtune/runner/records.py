@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from podtune.api.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 
 
 class PodPhase(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from podtune.api.scheduler import Scheduler
+from podtune.api.tuning.scheduler import Scheduler
 
 
 def limits(settings: Scheduler, rungs_passed: int) -> dict[str, str]:

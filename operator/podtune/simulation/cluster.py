@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.pod_template import trial_container
+from podtune.api.pods.pod_template import trial_container
 from podtune.simulation.clock import NEVER, Clock
 
 _ROUNDING = 1e-9

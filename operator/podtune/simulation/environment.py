@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from podtune.api.checkpoints import Sync
+from podtune.api.resources.checkpoints import Sync
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.records import Pod
 from podtune.simulation.bucket import Bucket

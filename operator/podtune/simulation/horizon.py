@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.scheduler import SCHEDULERS
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.scheduler import SCHEDULERS
 from podtune.trial.layout import TIME_TOTAL
 from podtune.tuning.schedulers import make_scheduler
 

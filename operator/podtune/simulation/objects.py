@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from podtune.api.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.model import ApiModel
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.base import ApiModel
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.runner.records import Experiment, Trial
 from podtune.simulation.pod import SimulatedPod
 

@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from typing_extensions import override
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.gpus import gpus_among, requested_gpus
-from podtune.api.objective import Objective
+from podtune.api.pods.gpus import gpus_among, requested_gpus
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.objective import Objective
 from podtune.runner import resources
-from podtune.runner.ledger import DecisionKind
+from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, with_limits
 from podtune.simulation.curves.base import Curves, LearningCurve
 from podtune.simulation.horizon import ITERATIONS, iteration_limit, scheduler_kind, time_per_iteration

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.population import PopulationSettings
-from podtune.api.scheduler import (
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.population import PopulationSettings
+from podtune.api.tuning.scheduler import (
     SCHEDULERS,
     AshaPromotionSettings,
     AshaSettings,
@@ -15,7 +15,7 @@ from podtune.api.scheduler import (
     MedianSettings,
 )
 from podtune.simulation.horizon import scheduler_kind
-from podtune.tuning.schedulers import rungs
+from podtune.tuning.schedulers.halving import rungs
 
 
 @dataclass(frozen=True, slots=True)

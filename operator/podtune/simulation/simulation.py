@@ -11,14 +11,14 @@ import copy
 from functools import partial
 from typing import assert_never
 
-from podtune.api.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.gpus import requested_gpus
-from podtune.api.model import seconds
-from podtune.api.search_space import parse_value
-from podtune.api.trial import TrialSpec
+from podtune.api.base import seconds
+from podtune.api.pods.gpus import requested_gpus
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.trial import TrialSpec
+from podtune.api.tuning.search_space import parse_value
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StorageReport
-from podtune.runner import actions, grace_periods
+from podtune.runner import actions
 from podtune.runner.actions import (
     DONE,
     Action,
@@ -41,9 +41,10 @@ from podtune.runner.actions import (
     WriteMetadata,
     WriteTrialStatus,
 )
+from podtune.runner.attempts import grace_periods
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
-from podtune.runner.searcher_session import SearcherSession
+from podtune.runner.search.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NEVER, START, Clock

@@ -6,11 +6,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from podtune.api.experiment import ExperimentStatus
-from podtune.api.objective import Objective
-from podtune.api.trial import LedgerEntry, TrialStatus
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import LedgerEntry, TrialStatus
+from podtune.api.tuning.objective import Objective
 from podtune.runner.records import Trial
-from podtune.runner.results import number
+from podtune.runner.trial.results import number
 from podtune.simulation.clock import Clock
 from podtune.simulation.cluster import GpuPool
 from podtune.tuning.schedulers.base import Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from podtune.api.model import seconds
+from podtune.api.base import seconds
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
 from podtune.simulation.environment import SimEnvironment

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.testing.scheduler_driver import Answer, SchedulerDriver
 from podtune.tuning.schedulers.base import (
     Record,

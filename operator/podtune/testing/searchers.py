@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.search_space import Parameter, Scalar, format_value, parse_value
+from podtune.api.tuning.search_space import Parameter, Scalar, format_value, parse_value
 from podtune.testing.spaces import every_kind, holds, search_spaces
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 

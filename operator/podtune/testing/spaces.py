@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from podtune.api.search_space import (
+from podtune.api.tuning.search_space import (
     ChoiceDomain,
     FloatDomain,
     IntDomain,

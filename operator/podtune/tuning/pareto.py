@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podtune.api.objective import Criterion
+from podtune.api.tuning.objective import Criterion
 
 
 @dataclass(frozen=True, slots=True)

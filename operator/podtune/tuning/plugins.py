@@ -15,7 +15,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
-from podtune.api.plugin import Plugin
+from podtune.api.tuning.plugin import Plugin
 
 
 class PluginError(ValueError):

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
-from podtune.cli.kubeconfig import connect
-from podtune.cli.manifest import read_manifest
+from podtune.cli.client.kubeconfig import connect
+from podtune.cli.client.manifest import read_manifest
 
 pytestmark = [pytest.mark.cluster]
 

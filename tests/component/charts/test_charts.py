@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from podtune.api.template_policy import TemplatePolicy
+from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
-from podtune.controllers.namespace_caps import PodLimits
+from podtune.controllers.store.namespace_caps import PodLimits
 
 pytestmark = [pytest.mark.cluster]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.cluster.client import KubernetesClient
-from podtune.controllers.handlers import make_registry, watch
+from podtune.controllers.watch.handlers import make_registry, watch
 
 pytestmark = pytest.mark.cluster
 

@@ -5,11 +5,11 @@ import socket
 import pytest
 
 from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY
-from podtune.agent.store_check import check_elsewhere
-from podtune.storage import s3_client
-from podtune.storage.address import StoreAddress
+from podtune.agent.storage_pod.store_check import check_elsewhere
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
-from podtune.storage.s3_store import S3Store
+from podtune.storage.s3 import client as s3_client
+from podtune.storage.s3.store import S3Store
 from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 

@@ -7,19 +7,19 @@ from random import Random
 
 import pytest
 
-from podtune.storage import file_upload
-from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint import file_upload
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.file_upload import CHUNK, WHOLE
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
+from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
-from podtune.storage.file_upload import CHUNK, WHOLE
-from podtune.storage.garbage import GarbageCollector
-from podtune.storage.local_tree import open_tree
 from podtune.storage.parallel import WORKERS
-from podtune.storage.restore import Restorer
-from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
+from podtune.storage.s3.store import S3Store
 
 
 @pytest.fixture

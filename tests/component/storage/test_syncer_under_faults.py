@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
-from podtune.storage import file_upload
-from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint import file_upload
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
-from podtune.storage.local_tree import open_tree
-from podtune.storage.restore import Restorer
-from podtune.storage.s3_store import S3Store
-from podtune.storage.syncer import CheckpointInfo, Options, upload_checkpoint
+from podtune.storage.s3.store import S3Store
 from tests.component.storage.proxy import Proxy, times
 
 PART = 5 << 20

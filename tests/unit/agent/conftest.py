@@ -6,8 +6,8 @@ import pytest
 from stub_operator import StubOperator
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.run import Sidecar
 from podtune.agent.settings import Settings
+from podtune.agent.sidecar.run import Sidecar
 from podtune.protocol.messages import parse_final_commit
 
 

@@ -12,13 +12,13 @@ from random import Random
 import pytest
 from stub_operator import FENCED, dumps, wait_until
 
-from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
-from podtune.agent.restore import NothingRestored, restore
+from podtune.agent.restore.restore import NothingRestored, restore
 from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.sidecar import uploader
 from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
-from podtune.storage.address import CheckpointAddress
+from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
@@ -440,7 +440,7 @@ class TestRestore:
 
     @pytest.mark.parametrize("or_fail", ["true", ""])
     def test_a_store_that_stays_away_is_no_reason_to_begin_afresh(self, store, environ, commits, monkeypatch, or_fail):
-        monkeypatch.setattr("podtune.agent.restore.PATIENCE", 0.0)
+        monkeypatch.setattr("podtune.agent.restore.restore.PATIENCE", 0.0)
         store.failure = Unreachable("bucket 'models' does not answer")
         settings = self.settings(environ, commits, or_fail)
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL
@@ -456,7 +456,7 @@ class TestRestore:
         def write(*_):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("podtune.storage.download.Download.run", write)
+        monkeypatch.setattr("podtune.storage.checkpoint.download.Download.run", write)
         settings = self.settings(environ, commits)
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL
         assert "No space left on device" in settings.termination_log.read_text()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
 
-from podtune.agent.control_file import ControlFileWriter
-from podtune.agent.outbox import Outbox
+from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.delivery.outbox import Outbox
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.termination_message import TerminationLog
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
@@ -230,7 +230,7 @@ def test_a_token_that_was_renewed_is_used(operator, environ, start_agent):
 
 
 def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(operator, start_agent, monkeypatch):
-    monkeypatch.setattr("podtune.agent.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
     monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.durable_seq = 0
     agent = start_agent()
@@ -244,7 +244,7 @@ def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(op
 
 
 def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(operator, start_agent, monkeypatch):
-    monkeypatch.setattr("podtune.agent.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
     monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.close()
     agent = start_agent({"PODTUNE_DRAIN_SECONDS": "0.2"})

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from stub_operator import dumps, wait_until
 
-from podtune.agent import uploader
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore import restore
+from podtune.agent.restore.restore import restore
 from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.sidecar import uploader
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
-from podtune.storage import file_upload
+from podtune.storage.checkpoint import file_upload
 from podtune.storage.errors import Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot

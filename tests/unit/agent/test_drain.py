@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from podtune.agent import drain
 from podtune.agent.attempt import Attempt
-from podtune.agent.drain import Drain
 from podtune.agent.event_log import EventLog
-from podtune.agent.result_line import ResultLine
+from podtune.agent.results.result_line import ResultLine
 from podtune.agent.settings import Settings
+from podtune.agent.sidecar import drain
+from podtune.agent.sidecar.drain import Drain
 from podtune.protocol.messages import CheckpointCommit, parse_final_commit
 
 COMMIT = CheckpointCommit(1, 1, "s3://b/1", "sha256:1")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.agent.attempt import HEARTBEAT, Attempt
-from podtune.agent.outbox import Outbox
-from podtune.agent.result_line import ResultLine
+from podtune.agent.delivery.outbox import Outbox
+from podtune.agent.results.result_line import ResultLine
 from podtune.protocol.messages import Reply, Result, parse_reply, parse_report
 
 EVENTS = st.lists(

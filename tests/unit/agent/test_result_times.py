@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from stub_operator import dumps
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.read_times import FILE, ReadTimes
-from podtune.agent.restore_info import RestoreInfo, read_restore_info
-from podtune.agent.result_line import ResultLine
+from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.results.read_times import FILE, ReadTimes
+from podtune.agent.results.result_line import ResultLine
 from podtune.protocol.messages import Restored
 from podtune.storage.directory import Directory
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 from stub_operator import wait_until
 
-from podtune.agent.stdout_results import LogPosition, make_log_parser, match_line, nanoseconds
+from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, nanoseconds
 
 PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
 

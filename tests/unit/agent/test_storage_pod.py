@@ -7,7 +7,7 @@ import pytest
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
-from podtune.agent.storage_pod import PATIENCE, StoragePodSettings, run_storage
+from podtune.agent.storage_pod.storage_pod import PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_report
 from podtune.storage.errors import BucketNotFound, Unreachable
@@ -110,7 +110,7 @@ def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
 
 def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path):
     from podtune.protocol.storage_job import ExportedCheckpoint
-    from podtune.storage.manifest import CheckpointManifest, digest_of
+    from podtune.storage.checkpoint.manifest import CheckpointManifest, digest_of
 
     store = MemoryStore()
     manifest = CheckpointManifest("a", 1, 1, "0.5", "2026-01-01T00:00:00+00:00", ()).to_bytes()

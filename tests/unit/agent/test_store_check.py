@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from podtune.agent.store_check import LazyStore
-from podtune.storage.address import StoreAddress
+from podtune.agent.storage_pod.store_check import LazyStore
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import InvalidCredentials, Unreachable
 
 

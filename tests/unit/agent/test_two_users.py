@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.control_file import ControlFileWriter
-from podtune.agent.restore_info import RestoreInfo, read_restore_info
-from podtune.agent.result_reader import prepare_directory
-from podtune.agent.results_file import ResultsFile
-from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.results.result_reader import prepare_directory
+from podtune.agent.results.results_file import ResultsFile
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.local_tree import delete_tree, open_tree
+from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.local_tree import delete_tree, open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
 from podtune.trial.sessions import PodSession
 
 PROGRAM, AGENT = 10001, 60532

@@ -3,7 +3,7 @@
 import pytest
 
 from podtune.agent.attempt import Attempt
-from podtune.agent.result_line import ResultLine
+from podtune.agent.results.result_line import ResultLine
 from podtune.protocol.messages import CheckpointCommit, Reply, Unstored
 
 COMMIT = CheckpointCommit(1, 1, "s3://b/1", "sha256:1")

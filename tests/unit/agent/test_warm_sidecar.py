@@ -18,11 +18,11 @@ from stub_operator import FENCED, StubOperator, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
-from podtune.agent.warm_sidecar import WarmSidecar
+from podtune.agent.sidecar.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
+from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
-from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
 
 PROGRAM = """

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from podtune.api.base import Duration, seconds
 from podtune.api.conditions import clip, set_condition
-from podtune.api.model import Duration, seconds
 from podtune.api.names import ConditionType
-from podtune.api.search_space import Parameter, format_value, parse_value
+from podtune.api.tuning.search_space import Parameter, format_value, parse_value
 
 DURATION = TypeAdapter(Duration)
 

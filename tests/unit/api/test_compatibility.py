@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.api.compatibility import MULTI_OBJECTIVE, SEARCHERS, check_combination, refusal, valid_pairs
-from podtune.api.model import FieldError
-from podtune.api.objective import Criterion, Objective
-from podtune.api.scheduler import SCHEDULERS, Scheduler
-from podtune.api.search import Search
-from podtune.api.search_settings import Nsga3Settings
+from podtune.api.base import FieldError
+from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, check_combination, refusal, valid_pairs
+from podtune.api.tuning.objective import Criterion, Objective
+from podtune.api.tuning.scheduler import SCHEDULERS, Scheduler
+from podtune.api.tuning.search import Search
+from podtune.api.tuning.search_settings import Nsga3Settings
 
 ONE = Objective(metric="accuracy", mode="max")
 TWO = Objective(metric="accuracy", mode="max", others=[Criterion(metric="latency", mode="min")])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.configuration import ConfigurationRules, Refused
-from podtune.api.model import FieldError
+from podtune.api.base import FieldError
+from podtune.api.tuning.configuration import ConfigurationRules, Refused
 from tests.unit.tuning.manifests import parameters
 
 SPACE = parameters(

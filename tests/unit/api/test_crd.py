@@ -8,10 +8,10 @@ import pytest
 import yaml
 from pydantic import Field
 
-from podtune.api.crd import RESOURCES, definition, drift, files, main, write
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.model import ApiModel
-from podtune.api.schema import structural_schema
+from podtune.api.base import ApiModel
+from podtune.api.crd.generate import RESOURCES, definition, drift, files, main, write
+from podtune.api.crd.schema import structural_schema
+from podtune.api.resources.experiment import ExperimentSpec
 
 REPOSITORY = Path(__file__).parents[3]
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title", "examples", "patternProperties", "propertyNames"}
@@ -47,7 +47,7 @@ def test_a_drifted_file_is_shown_as_a_diff_and_fails(tmp_path: Path, capsys: pyt
     assert main(["--root", str(tmp_path), "--check"]) == 1
     said = capsys.readouterr().err
     assert [line.replace(" ", "") for line in said.splitlines() if "1025" in line] == ["-maxLength:1025"]
-    assert "python -m podtune.api.crd --write" in said
+    assert "python -m podtune.api.crd.generate --write" in said
 
 
 def test_a_missing_file_is_drift(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.arithmetic import MAX_INTEGER, MAX_RESULT
-from podtune.api.expression import MAX_EXPRESSION, Expression, ExpressionError, UnknownName
+from podtune.api.expressions.arithmetic import MAX_INTEGER, MAX_RESULT
+from podtune.api.expressions.expression import MAX_EXPRESSION, Expression, ExpressionError, UnknownName
 
 VALUES: dict[str, Any] = {
     "batch": 64,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.gpus import requested_gpus
+from podtune.api.pods.gpus import requested_gpus
 
 
 def pod(*limits: dict[str, Any]) -> dict[str, Any]:

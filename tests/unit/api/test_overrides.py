@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.model import FieldError
-from podtune.api.overrides import with_overrides
-from podtune.api.search_space import Parameter
+from podtune.api.base import FieldError
+from podtune.api.tuning.overrides import with_overrides
+from podtune.api.tuning.search_space import Parameter
 
 SPACE: list[dict[str, Any]] = [
     {"name": "lr", "float": {"min": 0.001, "max": 0.1, "scale": "log"}},

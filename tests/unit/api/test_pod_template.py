@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.model import FieldError
-from podtune.api.pod_template import (
+from podtune.api.base import FieldError
+from podtune.api.pods.pod_template import (
     check_annotations,
     check_labels,
     check_pod_spec,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.model import FieldError
-from podtune.api.pod_values import check_pod_values, check_references
-from podtune.api.quantities import parse_quantity
+from podtune.api.base import FieldError
+from podtune.api.pods.pod_values import check_pod_values, check_references
+from podtune.api.pods.quantities import parse_quantity
 
 
 def _pod(**container: Any) -> dict[str, Any]:

@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from podtune.api.model import FieldError
-from podtune.api.population import Pb2Settings, PbtSettings, PopulationSettings, check_population, mutable_domains
-from podtune.api.search import Search
-from podtune.api.search_space import ChoiceDomain, FloatDomain, Parameter
+from podtune.api.base import FieldError
+from podtune.api.tuning.population import (
+    Pb2Settings,
+    PbtSettings,
+    PopulationSettings,
+    check_population,
+    mutable_domains,
+)
+from podtune.api.tuning.search import Search
+from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, Parameter
 
 PARAMETERS = [
     Parameter.model_validate(manifest)

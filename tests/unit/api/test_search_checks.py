@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from podtune.api.scheduler import SCHEDULERS
-from podtune.api.search import MAX_TRIALS
-from podtune.api.search_checks import REPEATABLE
+from podtune.api.tuning.scheduler import SCHEDULERS
+from podtune.api.tuning.search import MAX_TRIALS
+from podtune.api.tuning.search_checks import REPEATABLE
 from podtune.api.validation import InvalidSpec, explain, parse_experiment
 from tests.unit.tuning.manifests import experiment
 

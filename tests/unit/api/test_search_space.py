@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from podtune.api.dependencies import Dependencies
-from podtune.api.domain_values import check_finite, own_value
-from podtune.api.model import FieldError
-from podtune.api.search_space import Parameter, format_value, parse_value, plain_value
+from podtune.api.base import FieldError
+from podtune.api.tuning.dependencies import Dependencies
+from podtune.api.tuning.domain_values import check_finite, own_value
+from podtune.api.tuning.search_space import Parameter, format_value, parse_value, plain_value
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.testing.spaces import parameters
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.stop import Stop
+from podtune.api.tuning.stop import Stop
 from podtune.api.validation import InvalidSpec, parse_experiment
 
 GPU = {"name": "trial", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.model import FieldError
-from podtune.api.pod_template import check_annotations, check_pod_spec
-from podtune.api.template_policy import DEFAULT_POLICY, UNKNOWN_POLICY, TemplatePolicy
+from podtune.api.base import FieldError
+from podtune.api.pods.pod_template import check_annotations, check_pod_spec
+from podtune.api.pods.template_policy import DEFAULT_POLICY, UNKNOWN_POLICY, TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
 
 RESULTS = "podtune-results.podtune-system.svc"

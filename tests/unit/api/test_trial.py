@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.trial import format_indexes
+from podtune.api.resources.trial import format_indexes
 
 
 @pytest.mark.parametrize(

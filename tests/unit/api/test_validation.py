@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.template_policy import TemplatePolicy
+from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 
 MANIFESTS = Path(__file__).parents[2] / "component" / "api"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.api.template_policy import TemplatePolicy
+from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import SettingsError, read_settings
-from podtune.controllers.namespace_caps import PodLimits
+from podtune.controllers.store.namespace_caps import PodLimits
 
 MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
 

@@ -25,7 +25,7 @@ from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from podtune.cluster.lease import LeaseSettings
-from podtune.runner import slots
+from podtune.runner.scheduling import slots
 
 RATE = "results taken in a second"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from podtune.cli.api_client import Change, Object
+from podtune.cli.client.api_client import Change, Object
+from podtune.cli.client.resources import experiments_path, trials_path
 from podtune.cli.errors import NotFound, Refused
-from podtune.cli.resources import experiments_path, trials_path
 
 NAMESPACE = "vision"
 

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from podtune.cli import api_client
-from podtune.cli.api_client import WATCH_TRIES, Change, HttpApi
+from podtune.cli.client import api_client
+from podtune.cli.client.api_client import WATCH_TRIES, Change, HttpApi
+from podtune.cli.client.kubeconfig import Connection
 from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
-from podtune.cli.kubeconfig import Connection
 from podtune.kube import paths
 from podtune.kube.paths import PathError
 

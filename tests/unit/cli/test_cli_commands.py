@@ -9,10 +9,10 @@ import yaml
 from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 
 from podtune.cli import main as cli
-from podtune.cli.api_client import Change
+from podtune.cli.client.api_client import Change
+from podtune.cli.client.resources import experiments_path, get_experiment, list_trials, trials_path
 from podtune.cli.errors import KubeconfigError, Refused
-from podtune.cli.resources import experiments_path, get_experiment, list_trials, trials_path
-from podtune.cli.tables import experiment_description
+from podtune.cli.views.tables import experiment_description
 
 
 @pytest.fixture

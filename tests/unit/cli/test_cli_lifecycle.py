@@ -8,7 +8,7 @@ import pytest
 from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 
 from podtune.cli import main as cli
-from podtune.cli.resources import experiments_path, trials_path
+from podtune.cli.client.resources import experiments_path, trials_path
 
 TRIAL = trials_path(NAMESPACE, "digits-7")
 EXPERIMENT = experiments_path(NAMESPACE, "digits")

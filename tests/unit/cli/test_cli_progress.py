@@ -6,11 +6,11 @@ import pytest
 from cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 from rich.console import Console
 
-from podtune.cli import watch_view
-from podtune.cli.api_client import Change
+from podtune.cli.client.api_client import Change
+from podtune.cli.client.resources import age, experiments_path, short, trials_path
 from podtune.cli.errors import CliError, Unreachable
-from podtune.cli.progress import EXPERIMENT, TRIALS, Progress, follow
-from podtune.cli.resources import age, experiments_path, short, trials_path
+from podtune.cli.views import watch_view
+from podtune.cli.views.progress import EXPERIMENT, TRIALS, Progress, follow
 
 NOW = datetime(2026, 1, 1, 10, 5, tzinfo=UTC)
 

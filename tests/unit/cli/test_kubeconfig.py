@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from podtune.cli import kubeconfig
+from podtune.cli.client import kubeconfig
+from podtune.cli.client.kubeconfig import connect
 from podtune.cli.errors import KubeconfigError
-from podtune.cli.kubeconfig import connect
 
 
 def _config(server: str = "http://one:8080", name: str = "one", **user: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.search_space import KINDS, Parameter
-from podtune.cli.parameter_text import parameter_lines, parameter_text
+from podtune.api.tuning.search_space import KINDS, Parameter
+from podtune.cli.views.parameter_text import parameter_lines, parameter_text
 from podtune.testing.spaces import SAMPLED
 
 

@@ -8,7 +8,7 @@ import pytest
 from cli_fakes import NAMESPACE, RUNNING, FakeApi, experiment
 
 from podtune.cli import main as cli
-from podtune.cli.resources import experiments_path
+from podtune.cli.client.resources import experiments_path
 
 PATH = experiments_path(NAMESPACE, "digits")
 

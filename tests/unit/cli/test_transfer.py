@@ -10,9 +10,9 @@ import yaml
 from cli_fakes import FakeApi
 
 from podtune.cli import main as cli
-from podtune.cli.archive import sealed
+from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.commands.archive import sealed
 from podtune.cli.errors import Refused
-from podtune.cli.resources import experiments_path, trials_path
 from tests.unit.cluster.objects import experiment_body, trial_body
 
 OLD = "team"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ExperimentReason
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
-from podtune.cluster.pods import AgentSettings
+from podtune.cluster.pods.pods import AgentSettings
 from podtune.runner.actions import (
     DONE,
     ActionResult,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.cluster.node_affinity import avoid
+from podtune.cluster.pods.node_affinity import avoid
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import Checkpoint, TrialSpec
-from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.api.resources.trial import Checkpoint, TrialSpec
+from podtune.cluster.pods.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from podtune.api.trial import TrialSpec
+from podtune.api.resources.trial import TrialSpec
 from podtune.cluster import decoders
-from podtune.cluster.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.pods import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 

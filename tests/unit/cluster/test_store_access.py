@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
-from podtune.api.checkpoints import Checkpoints
-from podtune.cluster.pods import AgentSettings, pod_manifest
-from podtune.cluster.store_access import store_json, store_mounts, store_volumes, sync_json
-from podtune.storage.address import StoreAddress
+from podtune.api.resources.checkpoints import Checkpoints
+from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.store_access import store_json, store_mounts, store_volumes, sync_json
+from podtune.storage.checkpoint.address import StoreAddress
 from tests.unit.cluster.objects import experiment_record
 from tests.unit.cluster.test_scratch import CREATE
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from kopf._cogs.clients import api as kopf_client
 
-from podtune.controllers.event_decoding import decode_events_with_orjson
+from podtune.controllers.watch.event_decoding import decode_events_with_orjson
 
 
 @pytest.fixture(autouse=True)

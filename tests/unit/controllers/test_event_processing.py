@@ -15,7 +15,7 @@ from kopf._cogs.structs.references import Resource
 from kopf._core.reactor import orchestration, processing, queueing, running
 from structlog.testing import capture_logs
 
-from podtune.controllers.event_processing import give_events_to_handlers_alone
+from podtune.controllers.watch.event_processing import give_events_to_handlers_alone
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", preferred=True, verbs=frozenset({"list", "watch"}))
 KOPFS_OWN = processing.process_resource_event

@@ -14,8 +14,8 @@ from podtune.api.names import ExperimentReason
 from podtune.controllers.patient_semaphore import AT_A_TIME, PatientSemaphore
 from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
 from podtune.controllers.threads import BUSY
-from podtune.runner import searcher_session
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
+from podtune.runner.search import searcher_session
 from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
 from tests.unit.cluster.objects import experiment_record
 

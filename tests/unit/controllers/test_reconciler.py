@@ -12,19 +12,20 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from podtune.api.pod_template import AGENT_CONTAINER
+from podtune.api.pods.pod_template import AGENT_CONTAINER
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods import AgentSettings
-from podtune.controllers import proposing, reconciler, store
+from podtune.cluster.pods.pods import AgentSettings
+from podtune.controllers import proposing, reconciler
 from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
-from podtune.controllers.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
-from podtune.controllers.resync import Resync
-from podtune.controllers.store import Store
-from podtune.controllers.watch_health import WatchHealth
+from podtune.controllers.store import store
+from podtune.controllers.store.namespace_caps import NO_LIMITS, PodLimits
+from podtune.controllers.store.store import Store
+from podtune.controllers.watch.resync import Resync
+from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings

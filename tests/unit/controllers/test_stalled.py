@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from podtune.api.names import FINALIZER
-from podtune.controllers.stalled import Stalled
+from podtune.controllers.store.stalled import Stalled
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, EmitEvent, WriteMetadata
 from podtune.runner.retry import Backoff
 from tests.unit.cluster.objects import experiment_record

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialState
-from podtune.api.trial import TrialStatus
-from podtune.controllers.store import Store
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
+from podtune.controllers.store.store import Store
 from podtune.runner.actions import CreateTrial, WriteMetadata
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.settings import RunnerSettings

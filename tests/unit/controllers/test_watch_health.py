@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.controllers.watch_health import PATIENCE, WatchHealth
+from podtune.controllers.watch.watch_health import PATIENCE, WatchHealth
 
 
 class Clock:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from podtune.api.compatibility import MULTI_OBJECTIVE, SEARCHERS, valid_pairs
-from podtune.api.experiment import MAX_FRONT
-from podtune.api.search_settings import GpSettings
+from podtune.api.resources.experiment import MAX_FRONT
+from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, valid_pairs
+from podtune.api.tuning.search_settings import GpSettings
 from podtune.api.validation import parse_experiment
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "choose-a-search.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from podtune.api.prior_knowledge import InitialConfiguration
-from podtune.api.resume import Resume
+from podtune.api.resources.resume import Resume
+from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.cli.main import app
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "pause-stop-resume.md").read_text(encoding="utf-8")

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from podtune import trial
-from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import ConditionType, ExperimentReason
-from podtune.api.search_checks import REPEATABLE
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.search_checks import REPEATABLE
 from podtune.api.validation import parse_experiment
-from podtune.runner.search import SLOTS_AHEAD
+from podtune.runner.search.search import SLOTS_AHEAD
+from podtune.runner.search.warm_start import MAX_BYTES
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.warm_start import MAX_BYTES
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from podtune.api.arithmetic import FUNCTIONS
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.expressions.arithmetic import FUNCTIONS
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.validation import parse_experiment
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from podtune.api.names import ExperimentReason
-from podtune.api.stop import ExperimentCriterion, Stop, TrialCriterion
+from podtune.api.tuning.stop import ExperimentCriterion, Stop, TrialCriterion
 from podtune.tuning.stoppers import make_experiment_stopper, make_trial_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 from tests.unit.tuning.manifests import experiment

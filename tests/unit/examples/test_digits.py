@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from examples.digits import digits
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 
 EXAMPLE = Path(digits.__file__).parent
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.cli import main as cli
-from podtune.cli.archive import make_archive, sealed
-from podtune.cli.resources import experiments_path, trials_path
+from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.commands.archive import make_archive, sealed
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed, spoilt

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.search_space import Parameter
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
+from podtune.cli.client.manifest import read_manifest
 from podtune.cli.errors import CliError
-from podtune.cli.manifest import read_manifest
 from podtune.cluster import decoders
 from podtune.simulation.curves.base import CurveError
 from podtune.simulation.curves.table import read_curves

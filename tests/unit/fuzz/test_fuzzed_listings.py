@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.cleanup.garbage import GarbageCollector
+from podtune.storage.cleanup.prune import prune_checkpoints
+from podtune.storage.cleanup.purge import purge
 from podtune.storage.errors import StoreError
-from podtune.storage.garbage import GarbageCollector
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.prune import prune_checkpoints
-from podtune.storage.purge import purge
-from podtune.storage.s3_store import S3Store
+from podtune.storage.s3.store import S3Store
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed
 from tests.unit.storage.web_server import WebServer
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.restore import parse_candidates
-from podtune.agent.result_line import BadLine, parse_line
+from podtune.agent.restore.restore import parse_candidates
+from podtune.agent.results.result_line import BadLine, parse_line
 from podtune.agent.settings import AgentSettingsError
 from podtune.cluster.errors import ApiError
 from podtune.protocol import storage_job
@@ -31,7 +31,7 @@ from podtune.protocol.messages import (
     parse_report,
 )
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
-from podtune.storage.manifest import CheckpointManifest, InvalidManifest, ManifestFile, parse_manifest
+from podtune.storage.checkpoint.manifest import CheckpointManifest, InvalidManifest, ManifestFile, parse_manifest
 from tests.unit.fuzz.junk import assert_one_sentence, data, fuzzed, spoilt, texts, values
 
 RESULT = Result(1, 1.0, {"accuracy": 0.5, "name": "x"}, 1, True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from podtune.api.model import seconds
+from podtune.api.base import seconds
 from podtune.api.names import TrialReason
-from podtune.api.trial import TrialStatus
-from podtune.runner import clones
-from podtune.runner.checkpoint_waits import WAITING
+from podtune.api.resources.trial import TrialStatus
+from podtune.runner.checkpoints.checkpoint_waits import WAITING
+from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,

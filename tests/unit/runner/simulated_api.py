@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from podtune.api.experiment import ExperimentStatus
-from podtune.api.trial import TrialSpec, TrialStatus
-from podtune.runner.failures import FailureClass
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.runner.attempts.failures import FailureClass
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 
 Thing = Experiment | Trial | Pod | StoragePod

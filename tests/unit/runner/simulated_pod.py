@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from podtune.agent.training_time import TrainingTimer, total_of
-from podtune.api.checkpoints import Checkpoints
-from podtune.api.model import seconds
-from podtune.api.pod_template import RESTORE_CONTAINER
+from podtune.agent.results.training_time import TrainingTimer, total_of
+from podtune.api.base import seconds
+from podtune.api.pods.pod_template import RESTORE_CONTAINER
+from podtune.api.resources.checkpoints import Checkpoints
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import (
@@ -27,12 +27,12 @@ from podtune.protocol.messages import (
     StoreProblem,
     result_json,
 )
-from podtune.runner import grace_periods
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
+from podtune.runner.attempts import grace_periods
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
-from podtune.runner.results import show
-from podtune.storage.address import CheckpointAddress
+from podtune.runner.trial.results import show
+from podtune.storage.checkpoint.address import CheckpointAddress
 from tests.unit.runner.simulated_program import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulated_uploads import SimulatedUploads
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from podtune.api.checkpoints import Sync
-from podtune.api.model import seconds
+from podtune.api.base import seconds
+from podtune.api.resources.checkpoints import Sync
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
 

@@ -16,8 +16,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from podtune.api.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.protocol.assignment import attempt_in
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
@@ -41,12 +41,12 @@ from podtune.runner.actions import (
     WriteMetadata,
     WriteTrialStatus,
 )
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
-from podtune.runner.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.scheduling.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.status_write_throttle import StatusWriteThrottle
-from podtune.storage.address import CheckpointAddress
+from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers import make_searcher

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from podtune.api.trial import Checkpoint, Clone, TrialStatus
-from podtune.runner.checkpoint_pins import CheckpointPins
-from podtune.runner.trial_machine import TrialMachine
+from podtune.api.resources.trial import Checkpoint, Clone, TrialStatus
+from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
+from podtune.runner.trial.trial_machine import TrialMachine
 
 
 def checkpoint(step: int) -> Checkpoint:

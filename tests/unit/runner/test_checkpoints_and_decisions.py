@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from podtune.api.checkpoints import Keep
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.objective import Objective
-from podtune.api.trial import Checkpoint
+from podtune.api.resources.checkpoints import Keep
+from podtune.api.resources.trial import Checkpoint
+from podtune.api.tuning.objective import Objective
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Result, StoreProblem
-from podtune.runner import checkpoints
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, WriteTrialStatus
+from podtune.runner.checkpoints import retention
 from podtune.runner.experiment_machine import Unaccepted
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
@@ -50,12 +50,12 @@ def steps(kept: list[Checkpoint]) -> list[int]:
 def test_which_checkpoints_are_kept(
     keep: Keep, objective: Objective, values: tuple[float, ...], expected: list[int]
 ) -> None:
-    assert steps(checkpoints.keep_some(stored(*values), keep, objective)) == expected
+    assert steps(retention.keep_some(stored(*values), keep, objective)) == expected
 
 
 def test_the_best_checkpoint_is_the_newest_among_equals() -> None:
-    assert checkpoints.best(stored(0.1, 0.9, 0.9, 0.2), UP) == stored(0.1, 0.9, 0.9)[2]
-    assert checkpoints.best([], UP) is None
+    assert retention.best(stored(0.1, 0.9, 0.9, 0.2), UP) == stored(0.1, 0.9, 0.9)[2]
+    assert retention.best([], UP) is None
 
 
 def test_checkpoints_are_recorded_with_the_value_they_were_taken_at() -> None:

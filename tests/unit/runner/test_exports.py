@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.checkpoints import Export
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState
+from podtune.api.resources.checkpoints import Export
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from podtune.api.failures import Failures
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.pod_template import RESTORE_CONTAINER
-from podtune.api.trial import Decision
+from podtune.api.pods.pod_template import RESTORE_CONTAINER
+from podtune.api.resources.failures import Failures
+from podtune.api.resources.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
-from podtune.runner.failures import AttemptOutcome, FailureClass, classify
+from podtune.runner.attempts.failures import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from podtune.agent.result_line import MAX_VALUES
+from podtune.agent.results.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
-from podtune.api.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
+from podtune.api.resources.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
 from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
-from podtune.runner.former_trials import FormerTrials
-from podtune.runner.reported import take_report
+from podtune.runner.checkpoints.former_trials import FormerTrials
+from podtune.runner.trial.reported import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.actions import Propose
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec

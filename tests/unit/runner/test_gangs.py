@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGates
+from podtune.runner.attempts.failures import FailureClass
 from podtune.runner.experiment_machine import Unaccepted
-from podtune.runner.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

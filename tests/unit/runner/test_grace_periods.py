@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtune.protocol.messages import Unstored
-from podtune.runner.grace_periods import of_first_deletion
+from podtune.runner.attempts.grace_periods import of_first_deletion
 
 WAITS = Unstored(since=7, seq=7, step=7, waits=True)
 GIVEN_UP = Unstored(since=7, seq=7, step=7, waits=False)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
-from podtune.runner import ledger
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
-from podtune.runner.ledger import DecisionKind
+from podtune.runner.trial import ledger
+from podtune.runner.trial.ledger import DecisionKind
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
 from tests.unit.runner.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, TrialState
-from podtune.runner.namespace_cap import NamespaceCap
+from podtune.runner.scheduling.namespace_cap import NamespaceCap
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Program
 from tests.unit.runner.simulation import Simulation, Weather, spec

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.observation_log import ObservationLog, averaged, mean, spread
+from podtune.runner.search.observation_log import ObservationLog, averaged, mean, spread
 from podtune.tuning.searchers.base import Observation
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, Propose, WriteTrialStatus
 from podtune.tuning import plugins

@@ -8,8 +8,8 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.pending_queue import PendingQueue
-from podtune.runner.trial_machine import TrialMachine
+from podtune.runner.scheduling.pending_queue import PendingQueue
+from podtune.runner.trial.trial_machine import TrialMachine
 
 
 @dataclass

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.conditions import MAX_MESSAGE, find_condition
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
+from podtune.api.resources.experiment import ExperimentStatus
 from podtune.runner.actions import (
     Action,
     ActionResult,

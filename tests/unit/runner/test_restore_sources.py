@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import ExperimentState, TrialReason, TrialState
-from podtune.api.trial import Checkpoint
+from podtune.api.resources.trial import Checkpoint
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FindCheckpoint, WriteTrialStatus
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

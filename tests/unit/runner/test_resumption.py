@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.api.resume import Resume
+from podtune.api.resources.resume import Resume
 from podtune.runner.actions import (
     Action,
     ActionResult,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState, TrialState
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import CreateStoragePod
-from podtune.runner.failures import FailureClass
+from podtune.runner.attempts.failures import FailureClass
 from podtune.runner.settings import RunnerSettings
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner import user_moves

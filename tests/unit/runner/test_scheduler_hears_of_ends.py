@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from podtune.api.experiment import ExperimentSpec
 from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.tuning.schedulers.base import Metrics, SchedulerDecision, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

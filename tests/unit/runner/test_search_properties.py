@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState
-from podtune.api.search_space import parse_value
+from podtune.api.tuning.search_space import parse_value
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
 from podtune.runner.records import Trial
 from podtune.tuning.searchers import make_searcher

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.runner.status_write_throttle import LONGEST_WAIT, StatusWriteThrottle
+from podtune.runner.experiment.status_write_throttle import LONGEST_WAIT, StatusWriteThrottle
 
 
 def test_among_few_nothing_waits_longer() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.api.stop import Stop
+from podtune.api.tuning.stop import Stop
 from podtune.runner.actions import (
     Action,
     ActionResult,

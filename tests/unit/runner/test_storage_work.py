@@ -9,7 +9,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState
-from podtune.api.storage_jobs import StorageJob, StorageJobState
+from podtune.api.resources.storage_jobs import StorageJob, StorageJobState
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import (
     ActionResult,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
 from podtune.runner.actions import Action, CreatePod, DeletePod, WriteTrialStatus
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial

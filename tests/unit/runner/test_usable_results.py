@@ -10,9 +10,9 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import EmitEvent, Propose
-from podtune.runner.results import best_value
+from podtune.runner.trial.results import best_value
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.trial import Consumption, TrialStatus, Usage
-from podtune.runner import usage
+from podtune.api.resources.trial import Consumption, TrialStatus, Usage
 from podtune.runner.records import Pod, PodPhase
+from podtune.runner.trial import usage
 
 NOW = 1_700_000_000.0
 POD = Pod("t-1", "uid", "t", 1, started=NOW - 60, training_since=NOW - 40, gpus=2.0)

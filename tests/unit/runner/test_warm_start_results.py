@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.trial import ProposalRecord, TrialSpec, TrialStatus
-from podtune.runner import warm_start
+from podtune.api.resources.trial import ProposalRecord, TrialSpec, TrialStatus
 from podtune.runner.records import Trial
-from podtune.runner.warm_start import Unusable
+from podtune.runner.search import warm_start
+from podtune.runner.search.warm_start import Unusable
 from podtune.tuning.searchers import make_searcher
 from tests.unit.tuning.manifests import experiment
 

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from podtune.api.experiment import ExperimentStatus
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
 from podtune.runner.actions import (
     ActionResult,
     ActionStatus,
@@ -19,10 +19,10 @@ from podtune.runner.actions import (
     EmitEvent,
     WriteTrialStatus,
 )
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.status_write_throttle import StatusWriteThrottle
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import Simulation, Weather, spec
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.compatibility import valid_pairs
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.trial import TrialSpec, TrialStatus
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.tuning.compatibility import valid_pairs
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
@@ -200,7 +200,7 @@ def recorded(trial: Trial) -> TrialStatus:
 def assert_same_ledger(one: TrialStatus, other: TrialStatus) -> None:
     """The same decisions, but for those given up where the Trial was too large: its spec says what the searcher knew.
 
-    Only what is in the bucket is given up, and never the newest of its kind (see `podtune.runner.ledger.fitted`).
+    Only what is in the bucket is given up, and never the newest of its kind (see `podtune.runner.trial.ledger.fitted`).
     """
     first, second = ({entry.number: entry for entry in status.ledger} for status in (one, other))
     common = first.keys() & second.keys()

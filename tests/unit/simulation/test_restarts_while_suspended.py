@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves

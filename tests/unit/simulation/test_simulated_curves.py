@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.search_space import Parameter, parse_value
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_space import Parameter, parse_value
 from podtune.simulation.curves.base import CurveError, LearningCurve
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.generate import write_curves

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.trial import TrialStatus
+from podtune.api.resources.trial import TrialStatus
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.trace import SimulationResult
 from tests.unit.simulation.test_simulated_experiment import run, spec

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from podtune.runner.ledger import MAX_TRIAL
 from podtune.runner.records import Trial
+from podtune.runner.trial.ledger import MAX_TRIAL
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from podtune.storage.content import PIECE, FileSlice
-from podtune.storage.s3_client import ContentStream
+from podtune.storage.s3.client import ContentStream
 
 DATA = bytes(range(256)) * ((PIECE * 2 + 1000) // 256)
 

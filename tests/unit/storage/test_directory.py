@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.control_file import ControlFileWriter
-from podtune.agent.restore_info import RestoreInfo, read_restore_info
-from podtune.agent.results_file import ResultsFile
+from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.results.results_file import ResultsFile
+from podtune.storage.checkpoint.local_cache import FOLDER, LocalCache
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.manifest import ManifestFile
 from podtune.storage.directory import Directory, NotAFile
-from podtune.storage.local_cache import FOLDER, LocalCache
-from podtune.storage.local_tree import open_tree
-from podtune.storage.manifest import ManifestFile
 
 
 @pytest.fixture

@@ -5,18 +5,18 @@ from random import Random
 
 import pytest
 
-from podtune.storage import file_upload
-from podtune.storage.address import CheckpointAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint import file_upload
+from podtune.storage.checkpoint.address import CheckpointAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.download import CorruptCheckpoint
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import DEFAULTS, CheckpointInfo, Options, upload_checkpoint
+from podtune.storage.cleanup.export import Exporter, NotOurs
 from podtune.storage.directory import Directory
-from podtune.storage.download import CorruptCheckpoint
 from podtune.storage.errors import RequestRejected
-from podtune.storage.export import Exporter, NotOurs
-from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Restorer
-from podtune.storage.syncer import DEFAULTS, CheckpointInfo, Options, upload_checkpoint
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from podtune.storage.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.finding import MAX_LOOKED_AT, find_checkpoints
+from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.errors import AccessDenied
-from podtune.storage.finding import MAX_LOOKED_AT, find_checkpoints
-from podtune.storage.manifest import CheckpointManifest
 from podtune.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "e-1")

@@ -4,17 +4,17 @@ from random import Random
 
 import pytest
 
-from podtune.storage import file_upload
-from podtune.storage.address import StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
-from podtune.storage.content_index import ContentIndex
+from podtune.storage.checkpoint import file_upload
+from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.content_index import ContentIndex
+from podtune.storage.checkpoint.local_cache import LocalCache
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.local_cache import LocalCache
-from podtune.storage.local_tree import open_tree
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Restorer
-from podtune.storage.syncer import CheckpointInfo, Options, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from podtune.storage.checkpoint.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
 from podtune.storage.directory import Directory
-from podtune.storage.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
 
 
 @pytest.fixture

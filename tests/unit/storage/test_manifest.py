@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.storage.manifest import (
+from podtune.storage.checkpoint.manifest import (
     CheckpointManifest,
     InvalidManifest,
     ManifestFile,

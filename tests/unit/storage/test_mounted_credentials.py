@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from podtune.storage.address import StoreAddress
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import InvalidCredentials
-from podtune.storage.mounted_credentials import MountedCredentials
-from podtune.storage.s3_store import S3Store
+from podtune.storage.s3.mounted_credentials import MountedCredentials
+from podtune.storage.s3.store import S3Store
 from tests.unit.storage.web_server import WebServer
 
 EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"

@@ -2,8 +2,8 @@
 
 import json
 
+from podtune.storage.cleanup.orphan_ledger import store_orphan_decisions
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.orphan_ledger import store_orphan_decisions
 
 KEY = "demo/uid/e-0/ledger.jsonl"
 

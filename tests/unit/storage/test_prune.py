@@ -1,9 +1,9 @@
 """What is left in the bucket of an experiment that has ended."""
 
+from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
+from podtune.storage.cleanup.prune import prune_checkpoints
 from podtune.storage.errors import RequestRejected
-from podtune.storage.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.prune import prune_checkpoints
 
 PREFIX = "demo/uid/"
 

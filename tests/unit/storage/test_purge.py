@@ -2,9 +2,9 @@
 
 import pytest
 
+from podtune.storage.cleanup.purge import purge
 from podtune.storage.errors import RequestRejected
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.purge import purge
 
 
 def test_nothing_of_the_experiment_is_left_and_all_of_others():

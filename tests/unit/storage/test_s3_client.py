@@ -6,10 +6,10 @@ import io
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from podtune.storage.address import StoreAddress
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.content import PIECE, BytesContent, FileSlice
-from podtune.storage.s3_client import ContentStream, make_client
-from podtune.storage.s3_store import S3Store
+from podtune.storage.s3.client import ContentStream, make_client
+from podtune.storage.s3.store import S3Store
 from tests.unit.storage.web_server import WebServer
 
 DATA = bytes(range(256)) * (3 * PIECE // 256)

@@ -6,9 +6,10 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from web_server import WebServer
 
-from podtune.storage import errors, s3_client
-from podtune.storage.address import StoreAddress
-from podtune.storage.s3_store import S3Store
+from podtune.storage import errors
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.s3 import client as s3_client
+from podtune.storage.s3.store import S3Store
 
 
 class Streamed(io.BytesIO):

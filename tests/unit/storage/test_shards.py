@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.local_tree import open_tree
+from podtune.storage.checkpoint.manifest import digest_of, parse_manifest
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.shards import Commit, GatherShards, ShardsConflict, ShardsMissing, StoreShard
+from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
-from podtune.storage.local_tree import open_tree
-from podtune.storage.manifest import digest_of, parse_manifest
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Restorer
-from podtune.storage.shards import Commit, GatherShards, ShardsConflict, ShardsMissing, StoreShard
-from podtune.storage.syncer import CheckpointInfo, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("bucket"), "uid", "t")
 

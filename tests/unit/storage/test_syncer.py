@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.storage import file_upload, syncer
-from podtune.storage.address import CheckpointAddress, StoreAddress, TrialAddress
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
-from podtune.storage.candidate import Candidate
+from podtune.storage.checkpoint import file_upload, syncer
+from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.content_index import ContentIndex
+from podtune.storage.checkpoint.download import read_file
+from podtune.storage.checkpoint.local_tree import UnusableTree, open_tree
+from podtune.storage.checkpoint.manifest import CheckpointManifest, parse_manifest
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
+from podtune.storage.cleanup.garbage import GarbageCollector, delete_checkpoint
 from podtune.storage.content import PIECE
-from podtune.storage.content_index import ContentIndex
 from podtune.storage.directory import Directory
-from podtune.storage.download import read_file
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
-from podtune.storage.garbage import GarbageCollector, delete_checkpoint
-from podtune.storage.local_tree import UnusableTree, open_tree
-from podtune.storage.manifest import CheckpointManifest, parse_manifest
 from podtune.storage.memory_store import MemoryStore
-from podtune.storage.restore import Restorer
-from podtune.storage.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
 INFO = CheckpointInfo("pod-1", step=9, iteration=9, metric="0.5")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.api.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.testing.spaces import EVERY_KIND, every_kind, parameters, search_spaces
 
 __all__ = ["EVERY_KIND", "every_kind", "experiment", "parameters", "search_spaces"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.search_space import Parameter
 from tests.unit.tuning.manifests import every_kind
 
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import AshaPromotionSettings
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import AshaPromotionSettings
 from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -21,6 +20,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
 )
+from podtune.tuning.schedulers.halving.asha_promotion import AshaPromotion, bracket_weights
 
 Mode = Literal["max", "min"]
 

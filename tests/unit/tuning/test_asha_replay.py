@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import AshaSettings
-from podtune.tuning.schedulers.asha import Asha
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import AshaSettings
+from podtune.tuning.schedulers.halving.asha import Asha
 from tests.replay import golden
 
 HISTORIES = golden.read("asha")

@@ -9,16 +9,16 @@ import optuna
 import pytest
 from optuna.samplers import TPESampler
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import BohbSettings
-from podtune.api.search_settings import BohbSearchSettings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import BohbSettings
+from podtune.api.tuning.search_settings import BohbSearchSettings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.bohb import BohbSearcher
+from podtune.tuning.searchers.optuna.bohb import BohbSearcher
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
 

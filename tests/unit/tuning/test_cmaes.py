@@ -9,14 +9,14 @@ import pytest
 from optuna.distributions import BaseDistribution
 from optuna.samplers import CmaEsSampler
 
-from podtune.api.objective import Objective
-from podtune.api.search_settings import CmaEsSettings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_settings import CmaEsSettings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, Proposal, Searcher
-from podtune.tuning.searchers.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
 

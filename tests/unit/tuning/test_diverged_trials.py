@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.objective import Criterion
+from podtune.api.tuning.objective import Criterion
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Observation
 from tests.unit.tuning.manifests import experiment

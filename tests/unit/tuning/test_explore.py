@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.population import PbtSettings, mutable_domains
-from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Scalar
+from podtune.api.tuning.population import PbtSettings, mutable_domains
+from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Scalar
 from podtune.testing.spaces import holds, parameters, search_spaces
-from podtune.tuning.schedulers.explore import MAX_TRIES, Perturbing, Space, below, clipped, drawn, moved, multiplied
+from podtune.tuning.schedulers.population.explore import (
+    MAX_TRIES,
+    Perturbing,
+    Space,
+    below,
+    clipped,
+    drawn,
+    moved,
+    multiplied,
+)
 from podtune.tuning.searchers.base import Configuration
 
 LR = {"name": "lr", "float": {"min": 0.001, "max": 0.1, "scale": "log"}}

@@ -8,18 +8,18 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.search_settings import GpSettings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_settings import GpSettings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
-from podtune.tuning.searchers.gaussian_process import GaussianProcess, fit_map
-from podtune.tuning.searchers.gp import GpSearcher, _chosen
-from podtune.tuning.searchers.improvement import ExpectedImprovement, _log_h, maximize
-from podtune.tuning.searchers.model_space import ModelSpace
+from podtune.tuning.searchers.gp.gaussian_process import GaussianProcess, fit_map
+from podtune.tuning.searchers.gp.gp import GpSearcher, _chosen
+from podtune.tuning.searchers.gp.improvement import ExpectedImprovement, _log_h, maximize
+from podtune.tuning.searchers.gp.model_space import ModelSpace
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, experiment, parameters
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import BohbSettings, HyperbandSettings
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import BohbSettings, HyperbandSettings
 from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers.base import (
@@ -19,8 +19,8 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
 )
-from podtune.tuning.schedulers.bohb import Bohb
-from podtune.tuning.schedulers.hyperband import Hyperband
+from podtune.tuning.schedulers.halving.bohb import Bohb
+from podtune.tuning.schedulers.halving.hyperband import Hyperband
 
 Mode = Literal["max", "min"]
 

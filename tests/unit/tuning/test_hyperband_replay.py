@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import BohbSettings, HyperbandSettings
-from podtune.tuning.schedulers.bohb import Bohb
-from podtune.tuning.schedulers.hyperband import Hyperband
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import BohbSettings, HyperbandSettings
+from podtune.tuning.schedulers.halving.bohb import Bohb
+from podtune.tuning.schedulers.halving.hyperband import Hyperband
 from tests.replay import golden
 
 HYPERBAND = golden.read("hyperband")

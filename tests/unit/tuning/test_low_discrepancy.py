@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.tuning.searchers.low_discrepancy import MAX_DIMENSIONS, Halton, Sobol, UnitSequence
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.tuning.searchers.sequences.low_discrepancy import MAX_DIMENSIONS, Halton, Sobol, UnitSequence
 
 KINDS = [Sobol, Halton]
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import MedianSettings
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import MedianSettings
 from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (

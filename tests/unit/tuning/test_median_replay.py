@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import MedianSettings
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import MedianSettings
 from podtune.tuning.schedulers.median import Median
 from tests.replay import golden
 

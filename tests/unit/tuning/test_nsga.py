@@ -10,14 +10,14 @@ from optuna.samplers import NSGAIIISampler, NSGAIISampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from podtune.api.objective import Criterion, Objective
-from podtune.api.search_settings import Nsga2Settings, Nsga3Settings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Criterion, Objective
+from podtune.api.tuning.search_settings import Nsga2Settings, Nsga3Settings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.nsga import NsgaSearcher
-from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.optuna.nsga import NsgaSearcher
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from podtune.api.search_space import LogNormalDomain, NormalDomain, Parameter
+from podtune.api.tuning.search_space import LogNormalDomain, NormalDomain, Parameter
 from podtune.testing.searchers import proposal
-from podtune.tuning.searchers.normal import share_below
+from podtune.tuning.normal import share_below
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.space import OptunaSpace
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters, search_spaces
 
 

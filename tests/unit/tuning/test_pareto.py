@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.objective import Criterion
+from podtune.api.tuning.objective import Criterion
 from podtune.tuning.pareto import ParetoFront, ParetoPoint
 
 MODES = ("max", "min", "min")

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers import make_scheduler, pb2
+from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import RecordError, Scheduler
-from podtune.tuning.schedulers.gains import Gain
+from podtune.tuning.schedulers.population import pb2
+from podtune.tuning.schedulers.population.gains import Gain
 from podtune.tuning.searchers.base import Configuration
 from tests.unit.tuning.manifests import experiment
 
@@ -278,6 +279,6 @@ class TestGains:
 
 
 def test_without_the_packages_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "podtune.tuning.schedulers.gain_model", None)
+    monkeypatch.setitem(sys.modules, "podtune.tuning.schedulers.population.gain_model", None)
     with pytest.raises(pb2.ModelMissing, match=r"scheduler pb2 needs scikit-learn .* use the operator's gp image"):
         population(8)

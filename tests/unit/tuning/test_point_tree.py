@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.testing.spaces import parameters
-from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.tree import PointTree, TooManyCombinations
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+from podtune.tuning.searchers.spaces.tree import PointTree, TooManyCombinations
 from tests.unit.tuning.whole_spaces import Space, manifest_of, named_values, whole_spaces
 
 OPTIMIZER = {"name": "optimizer", "choice": {"values": ["sgd", "adam", "lion"]}}

@@ -6,13 +6,13 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from podtune.api.search_settings import QmcSettings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.search_settings import QmcSettings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
-from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Searcher
-from podtune.tuning.searchers.qmc import QmcSearcher
+from podtune.tuning.searchers.sequences.qmc import QmcSearcher
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 SEQUENCES: tuple[Literal["sobol", "halton"], ...] = ("sobol", "halton")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.search_space import ChoiceDomain, FloatDomain, IntDomain, NormalDomain
+from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, IntDomain, NormalDomain
 from podtune.testing.spaces import search_spaces
-from podtune.tuning.searchers.quantiles import share_of, value_at
+from podtune.tuning.quantiles import share_of, value_at
 
 
 @given(space=search_spaces(), draw=st.randoms(use_true_random=False))

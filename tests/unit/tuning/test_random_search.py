@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from podtune.api.search_space import Parameter, Scalar
+from podtune.api.tuning.search_space import Parameter, Scalar
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.random import RandomSearcher

@@ -5,19 +5,19 @@ from typing import Any, Literal
 
 import pytest
 
-from podtune.api.objective import Objective
-from podtune.api.search import TpeSettings
-from podtune.api.search_settings import CmaEsSettings
-from podtune.api.search_space import Parameter, Scalar
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search import TpeSettings
+from podtune.api.tuning.search_settings import CmaEsSettings
+from podtune.api.tuning.search_space import Parameter, Scalar
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.active_space import ActiveSpace
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.optuna.tpe import TpeSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import MODEL_TRIES, RejectionSearcher
-from podtune.tuning.searchers.tpe import TpeSearcher
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 from tests.unit.tuning.manifests import experiment
 
 LOSS = Objective(metric="loss", mode="min")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.tuning.schedulers.rungs import PromotionRung, Rung, percentile
+from podtune.tuning.schedulers.halving.rungs import PromotionRung, Rung, percentile
 
 
 @given(

@@ -10,15 +10,15 @@ import pytest
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
 
-from podtune.api.objective import Criterion, Objective
-from podtune.api.search import TpeSettings
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Criterion, Objective
+from podtune.api.tuning.search import TpeSettings
+from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
+from podtune.tuning.searchers.optuna.tpe import TpeSearcher
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.space import OptunaSpace
-from podtune.tuning.searchers.tpe import TpeSearcher
+from podtune.tuning.searchers.spaces.space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.optuna_spaces import of_optuna
 

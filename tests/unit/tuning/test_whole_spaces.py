@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podtune.api.search_space import format_value, parse_value
+from podtune.api.tuning.search_space import format_value, parse_value
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Searcher
 from tests.unit.tuning.manifests import experiment, parameters

@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from podtune.api.dependencies import Dependencies
-from podtune.api.model import FieldError
-from podtune.api.search_space import Parameter, Scalar, format_value
+from podtune.api.base import FieldError
+from podtune.api.tuning.dependencies import Dependencies
+from podtune.api.tuning.search_space import Parameter, Scalar, format_value
 from podtune.testing.spaces import holds
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.domains import finite_points
+from podtune.tuning.searchers.spaces.domains import finite_points
 
 Manifest = dict[str, Any]
 

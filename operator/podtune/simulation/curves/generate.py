@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from typing import TextIO
 
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.search import Search
-from podtune.api.search_space import format_value
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.search import Search
+from podtune.api.tuning.search_space import format_value
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.curves.table import SECONDS
 from podtune.trial.layout import ITERATION, TIME_TOTAL

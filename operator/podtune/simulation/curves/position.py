@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import overload
 
-from podtune.api.search_space import (
+from podtune.api.tuning.search_space import (
     ChoiceDomain,
     FloatDomain,
     IntDomain,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from podtune.api.objective import Criterion, Objective
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Criterion, Objective
+from podtune.api.tuning.search_space import Parameter
 from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
 from podtune.simulation.curves.functions import ObjectiveFunction
 from podtune.simulation.curves.position import position

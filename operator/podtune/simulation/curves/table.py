@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
-from podtune.api.search_space import ChoiceDomain, Parameter, Scalar, format_value, parse_value
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_space import ChoiceDomain, Parameter, Scalar, format_value, parse_value
 from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
 from podtune.simulation.curves.position import position
 from podtune.trial.layout import ITERATION

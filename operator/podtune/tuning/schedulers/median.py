@@ -25,8 +25,8 @@ from typing import Literal
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
-from podtune.api.scheduler import MedianSettings
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.scheduler import MedianSettings
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.schedulers.base import (
     CONTINUE,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from podtune.api.objective import Objective
-from podtune.api.plugin import Plugin
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.plugin import Plugin
 from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.schedulers.base import Scheduler
 

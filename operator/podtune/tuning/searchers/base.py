@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from podtune.api.search_space import Scalar
+from podtune.api.tuning.search_space import Scalar
 
 Configuration = Mapping[str, Scalar]
 """Values by parameter name, in the manifest's order."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
-from podtune.api.prior_knowledge import InitialConfiguration
-from podtune.tuning.searchers.active_space import ActiveSpace
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.lazy_view import LazyView
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 
 class InitialFirst(Searcher):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podtune.api.objective import Objective
-from podtune.api.plugin import Plugin
-from podtune.api.search_space import Parameter
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.plugin import Plugin
+from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.searchers.base import Searcher
 

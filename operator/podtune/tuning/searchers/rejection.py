@@ -10,11 +10,11 @@ from typing import TypeVar
 from typing_extensions import override
 
 from podtune.tuning.randomness import proposal_seed
-from podtune.tuning.searchers.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.inactive import INACTIVE, left_out, with_left_out
 from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
+from podtune.tuning.searchers.spaces.inactive import INACTIVE, left_out, with_left_out
 
 TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
-from podtune.api.stop import CostBudget, FailureBudget
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.stop import CostBudget, FailureBudget
 from podtune.tuning.numbers import readable
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion
 from podtune.tuning.stoppers.metrics import reaches, side

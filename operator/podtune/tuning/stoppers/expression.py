@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from podtune.api.expression import Expression, ExpressionError
+from podtune.api.expressions.expression import Expression, ExpressionError
 from podtune.tuning.numbers import readable
 from podtune.tuning.schedulers.base import Metrics
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress

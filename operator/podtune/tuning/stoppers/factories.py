@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from podtune.api import stop
-from podtune.api.experiment import ExperimentSpec
-from podtune.api.expression import Expression
-from podtune.api.model import seconds
+from podtune.api.base import seconds
+from podtune.api.expressions.expression import Expression
 from podtune.api.names import ExperimentReason
-from podtune.api.objective import Objective
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning import stop
+from podtune.api.tuning.objective import Objective
 from podtune.trial.layout import ITERATION
 from podtune.tuning.stoppers.base import ExperimentProgress, StopCriterion, TrialProgress
 from podtune.tuning.stoppers.budgets import CostReached, FailuresReached, GpuHoursUsed, TargetReached

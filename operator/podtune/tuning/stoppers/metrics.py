@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
+from podtune.api.tuning.objective import Objective
 from podtune.trial.layout import ITERATION
 from podtune.tuning.numbers import as_number, readable
 from podtune.tuning.stoppers.base import Finding, StopCriterion, TrialProgress

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from podtune.api.objective import Objective
-from podtune.api.stop import ExperimentPlateau, TrialPlateau
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.stop import ExperimentPlateau, TrialPlateau
 from podtune.tuning.numbers import readable
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 from podtune.tuning.stoppers.metrics import reaches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podtune.api.expression import Expression
+from podtune.api.expressions.expression import Expression
 from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
 from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
 from podtune.tuning.stoppers.expression import problem

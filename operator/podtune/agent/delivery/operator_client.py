@@ -1,0 +1,159 @@
+"""The operator's results server, as the agent sees it: one connection that is kept open."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, urlencode, urlsplit
+
+from podtune.agent.results.results_file import LineSplitter
+from podtune.agent.settings import Settings
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import Reply, Report, parse_reply
+
+TIMEOUT = 5.0
+"""Seconds until a request without an answer is given up."""
+LOG_TIMEOUT = 3600.0
+"""Seconds that a program may print nothing before its log is asked for again."""
+MAX_REPLY_BYTES = 1 << 20
+MAX_RETRY_AFTER = 30.0
+
+
+class OperatorError(Exception):
+    """The operator can't be talked to at present.
+
+    Attributes:
+        retry_after: Seconds after which it wants to be asked again; None where it has not said.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Fenced(Exception):
+    """This attempt is not the trial's current one any more, and never will be again."""
+
+
+class OperatorClient:
+    """Talks to the results server. Each thread needs its own."""
+
+    def __init__(self, settings: Settings, timeout: float = TIMEOUT) -> None:
+        url = urlsplit(settings.results_url)
+        self._trials = f"{url.path.rstrip('/')}/v1/namespaces/{quote(settings.namespace, '')}/trials/"
+        self.turn_to(settings.trial)
+        self._token_file = settings.token_file
+        secure = url.scheme == "https"
+        self._connect: Callable[[float], http.client.HTTPConnection] = lambda seconds: (
+            http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        )(url.hostname or "", url.port, timeout=seconds)
+        self._timeout = timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    def turn_to(self, trial: str) -> None:
+        """Speaks of another trial from now on, over the same connection."""
+        self._base = f"{self._trials}{quote(trial, '')}"
+
+    def post(self, report: Report) -> Reply:
+        """Sends a report, and returns the answer.
+
+        Raises:
+            Fenced: The attempt counts no more.
+            OperatorError: There was no answer, or none that is a reply.
+        """
+        body = report.to_json()
+        try:
+            response, data = self._exchange(body)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise OperatorError(f"no answer from the operator: {_described(error)}") from error
+        if response.status != http.client.OK:
+            self.close()  # the next request may reach another replica
+            raise _refusal(response, data)
+        try:
+            return parse_reply(data)
+        except ProtocolError as error:
+            raise OperatorError(f"the operator's answer is no reply: {error}") from error
+
+    @contextmanager
+    def stream_log(self, since: str) -> Iterator[Iterator[bytes]]:
+        """The program's standard output from a time on, line by line as it comes, until the program has ended.
+
+        Args:
+            since: RFC 3339 time; empty for all of it.
+
+        Raises:
+            Fenced: The attempt counts no more.
+            OperatorError: The stream can't be had, or broke off.
+        """
+        query = f"?{urlencode({'since': since})}" if since else ""
+        connection = self._connect(self._timeout)
+        try:
+            connection.request("GET", f"{self._base}/log{query}", headers=self._headers())
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                raise _refusal(response, response.read(MAX_REPLY_BYTES))
+            if connection.sock is not None:
+                connection.sock.settimeout(LOG_TIMEOUT)
+            yield _lines(response)
+        except (OSError, http.client.HTTPException) as error:
+            raise OperatorError(f"the log stream broke off: {_described(error)}") from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Closes the connection; the next request opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        reused = self._connection is not None
+        try:
+            return self._exchange_once(body)
+        except (ConnectionError, http.client.RemoteDisconnected):
+            # A server may close an idle connection at any time; a report may be sent twice, so it simply is.
+            self.close()
+            if not reused:
+                raise
+        return self._exchange_once(body)
+
+    def _exchange_once(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        if self._connection is None:
+            self._connection = self._connect(self._timeout)
+        headers = self._headers() | {"Content-Type": "application/json"}
+        self._connection.request("POST", f"{self._base}/results", body, headers)
+        response = self._connection.getresponse()
+        return response, response.read(MAX_REPLY_BYTES)
+
+    def _headers(self) -> dict[str, str]:
+        # Read for every request: the kubelet renews the token, and a 401 is mended by asking again.
+        try:
+            token = self._token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OperatorError(f"the token can't be read: {error}") from error
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The lines of a response as they come. Not `readline()`: it takes a stream that was cut for one that has ended."""
+    splitter = LineSplitter()
+    while data := response.read1(1 << 16):
+        yield from splitter.feed(data)
+    yield from splitter.finish()
+
+
+def _refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:
+    said = data[:300].decode("utf-8", "replace").strip()
+    message = f"the operator answers {response.status} {response.reason}: {said}"
+    if response.status == http.client.CONFLICT:
+        return Fenced(message)
+    retry_after = response.headers.get("Retry-After", "")
+    seconds = min(float(retry_after), MAX_RETRY_AFTER) if re.fullmatch(r"\d{1,6}", retry_after) else None
+    return OperatorError(message, seconds)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,113 @@
+"""The thread that talks to the operator."""
+
+from __future__ import annotations
+
+import threading
+import time
+from random import Random
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.delivery.operator_client import Fenced, OperatorClient, OperatorError
+from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.protocol.messages import Reply
+from podtune.storage.backoff import ExponentialBackoff
+
+FIRST_WAIT = 0.25
+LONGEST_WAIT = 8.0
+LONGEST_WAIT_DRAINING = 0.5
+"""Time is short once the program has ended, and an operator that comes back is worth asking."""
+
+
+class Sender(threading.Thread):
+    """Posts reports whenever there is something to say, until it is fenced.
+
+    An operator that is away is asked again for as long as the pod lives: training does not depend on it.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        changed: threading.Condition,
+        *,
+        client: OperatorClient,
+        control: ControlFileWriter,
+        log: EventLog,
+        rng: Random,
+        first_wait: float = 0.0,
+    ) -> None:
+        """Prepares the thread.
+
+        Args:
+            attempt: What to say; used only with `changed` held.
+            changed: Guards `attempt`, and is notified when something in it has changed.
+            client: The operator; used by this thread alone while it runs.
+            control: Where the operator's instructions go.
+            log: Where to tell of trouble.
+            rng: Source of jitter.
+            first_wait: Seconds to wait with the first report, in case the attempt is over by then.
+        """
+        super().__init__(name="sender", daemon=True)
+        self._attempt = attempt
+        self._changed = changed
+        self._client = client
+        self._control = control
+        self._log = log
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._first_wait = first_wait
+        self._failures = LogThrottle()
+
+    def run(self) -> None:
+        """Sends until the attempt is fenced, or its pod has got another one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
+        while self._attempt.next is None:
+            with self._changed:
+                self._wait_until_due()
+                report = self._attempt.report(time.monotonic())
+            try:
+                reply = self._client.post(report)
+            except Fenced as error:
+                self._log.warning("fenced", message=str(error))
+                with self._changed:
+                    self._attempt.fenced = True
+                    self._changed.notify_all()
+                return
+            except OperatorError as error:
+                self._pause(error)
+                continue
+            self._take(reply)
+
+    def _wait_until_due(self) -> None:
+        while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:
+            self._changed.wait(wait)
+
+    def _take(self, reply: Reply) -> None:
+        if self._failures.count:
+            self._log.info("operator answers again", failures=self._failures.count)
+            self._failures = LogThrottle()
+        self._backoff.reset()
+        with self._changed:
+            self._attempt.take_reply(reply, time.monotonic())
+            wants, is_over = self._attempt.wants, self._attempt.next is not None
+            self._changed.notify_all()
+        if is_over:
+            return  # the program may be deleting the directory already
+        try:
+            if self._control.write(wants):
+                self._log.info("control file written", **wants)
+        except OSError as error:
+            self._log.warning("control file can't be written", message=str(error))
+
+    def _pause(self, error: OperatorError) -> None:
+        if self._failures.should_log():
+            self._log.warning("report not delivered", message=str(error), failures=self._failures.count)
+        wait = max(self._backoff.next(), error.retry_after or 0.0)
+        until = time.monotonic() + wait
+        with self._changed:
+            self._attempt.lost_report()
+            while (left := until - time.monotonic()) > 0:
+                if self._attempt.phase == "Draining" and left > LONGEST_WAIT_DRAINING:
+                    until = time.monotonic() + LONGEST_WAIT_DRAINING
+                    continue
+                self._changed.wait(left)

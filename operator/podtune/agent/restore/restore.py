@@ -1,0 +1,144 @@
+"""The restore container: puts the checkpoint in place that the program goes on from, before the program starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from podtune.agent.event_log import EventLog
+from podtune.agent.restore.restore_info import RestoreInfo
+from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.local_cache import LocalCache
+from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
+from podtune.storage.errors import StoreError
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.s3.store import S3Store
+from podtune.trial import layout
+
+PATIENCE = 120.0
+"""Seconds that a store that does not answer is waited for."""
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 15.0
+
+
+class NothingRestored(Exception):
+    """The attempt must go on from a checkpoint, and none of those it was given can be restored.
+
+    Attributes:
+        exit_code: What tells the operator so.
+    """
+
+    exit_code = NOT_RESTORABLE
+
+
+class NotNow(NothingRestored):
+    """What there is to restore can't be had at present."""
+
+    exit_code = os.EX_TEMPFAIL
+
+
+def restore(
+    settings: Settings,
+    log: EventLog,
+    rng: Random,
+    make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RestoreInfo:
+    """Restores the first checkpoint that is whole, or none, and leaves word of it.
+
+    Where the attempt looks for checkpoints by itself, those that it finds come first.
+
+    A checkpoint that is damaged never fails the trial: it starts afresh then, and says why. Only one that is to go on
+    from another trial's checkpoint, with the parameters that belong to it, fails instead.
+
+    Args:
+        settings: The attempt, and what to restore from.
+        log: The agent's own log.
+        rng: Source of jitter.
+        make_store: Makes the store of checkpoints.
+        sleep: Waits.
+
+    Raises:
+        NothingRestored: It can't be restored, and the attempt must not start afresh.
+        NotNow: The store does not answer.
+        OSError: The shared directory can't be written to.
+        AgentSettingsError: The list of checkpoints is wrong.
+    """
+    candidates = parse_candidates(settings.restore_from)
+    if settings.restores and settings.store is None:
+        raise AgentSettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
+    started = time.monotonic()
+    outcome = RestoreOutcome(None, None, "")
+    found: tuple[Candidate, ...] = ()
+    if settings.store is not None and (candidates or settings.finds):
+        restorer = Restorer(
+            make_store(settings.store.store),
+            settings.store.store.bucket,
+            backoff=ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng),
+            patience=PATIENCE,
+            clock=time.monotonic,
+            sleep=sleep,
+            timeout=settings.sync.timeout,
+            local=LocalCache(settings.scratch) if settings.scratch else None,
+        )
+        try:
+            if settings.finds:
+                found = restorer.find(settings.store, settings.configuration)
+                log.info("looked for checkpoints", found=len(found), prefix=settings.store.prefix)
+            outcome = restorer.restore([*found, *candidates], settings.directory, layout.RESTORED)
+        except StoreError as error:
+            raise NotNow(str(error)) from error
+    if outcome.candidate is None and settings.restore_or_fail:
+        raise NothingRestored(outcome.message or "there is nothing to restore from")
+    info = _info(outcome, is_found=outcome.candidate in found)
+    info.write(settings.directory)
+    say = log.warning if info.message else log.info
+    say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
+        local_bytes=outcome.local_bytes, seconds=round(time.monotonic() - started, 3))  # fmt: skip
+    return info
+
+
+def parse_candidates(text: str) -> tuple[Candidate, ...]:
+    """Reads a JSON list of `{"uri", "digest", "step"}`; an empty text is an empty list.
+
+    Raises:
+        AgentSettingsError: It is not that.
+    """
+    try:
+        items = json.loads(text) if text else []
+    except (ValueError, RecursionError) as error:
+        raise AgentSettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
+    if not isinstance(items, list):
+        raise AgentSettingsError("PODTUNE_RESTORE_FROM is not a JSON list")
+    return tuple(_candidate(item) for item in items)
+
+
+def _candidate(item: Any) -> Candidate:
+    match item:
+        case {"uri": str(uri), "digest": str(digest), "step": int(step)}:
+            return Candidate(uri, digest, step)
+    raise AgentSettingsError(
+        f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"'
+    )
+
+
+def _info(outcome: RestoreOutcome, *, is_found: bool) -> RestoreInfo:
+    if outcome.candidate is None or outcome.manifest is None:
+        return RestoreInfo(message=outcome.message[:MAX_MESSAGE])
+    return RestoreInfo(
+        step=outcome.manifest.step,
+        uri=outcome.candidate.uri,
+        iteration=outcome.manifest.iteration,
+        time_total_s=outcome.manifest.time_total,
+        message=outcome.message[:MAX_MESSAGE],
+        digest=outcome.candidate.digest if is_found else "",
+        metric=outcome.manifest.metric if is_found else "",
+    )

@@ -1,0 +1,122 @@
+"""The thread that reads results off the program's standard output.
+
+The image's command stays as it is: what it prints is read where the kubelet keeps it, and comes through the operator.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from random import Random
+
+from podtune.agent.attempt import Attempt
+from podtune.agent.delivery.operator_client import Fenced, OperatorClient, OperatorError
+from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.results.result_line import ResultLine
+from podtune.agent.results.result_reader import ResultReader
+from podtune.agent.results.stdout_results import LogParser, LogPosition
+from podtune.storage.backoff import ExponentialBackoff
+
+FIRST_WAIT = 0.25
+LONGEST_WAIT = 5.0
+PAUSE = 1.0
+"""Seconds between two streams when one has ended though the program has not."""
+
+
+class LogStream(threading.Thread):
+    """Follows the log until it has been read to its end after the program has ended.
+
+    Attributes:
+        is_finished: Whether that is so; use it with `changed` held.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        changed: threading.Condition,
+        *,
+        parser: LogParser,
+        result_reader: ResultReader,
+        client: OperatorClient,
+        log: EventLog,
+        rng: Random,
+    ) -> None:
+        """Prepares the thread.
+
+        Args:
+            attempt: Where the results end up; used only with `changed` held.
+            changed: Guards `attempt` and `is_finished`.
+            parser: Finds the results in the lines.
+            result_reader: Takes the results.
+            client: The operator; used by this thread alone.
+            log: Where to tell of trouble.
+            rng: Source of jitter.
+        """
+        super().__init__(name="log-stream", daemon=True)
+        self._attempt = attempt
+        self._changed = changed
+        self._parser = parser
+        self._result_reader = result_reader
+        self._client = client
+        self._log = log
+        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._failures = LogThrottle()
+        self._position = LogPosition()
+        self._program_ended = False
+        self.is_finished = False
+
+    def finish(self) -> None:
+        """The program has ended: what the log holds now is all there is."""
+        with self._changed:
+            self._program_ended = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """Reads one stream after the other."""
+        while not self.is_finished:
+            ended_before = self._program_ended
+            try:
+                self._read_stream()
+            except Fenced:
+                return  # the sender hears of it, too
+            except OperatorError as error:
+                if self._failures.should_log():
+                    self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
+                self._wait(self._backoff.next())
+                continue
+            self._backoff.reset()
+            # A stream can end because the program has, or because a log was rotated or a proxy was tired. Only one
+            # that was begun after the program had ended, and ended itself, has surely shown all.
+            if ended_before:
+                self._take(self._parser.finish())
+            with self._changed:
+                self.is_finished = ended_before
+                self._changed.notify_all()
+            if not ended_before:
+                self._wait(PAUSE)
+
+    def _read_stream(self) -> None:
+        self._position.restart()
+        with self._client.stream_log(self._position.since) as lines:
+            for line in lines:
+                text = self._position.take(line)
+                if text is not None:
+                    self._take(self._parser.take(text))
+
+    def _take(self, results: Iterator[ResultLine]) -> None:
+        for result in results:
+            self._wait_for_room()
+            self._result_reader.take(result)
+
+    def _wait_for_room(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._attempt.outbox.is_full)
+
+    def _wait(self, seconds: float) -> None:
+        """Waits, but not on once the program has ended; after that it is only a short breath."""
+        with self._changed:
+            if self._program_ended:
+                seconds = min(seconds, FIRST_WAIT)
+                self._changed.wait_for(lambda: self._attempt.fenced, seconds)
+            else:
+                self._changed.wait_for(lambda: self._program_ended or self._attempt.fenced, seconds)

@@ -1,0 +1,173 @@
+"""The sidecar: from the start of the training program to the final commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TextIO
+
+from podtune.agent.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
+from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.delivery.operator_client import OperatorClient
+from podtune.agent.delivery.sender import Sender
+from podtune.agent.event_log import EventLog
+from podtune.agent.results.log_stream import LogStream
+from podtune.agent.results.result_reader import ResultReader, prepare_directory
+from podtune.agent.results.stdout_results import make_log_parser
+from podtune.agent.settings import Settings
+from podtune.agent.sidecar.drain import Drain
+from podtune.agent.sidecar.follower import FollowerAttempt
+from podtune.agent.sidecar.uploader import Uploader
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, commit_alone
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.s3.store import S3Store
+
+POLL = 0.15
+"""Seconds between two looks at the results file."""
+SHORTEST_POLL = 0.004
+"""The same in a pod that is reused, where a trial has just begun or ended."""
+FIRST_WAIT = 0.05
+"""Seconds that such a pod waits with its first word of a trial: of a short one it then says all at once."""
+
+
+class Sidecar:
+    """Everything that runs beside one training program."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: EventLog,
+        rng: Random,
+        output: TextIO,
+        make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+        *,
+        client: OperatorClient | None = None,
+        is_checked: bool = False,
+    ) -> None:
+        """Puts the parts together.
+
+        Args:
+            settings: The attempt, and how to reach all that it needs.
+            log: The agent's own log.
+            rng: Source of jitter.
+            output: Where results go that the operator may still miss.
+            make_store: Makes the store of checkpoints.
+            client: The operator; a connection of its own where there is none yet.
+            is_checked: Whether the store was looked at already.
+        """
+        store = settings.checkpoint_store
+        make_attempt = FollowerAttempt if settings.follows else Attempt
+        heartbeat = SHARED_HEARTBEAT if settings.reuse else HEARTBEAT
+        self.attempt = make_attempt(settings.attempt, settings.objective, store is not None, heartbeat=heartbeat)
+        changed = self._changed = threading.Condition()
+        self._settings = settings
+        self._log = log
+        self._result_reader = ResultReader(self.attempt, changed, settings=settings, log=log, clock=time.time)
+        self._sender = Sender(
+            self.attempt,
+            changed,
+            client=client or OperatorClient(settings),
+            control=ControlFileWriter(settings.directory),
+            log=log,
+            rng=Random(rng.random()),
+            first_wait=FIRST_WAIT if settings.reuse else 0.0,
+        )
+        self._log_stream: LogStream | None = None
+        if settings.stdout_pattern is not None and not settings.follows:
+            self._log_stream = LogStream(
+                self.attempt,
+                changed,
+                parser=make_log_parser(settings.stdout_pattern, settings.stdout_last),
+                result_reader=self._result_reader,
+                client=OperatorClient(settings),
+                log=log,
+                rng=Random(rng.random()),
+            )
+        self._uploader: Uploader | None = None
+        if store is not None:
+            self._uploader = Uploader(
+                self.attempt,
+                changed,
+                settings=settings,
+                address=store,
+                store=make_store(store.store),
+                commit=_commit(settings),
+                log=log,
+                rng=Random(rng.random()),
+                is_checked=is_checked,
+            )
+        self._drain = Drain(
+            self.attempt,
+            changed,
+            settings=settings,
+            result_reader=self._result_reader,
+            log_stream=self._log_stream,
+            uploader=self._uploader,
+            log=log,
+            output=output,
+        )
+
+    def run(self, wait_for_end: Callable[[float], bool]) -> None:
+        """Runs until the program has ended and all that is left is delivered, or time is up.
+
+        Where the pod is reused, also until the operator has told what it is to run next (`attempt.next`).
+
+        Args:
+            wait_for_end: Waits up to so many seconds, and returns whether the program has ended.
+        """
+        try:
+            prepare_directory(self._settings.directory)
+        except OSError as error:
+            self._log.error("shared directory can't be prepared", message=str(error))
+        self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
+        self._result_reader.begin()
+        self._result_reader.poll()
+        if not self._settings.follows:
+            self._sender.start()
+        if self._log_stream:
+            self._log_stream.start()
+        if self._uploader:
+            self._uploader.start()
+        if self._settings.reuse:
+            self._run_shared(wait_for_end)
+            return
+        while not wait_for_end(POLL):
+            self._result_reader.poll()
+        self._drain.run()
+        if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
+            message = "results of a gang come from rank 0; those of this rank were passed over"
+            self._log.info("results ignored", results=self.attempt.ignored, message=message)
+
+    def _run_shared(self, wait_for_end: Callable[[float], bool]) -> None:
+        """Runs until the pod has got another trial, or its program has ended."""
+        started = time.monotonic()
+        while not self.attempt.has_left and not self.attempt.restore_failure:
+            if wait_for_end(_short(time.monotonic() - started)):
+                self._drain.run()
+                return
+            self._result_reader.poll()
+        self._drain.start()
+        while not self.attempt.next:
+            self._drain.hand_over_if_stored()
+            with self._changed:
+                self._changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, POLL)
+            if wait_for_end(0):
+                self._drain.run()
+                return
+        self._result_reader.close()
+        self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
+
+
+def _short(waited: float) -> float:
+    """Seconds until the next look: short trials are looked at often."""
+    return min(POLL, max(SHORTEST_POLL, waited / 20))
+
+
+def _commit(settings: Settings) -> Commit:
+    """How a checkpoint comes to count: in a gang by rank 0, once all ranks have stored their shards."""
+    if not settings.shares_checkpoints:
+        return commit_alone
+    return StoreShard(settings.rank) if settings.follows else GatherShards(settings.replicas)

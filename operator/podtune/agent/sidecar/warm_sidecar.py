@@ -1,0 +1,142 @@
+"""The sidecar of a pod that is reused: one attempt after the other, each with files, threads and settings of its own.
+
+What the pod is to do next stands in a file of the shared directory, for the program. It is written when all is in place
+that the program finds beside it: parameters, and what was restored. An agent that is started again reads it in a
+directory of its own: it says where in the bucket things are stored, and what is shared, a program can have written.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from random import Random
+from typing import TextIO
+
+from podtune.agent.delivery.operator_client import OperatorClient
+from podtune.agent.event_log import EventLog
+from podtune.agent.restore.restore import NothingRestored, restore
+from podtune.agent.results.result_reader import prepare_directory
+from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.sidecar.run import Sidecar
+from podtune.protocol.assignment import Assignment, parse_assignment
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import MAX_MESSAGE, RestoreFailure
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.directory import Directory
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.s3.store import S3Store
+from podtune.trial import layout
+from podtune.trial.sharing import DIRECTORY_MODE
+
+MAX_ASSIGNMENT = 1 << 20
+TRIALS_MODE = 0o755
+"""Of the directory that holds the trials' own: only the agent may rename these."""
+
+
+class WarmSidecar:
+    """Everything that runs beside a program that trains one trial after the other."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: EventLog,
+        rng: Random,
+        output: TextIO,
+        make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+    ) -> None:
+        """See `Sidecar`; the settings are those of the pod's first attempt."""
+        self._first = settings
+        self._log = log
+        self._rng = rng
+        self._output = output
+        self._make_store = functools.cache(make_store)
+        self._directory = settings.directory
+        assert settings.state is not None  # a pod that is reused has one
+        self._state = Directory(settings.state)
+        self._folders: list[str] = []
+        """Those of the trials so far that may be there still; a program empties its own when its trial is over."""
+        self._client = OperatorClient(settings)
+
+    def run(self, wait_for_end: Callable[[float], bool]) -> None:
+        """Runs until the program has ended; see `Sidecar.run`."""
+        failure: RestoreFailure | None = None
+        settings, is_checked = self._resumed(), False
+        while True:
+            log = self._log.about(trial=settings.trial, attempt=settings.attempt)
+            self._client.turn_to(settings.trial)
+            sidecar = Sidecar(
+                settings, log, self._rng, self._output, self._make_store, client=self._client, is_checked=is_checked
+            )
+            sidecar.attempt.restore_failure = failure
+            sidecar.run(wait_for_end)
+            assignment = sidecar.attempt.next
+            if assignment is None:
+                return
+            settings, is_checked = self._settings_of(assignment), True
+            failure = self._prepare(assignment, settings)
+
+    def _resumed(self) -> Settings:
+        """What the pod was doing when the agent was started: its first attempt, unless it was started again since."""
+        try:
+            assignment = parse_assignment(json.loads(self._state.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT)))
+        except FileNotFoundError:
+            return self._first
+        except (OSError, ValueError, ProtocolError) as error:
+            self._log.error("assignment can't be read", message=str(error))
+            return self._first
+        try:
+            self._tell_program(assignment)
+        except OSError as error:
+            self._log.error("the program can't be told of the assignment", message=str(error))
+        return self._settings_of(assignment)
+
+    def _settings_of(self, assignment: Assignment) -> Settings:
+        return self._first.of_next(assignment, self._directory.below(layout.TRIALS, _folder(assignment)))
+
+    def _prepare(self, assignment: Assignment, settings: Settings) -> RestoreFailure | None:
+        """Puts all in place that the program needs, and has it begin; returns why it can't, if it can't."""
+        try:
+            self._directory.below(layout.TRIALS).make(TRIALS_MODE)
+            self._remove_old()
+            settings.directory.make(DIRECTORY_MODE)
+            prepare_directory(settings.directory)
+            if settings.restores:
+                restore(settings, self._log, self._rng, self._make_store)
+            settings.directory.replace_file(layout.PARAMETERS, _json(dict(assignment.parameters)))
+            # Its own first: should the agent end in between, the next one tells the program.
+            self._state.replace_file(layout.ASSIGNMENT, _json(asdict(assignment)))
+            self._tell_program(assignment)
+        except (NothingRestored, AgentSettingsError, OSError) as error:
+            self._log.error("attempt can't begin", message=str(error))
+            code = error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
+            return RestoreFailure(code, str(error)[:MAX_MESSAGE])
+        self._folders.append(_folder(assignment))
+        return None
+
+    def _tell_program(self, assignment: Assignment) -> None:
+        """Has the program find the assignment, unless it does already: one that is written anew is begun anew."""
+        content = _json({**asdict(assignment), "directory": f"{layout.TRIALS}/{_folder(assignment)}"})
+        with suppress(OSError):
+            if self._directory.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT) == content:
+                return
+        self._directory.replace_file(layout.ASSIGNMENT, content)
+
+    def _remove_old(self) -> None:
+        """Removes what programs have left of trials before the last one, which they can't remove themselves."""
+        trials = self._directory.below(layout.TRIALS)
+        while len(self._folders) > 1:
+            with suppress(OSError):
+                trials.remove(self._folders[0])
+            del self._folders[0]
+
+
+def _folder(assignment: Assignment) -> str:
+    return f"{assignment.trial}-{assignment.number}"
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content).encode()

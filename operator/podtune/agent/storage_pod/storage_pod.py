@@ -1,0 +1,129 @@
+"""The command `podtune-agent storage`: bucket work without a running trial, in a pod of its own.
+
+The operator never touches the bucket. It starts a pod with one job, and reads what came of it in the pod's termination
+message. Every job may be done again, wholly or in part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from podtune.agent.event_log import EventLog
+from podtune.agent.settings import AgentSettingsError
+from podtune.agent.storage_pod.storage_jobs import JOBS, Stores
+from podtune.agent.termination_message import write_reason
+from podtune.protocol import agent_environment as env
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.checkpoint.download import CorruptCheckpoint
+from podtune.storage.errors import StoreError, StoreSettingsError
+from podtune.storage.object_store import ObjectStore
+
+PATIENCE = 300.0
+"""Seconds that a store which does not answer is asked again, before the job is left to the next pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePodSettings:
+    """What a storage pod is told.
+
+    Attributes:
+        task: The job.
+        address: The bucket.
+        directory: Where the trials are.
+        termination_log: Where the report goes.
+    """
+
+    task: StorageTask
+    address: StoreAddress
+    directory: Path
+    termination_log: Path
+
+    @classmethod
+    def from_environ(
+        cls, environ: Mapping[str, str], directory: Path = Path(env.STORAGE_DIRECTORY)
+    ) -> StoragePodSettings:
+        """Reads the environment.
+
+        Raises:
+            AgentSettingsError: A variable is missing or wrong.
+        """
+        try:
+            task = parse_task(environ.get(env.STORAGE_JOB, ""))
+            address = StoreAddress.from_json(environ.get(env.STORE, ""))
+        except (ProtocolError, StoreSettingsError) as error:
+            raise AgentSettingsError(
+                f"{env.STORAGE_JOB} or {env.STORE} is wrong: {error}; the operator sets them"
+            ) from error
+        return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
+
+    def trials(self) -> Iterator[StoredTrial]:
+        """What is to be known of the trials.
+
+        Raises:
+            ProtocolError: It can't be read.
+            OSError: It is not there.
+        """
+        for number in range(self.task.chunks):
+            yield from read_chunk((self.directory / f"{number}.gz").read_bytes())
+
+
+def run_storage(
+    pod: StoragePodSettings,
+    log: EventLog,
+    rng: Random,
+    make_store: Callable[[StoreAddress], ObjectStore],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Does the job and reports; returns the exit code.
+
+    Args:
+        pod: What is to be done.
+        log: Tells people.
+        rng: Source of jitter.
+        make_store: Makes the store.
+        clock: Monotonic time in seconds.
+        sleep: Waits.
+    """
+    stores = Stores(pod.address, make_store)
+    backoff = ExponentialBackoff(1.0, 30.0, rng)
+    give_up_at = clock() + PATIENCE
+    while True:
+        report = _try(pod, stores, log)
+        wait = backoff.next()
+        if not isinstance(report, Later) or clock() + wait > give_up_at:
+            break
+        sleep(wait)
+    final = report.report if isinstance(report, Later) else report
+    write_reason(pod.termination_log, final.to_json())
+    return 0 if final.ok else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The store did not answer: the job may be tried again."""
+
+    report: StorageReport
+
+
+def _try(pod: StoragePodSettings, stores: Stores, log: EventLog) -> StorageReport | Later:
+    purpose = pod.task.purpose
+    try:
+        report = JOBS[purpose](pod.task, pod.trials(), stores)
+    except StoreError as error:
+        log.warning("storage job failed", reason=error.reason, message=str(error))
+        failed = StorageReport(purpose, ok=False, message=str(error))
+        return failed if error.permanent else Later(failed)
+    except (ProtocolError, CorruptCheckpoint, OSError, ValueError) as error:
+        log.error("storage job failed", message=str(error))
+        return StorageReport(purpose, ok=False, message=str(error))
+    log.info("storage job done", message=report.message)
+    return report

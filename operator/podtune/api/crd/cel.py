@@ -1,0 +1,99 @@
+"""A rule in CEL, which the API server checks, and the forms that rules of several models have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.api.base import ApiModel
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One CEL rule.
+
+    Attributes:
+        rule: The expression; it must be true.
+        message: What is said when it is not, and the remedy.
+        expression: A CEL expression of the message with its values, where they are worth naming.
+        field: The field below the object that is at fault, such as `.min`.
+    """
+
+    rule: str
+    message: str
+    expression: str | None = None
+    field: str | None = None
+
+    def to_schema(self) -> dict[str, Any]:
+        """The rule as an entry of `x-kubernetes-validations`."""
+        written = {"rule": self.rule, "message": self.message}
+        if self.expression is not None:
+            written["messageExpression"] = self.expression
+        if self.field is not None:
+            written["fieldPath"] = self.field
+        return written
+
+
+def fixed(field: str, same: str | None = None) -> Rule:
+    """A field that stays as it was made: what trials were compared by, or where their checkpoints are.
+
+    Args:
+        field: A field that is always there.
+        same: When it counts as what it was; when it is equal, unless it is said.
+    """
+    return Rule(
+        rule=same or _unchanged(field),
+        message=f"{field} can't be changed once the experiment exists; make a new Experiment",
+        field=f".{field}",
+    )
+
+
+def fixed_optional(field: str) -> Rule:
+    """A field that may be left out, and stays so."""
+    return fixed(field, _unchanged_or_absent(field))
+
+
+def fixed_of_trial(field: str) -> Rule:
+    """A field of a Trial that is not for its user to change."""
+    return _fixed_of_trial(field, _unchanged(field))
+
+
+def fixed_optional_of_trial(field: str) -> Rule:
+    """One that may be left out, and stays so."""
+    return _fixed_of_trial(field, _unchanged_or_absent(field))
+
+
+def exactly_one(model: type[ApiModel]) -> Rule:
+    """Of all fields of a model one is given."""
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+    found = " + ".join(f"(has(self.{field}) ? ' {field}' : '')" for field in fields)
+    return Rule(
+        rule=f"[{', '.join(f'has(self.{field})' for field in fields)}].exists_one(given, given)",
+        message=f"an entry needs exactly one of {', '.join(fields)}; start a new one, with a dash, for each",
+        expression=f"'needs exactly one of {', '.join(fields)}; found:' + {found} + '; start an entry for each'",
+    )
+
+
+def some_time(field: str) -> Rule:
+    """A duration that may be left out, and is not zero."""
+    return Rule(
+        rule=f"!has(self.{field}) || self.{field}.matches('[1-9]')",
+        message=f"{field} is over before it begins; give at least 1s",
+        field=f".{field}",
+    )
+
+
+def _fixed_of_trial(field: str, same: str) -> Rule:
+    return Rule(
+        rule=same,
+        message=f"{field} of a trial can't be changed; only desiredState and overrides can",
+        field=f".{field}",
+    )
+
+
+def _unchanged(field: str) -> str:
+    return f"self.{field} == oldSelf.{field}"
+
+
+def _unchanged_or_absent(field: str) -> str:
+    return f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {_unchanged(field)})"

@@ -1,0 +1,418 @@
+"""Rules of the two resources that a schema can't say, in CEL, so that the API server itself refuses a mistake.
+
+Each rule about one object has a twin in Python, the validator of the same model: the twin also reads what never
+went through an API server. Rules about a change (`oldSelf`) have none; only the API server sees both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from podtune.api.base import ApiModel
+from podtune.api.crd.cel import (
+    Rule,
+    exactly_one,
+    fixed,
+    fixed_of_trial,
+    fixed_optional,
+    fixed_optional_of_trial,
+    some_time,
+)
+from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
+from podtune.api.resources.failures import FailureRule, Failures
+from podtune.api.resources.trial import TrialSpec
+from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.population import Mutation
+from podtune.api.tuning.scheduler import (
+    CLONING,
+    RESUMING,
+    SCHEDULERS,
+    AshaPromotionSettings,
+    AshaSettings,
+    BohbSettings,
+    HyperbandSettings,
+    Scheduler,
+)
+from podtune.api.tuning.search import Search, TpeSettings
+from podtune.api.tuning.search_checks import REPEATABLE
+from podtune.api.tuning.search_settings import WITH_SETTINGS
+from podtune.api.tuning.search_space import KINDS, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Parameter
+from podtune.api.tuning.stop import (
+    CostBudget,
+    ExperimentCriterion,
+    ExperimentRule,
+    FailureBudget,
+    Stop,
+    TrialCriterion,
+    TrialRule,
+)
+
+_INTERVAL = Rule(
+    rule="self.min <= self.max",
+    message="min is above max; swap them",
+    expression="'min %s is above max %s; swap them'.format([self.min, self.max])",
+    field=".min",
+)
+
+
+_TRUNCATION = Rule(
+    rule="!has(self.min) || !has(self.max) || self.min < self.max",
+    message="min is not below max; change one, or use fixed",
+    expression="'min %s is not below max %s; change one, or use fixed'.format([self.min, self.max])",
+    field=".min",
+)
+
+
+def _step_without_log(condition: str) -> Rule:
+    return Rule(
+        rule=f"self.scale != 'log' || {condition}",
+        message="step can't be combined with scale log; drop one of the two",
+        expression="'step %s can\\'t be combined with scale log; drop one of the two'.format([self.step])",
+        field=".step",
+    )
+
+
+def _log_above(least: str, words: str) -> Rule:
+    return Rule(
+        rule=f"self.scale != 'log' || self.min {least}",
+        message=f"min must be {words} with scale log; raise it or use scale linear",
+        expression=f"'min %s must be {words} with scale log; raise it or use scale linear'.format([self.min])",
+        field=".min",
+    )
+
+
+def _settings_of(algorithm: str) -> Rule:
+    return Rule(
+        rule=f"!has(self.{algorithm}) || self.algorithm == '{algorithm}'",
+        message=f"{algorithm} goes with algorithm {algorithm}; remove one of the two",
+        expression=f"'{algorithm} goes with algorithm {algorithm}, not ' + self.algorithm + '; remove one of the two'",
+        field=f".{algorithm}",
+    )
+
+
+_SOME_RUNG = Rule(
+    rule="self.maxTime >= self.reductionFactor",
+    message="maxTime is below reductionFactor; raise maxTime or lower reductionFactor",
+    expression=(
+        "'maxTime %s is below reductionFactor %s, so no trial would ever be stopped early; raise maxTime or lower "
+        "reductionFactor'.format([self.maxTime, self.reductionFactor])"
+    ),
+    field=".maxTime",
+)
+_RESUMES = " || ".join(f"has(self.{name})" for name in RESUMING)
+_NEEDS_STORE = " || ".join(
+    [
+        *(f"has(self.scheduler.{name})" for name in (*RESUMING, *CLONING)),
+        "(has(self.scheduler.median) && (self.scheduler.median.softStop || has(self.scheduler.median.minTime)))",
+    ]
+)
+
+
+def _is_one_of(searchers: Iterable[str]) -> str:
+    return f"self.search.algorithm in [{', '.join(repr(name) for name in sorted(searchers))}]"
+
+
+def _has_one_of(schedulers: Iterable[str]) -> str:
+    return " || ".join(f"has(self.scheduler.{name})" for name in sorted(schedulers))
+
+
+def _pair(refused: Refusal) -> Rule:
+    """Searchers that don't go with schedulers; where none is given, it is fifo."""
+    if "fifo" in refused.schedulers:
+        goes = _has_one_of(SCHEDULERS.keys() - refused.schedulers)
+    else:
+        goes = f"!({_has_one_of(refused.schedulers)})"
+    return Rule(
+        rule=f"!({_is_one_of(refused.searchers)}) || {goes}",
+        message=f"{refused.why}",
+        expression=f"self.search.algorithm + ' can\\'t go with this scheduler: {refused.why}'",
+        field=".search.algorithm",
+    )
+
+
+_HAS_OTHERS = "(has(self.objective.others) && size(self.objective.others) > 0)"
+_COMBINATIONS = (
+    *(_pair(refused) for refused in REFUSALS if refused.searchers and refused.schedulers),
+    Rule(
+        rule=f"!{_HAS_OTHERS} || {_is_one_of(MULTI_OBJECTIVE)}",
+        message=f"objective.others goes with {', '.join(sorted(MULTI_OBJECTIVE))}; use one of them, or remove others",
+        expression=(
+            "self.search.algorithm + ' has one objective, and objective.others names more; use one of "
+            f"{', '.join(sorted(MULTI_OBJECTIVE))}, or remove others'"
+        ),
+        field=".search.algorithm",
+    ),
+    Rule(
+        rule=f"!{_HAS_OTHERS} || !({_has_one_of(SCHEDULERS.keys() - {'fifo'})})",
+        message="schedulers compare trials by one metric, and objective.others names more; use fifo, or remove others",
+        field=".scheduler",
+    ),
+)
+
+
+RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
+    FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
+    IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
+    NormalDomain: (_TRUNCATION,),
+    LogNormalDomain: (_TRUNCATION,),
+    Parameter: (
+        Rule(
+            rule=f"[{', '.join(f'has(self.{kind})' for kind in KINDS)}].exists_one(given, given)",
+            message=f"a parameter needs exactly one of {', '.join(KINDS)}",
+            expression=(
+                f"'parameter ' + self.name + ' needs exactly one of {', '.join(KINDS)}; found '"
+                + "".join(f" + (has(self.{kind}) ? '{kind} ' : '')" for kind in KINDS)
+                + f" + (!{' && !'.join(f'has(self.{kind})' for kind in KINDS)} ? 'none' : '')"
+            ),
+        ),
+    ),
+    AshaSettings: (
+        Rule(
+            rule="self.maxTime >= self.gracePeriod",
+            message="maxTime is below gracePeriod; raise maxTime or lower gracePeriod",
+            expression=(
+                "'maxTime %s is below gracePeriod %s; raise maxTime or lower gracePeriod'"
+                ".format([self.maxTime, self.gracePeriod])"
+            ),
+            field=".maxTime",
+        ),
+    ),
+    AshaPromotionSettings: (
+        Rule(
+            rule="self.maxTime > self.gracePeriod",
+            message="maxTime is not above gracePeriod; raise maxTime or lower gracePeriod",
+            expression=(
+                "'maxTime %s is not above gracePeriod %s, so there is no rung; raise maxTime or lower gracePeriod'"
+                ".format([self.maxTime, self.gracePeriod])"
+            ),
+            field=".maxTime",
+        ),
+    ),
+    HyperbandSettings: (_SOME_RUNG,),
+    BohbSettings: (_SOME_RUNG,),
+    Mutation: (
+        Rule(
+            rule="[has(self.float), has(self.int), has(self.choice)].filter(given, given).size() <= 1",
+            message="a mutation takes one of float, int, choice, or none of them; remove the others",
+            expression=(
+                "'mutation of ' + self.name + ' takes one of float, int, choice, or none of them; remove the others'"
+            ),
+        ),
+    ),
+    Scheduler: (
+        Rule(
+            rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
+            message=f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; keep one of them",
+        ),
+        Rule(
+            rule=f"!has(self.resources) || size(self.resources) == 0 || {_RESUMES}",
+            message=f"resources goes with {', '.join(RESUMING)}, which resume trials at rungs; use one, or remove it",
+            field=".resources",
+        ),
+        Rule(
+            rule="!has(self.resources) || self.resources.map(r, r.atRung).isSorted()",
+            message="resources are not in the order of atRung; put the lowest rung first",
+            field=".resources",
+        ),
+    ),
+    Objective: (
+        Rule(
+            rule="!has(self.others) || self.others.all(o, o.metric != self.metric)",
+            message="a metric of others is the objective's own already; name another one, or remove it",
+            field=".others",
+        ),
+        Rule(
+            rule="!has(self.others) || self.others.all(o, self.others.exists_one(p, p.metric == o.metric))",
+            message="a metric of others stands there twice; remove one of the two",
+            field=".others",
+        ),
+    ),
+    TpeSettings: (
+        Rule(
+            rule="!has(self.group) || !self.group || !has(self.multivariate) || self.multivariate",
+            message="group true needs multivariate true; change one of the two",
+            field=".group",
+        ),
+    ),
+    Search: (
+        *map(_settings_of, WITH_SETTINGS),
+        Rule(
+            rule="self.algorithm != 'plugin' || has(self.plugin)",
+            message="plugin is missing, and algorithm plugin needs its name; add plugin: {name: …}",
+            field=".plugin",
+        ),
+        Rule(
+            rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
+            message="maxTrials must be a multiple of repeats; change one of the two",
+            expression=(
+                "'%s trials can\\'t be shared out to configurations of %s each (repeats); make maxTrials a multiple of "
+                "repeats'.format([self.maxTrials, self.repeats])"
+            ),
+            field=".maxTrials",
+        ),
+        *map(fixed, ("algorithm", "seed", "repeats")),
+        *map(fixed_optional, ("initial", "warmStart", *WITH_SETTINGS)),
+    ),
+    Stop: (some_time("totalTime"),),
+    TrialCriterion: (exactly_one(TrialCriterion), some_time("time")),
+    TrialRule: (exactly_one(TrialRule), some_time("time")),
+    ExperimentCriterion: (exactly_one(ExperimentCriterion), some_time("time")),
+    ExperimentRule: (exactly_one(ExperimentRule), some_time("time")),
+    Failures: tuple(map(some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
+    FailureRule: (
+        Rule(
+            rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",
+            message="a rule says nothing of what it is for; give logRegex, exitCodes or reason",
+        ),
+    ),
+    FailureBudget: (
+        Rule(
+            rule="has(self.count) != has(self.share)",
+            message="failures needs exactly one of count, share; give one",
+        ),
+        Rule(
+            rule="!has(self.after) || has(self.share)",
+            message="after goes with share, not with count; remove it",
+            field=".after",
+        ),
+    ),
+    CostBudget: (
+        Rule(
+            rule="has(self.perGpuHour) || has(self.perPodHour)",
+            message="cost needs perGpuHour, perPodHour or both; without a price nothing is ever spent",
+        ),
+    ),
+    CheckpointStore: (fixed("bucket"), fixed_optional("prefix"), fixed_optional("endpoint")),
+    Checkpoints: (
+        Rule(
+            rule="!has(self.scratch) || has(self.store)",
+            message="is set, and there are no checkpoints without a store; set checkpoints.store",
+            field=".scratch",
+        ),
+        Rule(
+            rule="!has(self.artifacts) || has(self.store)",
+            message="is set, and there is no store for them; set checkpoints.store, too",
+            field=".artifacts",
+        ),
+        Rule(
+            rule="!has(self.export) || has(self.store)",
+            message="export copies from checkpoints.store, which is missing; give a store",
+            field=".export",
+        ),
+        Rule(
+            rule="!has(oldSelf.store) || has(self.store)",
+            message="store can't be taken away once the experiment exists: its checkpoints are there; put it back",
+        ),
+    ),
+    ExperimentSpec: (
+        fixed("objective"),
+        # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
+        fixed(
+            "parameters",
+            "self.parameters == oldSelf.parameters && "
+            "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
+        ),
+        fixed_optional("constraints"),
+        *_COMBINATIONS,
+        Rule(
+            rule=(
+                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.replicas) || "
+                "self.trialTemplate.replicas == 1"
+            ),
+            message="is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+            field=".checkpoints.scratch",
+        ),
+        Rule(
+            rule=(
+                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.reuse) || "
+                "!self.trialTemplate.reuse"
+            ),
+            message="is set, and a pod that is reused can't change the volume of its trial; leave out scratch or reuse",
+            field=".checkpoints.scratch",
+        ),
+        Rule(
+            rule=(
+                "!has(self.results) || !has(self.results.stdout) || !has(self.trialTemplate.reuse) || "
+                "!self.trialTemplate.reuse"
+            ),
+            message=(
+                "is set, and what a pod that is reused prints is not of one trial; leave it out and report results by "
+                "podtune.trial, or leave out trialTemplate.reuse"
+            ),
+            field=".results.stdout",
+        ),
+        Rule(
+            rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || !has(self.trialTemplate.replicas) || "
+            "self.trialTemplate.replicas == 1",
+            message="is true, and a gang's pods are not given another trial; leave out reuse or replicas",
+            field=".trialTemplate.reuse",
+        ),
+        Rule(
+            rule=(
+                "!has(self.search.repeats) || self.search.repeats == 1 || "
+                f"!({_has_one_of(SCHEDULERS.keys() - REPEATABLE)})"
+            ),
+            message=f"search.repeats goes with the schedulers {', '.join(sorted(REPEATABLE))}; use one of them, or 1",
+            field=".search.repeats",
+        ),
+        Rule(
+            rule=(
+                "type(self.search.maxTrials) == int || (has(self.stop) && (has(self.stop.totalTime) || "
+                "(has(self.stop.experiment) && size(self.stop.experiment) > 0)))"
+            ),
+            message=(
+                "maxTrials is unlimited, and nothing in stop ends the experiment; give stop.totalTime or another "
+                "budget, or a number"
+            ),
+            field=".search.maxTrials",
+        ),
+        fixed_optional("scheduler"),
+        fixed("trialTemplate"),
+        Rule(
+            rule=(
+                f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))"
+            ),
+            message=(
+                f"{', '.join((*RESUMING, *CLONING))}, and median with softStop or minTime, resume trials from "
+                "checkpoints; give checkpoints.store a bucket, or use another scheduler such as asha"
+            ),
+            field=".checkpoints",
+        ),
+    ),
+    TrialSpec: (
+        *map(fixed_of_trial, ("experiment", "index", "parameters")),
+        *map(fixed_optional_of_trial, ("seed", "restoreFrom", "proposal", "former")),
+        Rule(
+            rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
+            message="a stopped trial can't be started again; make a new Experiment",
+            field=".desiredState",
+        ),
+    ),
+}
+"""The rules of each model, checked wherever the model stands in a resource."""
+
+EXPERIMENT_RULES: tuple[Rule, ...] = (
+    Rule(
+        rule="!has(self.spec.search.warmStart) || self.spec.search.warmStart.experiment != self.metadata.name",
+        message="search.warmStart names this very experiment, which has no trials yet; name an earlier one",
+    ),
+    Rule(
+        rule=f"size(self.metadata.name) <= {MAX_NAME}",
+        message=f"the name of an Experiment may have at most {MAX_NAME} characters; shorten metadata.name",
+        expression=(
+            f"'metadata.name %s has %s characters; shorten it to {MAX_NAME}'"
+            ".format([self.metadata.name, string(size(self.metadata.name))])"
+        ),
+    ),
+    Rule(
+        rule="!self.metadata.name.contains('.')",
+        message="the name of an Experiment may not hold a dot: names of pods are made from it; write - instead",
+        expression=(
+            "'metadata.name ' + self.metadata.name"
+            " + ' may not hold a dot, names of pods are made from it; write - instead'"
+        ),
+    ),
+)
+"""Rules about an Experiment's metadata, which the models don't hold."""

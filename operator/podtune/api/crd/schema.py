@@ -1,0 +1,168 @@
+"""Structural schemas, as the API server wants them, made from the pydantic models.
+
+Pydantic speaks full JSON Schema; a CustomResourceDefinition takes a part of it (structural schemas): no references,
+no null, no alternatives, and defaults that the server itself fills in. What differs is translated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from podtune.api.base import ApiModel
+from podtune.api.crd.rules import RULES
+
+Schema = dict[str, Any]
+
+PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+_KEPT = frozenset(
+    {
+        *("default", "description", "enum", "format", "required", "type"),
+        *("maximum", "minimum", "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"),
+        *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type"),
+        "x-kubernetes-validations",
+        INT_OR_STRING,
+    }
+)
+_TRANSLATED = frozenset(
+    {
+        *("$defs", "$ref", "anyOf", "const", "exclusiveMaximum", "exclusiveMinimum"),
+        *("properties", "items", "additionalProperties", "patternProperties"),
+        *("title", "examples", "propertyNames"),  # said by nothing in a structural schema
+    }
+)
+_FIRST = ("description", "type")
+_RULE = ("rule", "message", "messageExpression", "fieldPath")
+_LAST = ("properties", "items", "additionalProperties", "x-kubernetes-validations")
+
+
+def structural_schema(model: type[ApiModel]) -> Schema:
+    """The structural schema of a model, with its CEL rules and its defaults.
+
+    Raises:
+        TypeError: A field has a type that a structural schema can't say.
+    """
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    return _Translation(raw.get("$defs", {}), {m.__name__: m for m in _models(model)}).translate(raw, model)
+
+
+class _Translation:
+    """One run over a schema of pydantic's; `models` are all that it may refer to, by name."""
+
+    def __init__(self, definitions: dict[str, Schema], models: dict[str, type[ApiModel]]) -> None:
+        self._definitions = definitions
+        self._models = models
+
+    def translate(self, node: Schema, model: type[ApiModel] | None = None) -> Schema:
+        """Translates one node; `model` is what it describes, where that is a model."""
+        if "$ref" in node:
+            name = node["$ref"].rsplit("/", 1)[-1]
+            target = self.translate(self._definitions[name], self._models.get(name))
+            return _ordered(target | _siblings(node))
+        if "anyOf" in node:
+            return self._alternatives(node)
+        result = _siblings(node)
+        if "const" in node:
+            result |= {"enum": [node["const"]]}
+        match node.get("type"):
+            case "object":
+                result |= self._object(node, model)
+            case "array":
+                result["items"] = self.translate(node["items"])
+            case "integer":
+                result["format"] = "int64"
+            case "number":
+                result["format"] = "double"
+            case "string" | "boolean":
+                pass
+            case None if INT_OR_STRING in node:
+                pass
+            case other:
+                raise TypeError(f"a structural schema can't say the type {other!r} of {node!r}")
+        for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if exclusive in node:
+                result |= {bound: node[exclusive], exclusive: True}
+        return _ordered(result)
+
+    def _alternatives(self, node: Schema) -> Schema:
+        """An optional field is one that may be absent; a union of scalars is anything, and checked by the model."""
+        given = [option for option in node["anyOf"] if option.get("type") != "null"]
+        if len(given) == 1:
+            return _ordered(self.translate(given[0]) | _siblings(node))
+        if all(option.get("type") in ("boolean", "integer", "number", "string") for option in given):
+            return _ordered({PRESERVE_UNKNOWN: True} | _siblings(node))
+        raise TypeError(f"a structural schema can't say the alternatives {given!r}")
+
+    def _object(self, node: Schema, model: type[ApiModel] | None) -> Schema:
+        # The form of a map's keys can't be said; the model looks at them.
+        extra = next(iter(node.get("patternProperties", {}).values()), node.get("additionalProperties"))
+        if extra is True:
+            return {PRESERVE_UNKNOWN: True}
+        if isinstance(extra, dict):
+            return {"additionalProperties": self.translate(extra)}
+        properties = {name: self.translate(child) for name, child in node.get("properties", {}).items()}
+        result: Schema = {"properties": properties} if properties else {}
+        if model is not None:
+            for name, default in _model_defaults(model):
+                properties[name] = _ordered(properties[name] | {"default": default})
+            rules = [rule.to_schema() for rule in RULES.get(model, ())]
+            result |= {"x-kubernetes-validations": rules} if rules else {}
+        return result
+
+
+def _siblings(node: Schema) -> Schema:
+    """What stands beside a reference, an alternative or a type, and means the same here."""
+    unknown = node.keys() - _KEPT - _TRANSLATED
+    if unknown:
+        raise TypeError(f"a structural schema can't say {sorted(unknown)} of {node!r}")
+    kept = {key: value for key, value in node.items() if key in _KEPT}
+    if (rules := "x-kubernetes-validations") in kept:
+        kept[rules] = [{key: rule[key] for key in _RULE if key in rule} for rule in kept[rules]]
+    # An absent text, list or map says the same as an empty one, and is what people write.
+    if kept.get("default", "") in (None, "", [], {}):
+        kept.pop("default", None)
+    return kept
+
+
+def _model_defaults(model: type[ApiModel]) -> Iterator[tuple[str, Any]]:
+    """Defaults that pydantic makes by a factory; of a model, only what differs from its own defaults.
+
+    The API server fills nested defaults into `{}` by itself.
+    """
+    for name, field in model.model_fields.items():
+        if field.default_factory is None:
+            continue
+        value = field.get_default(call_default_factory=True, validated_data={})
+        if isinstance(value, ApiModel) and (_has_defaults(value) or value.model_dump(exclude_defaults=True)):
+            yield field.alias or name, value.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+
+
+def _has_defaults(value: ApiModel) -> bool:
+    """Whether the API server would fill anything into an empty object of this model."""
+    return any(entry not in (None, "", [], {}) for entry in value.model_dump(exclude_none=True).values())
+
+
+def _models(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
+    """The model and all models below it."""
+    yield model
+    for field in model.model_fields.values():
+        for part in _parts(field):
+            yield from _models(part)
+
+
+def _parts(field: FieldInfo) -> Iterator[type[ApiModel]]:
+    pending = [field.annotation]
+    while pending:
+        annotation = pending.pop()
+        if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+            yield annotation
+        pending.extend(get_args(annotation))
+
+
+def _ordered(node: Schema) -> Schema:
+    """The keywords in an order that reads well: what it is, its bounds, what is in it, its rules."""
+    middle = sorted(key for key in node if key not in _FIRST and key not in _LAST)
+    return {key: node[key] for key in (*_FIRST, *middle, *_LAST) if key in node}

@@ -1,0 +1,362 @@
+"""What a trial template may say: an allow-list of pod fields, and of nothing that reaches out of the pod.
+
+The operator creates pods in its users' namespaces with its own rights, so a field that is not known to be
+harmless is refused, with the field's path and the remedy. The tables below are the list; they stay within the
+Pod Security standard "baseline", and all that a pod needs for "restricted" can be said.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from podtune.api.base import FieldError
+from podtune.api.names import GROUP, LABEL_MANAGED_BY
+from podtune.api.pods.pod_checks import Check, anything, each, fields, never, one_of, only, shown
+from podtune.api.pods.template_policy import (
+    DEFAULT_POLICY,
+    TemplatePolicy,
+    check_annotation_domains,
+    is_listed,
+    policy_fields,
+)
+from podtune.trial.layout import DIRECTORY
+
+AGENT_CONTAINER = "podtune-agent"
+AGENT_UID = 60532
+"""The agent's user and group. Of its own: 65532, which many images use, would let a program touch the agent's files."""
+RESTORE_CONTAINER = "podtune-restore"
+RESERVED_PREFIX = "podtune-"
+RESERVED_VARIABLES = "PODTUNE_"
+TRIAL_CONTAINER = "trial"
+VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED)")
+"""A reference that Kubernetes expands when the container starts."""
+
+_QUALIFIED_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+def trial_container(spec: Mapping[str, Any]) -> str:
+    """Name of the container that trains: the one named trial, or else the first."""
+    names = [str(container.get("name", "")) for container in spec.get("containers", [])]
+    return TRIAL_CONTAINER if TRIAL_CONTAINER in names else names[0]
+
+
+def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> None:
+    """Checks a trial template's pod spec against the allow-list.
+
+    Args:
+        spec: The pod's spec, as in the manifest.
+        policy: What the operator's administrator allows beyond it, and denies.
+
+    Raises:
+        FieldError: A field is missing or not allowed; the error names it, its value and the remedy.
+    """
+    if not spec.get("containers"):
+        raise FieldError("containers", "is missing or empty; name at least the container that trains")
+    fields(_POD | policy_fields(policy))(spec, "")
+    _check_unique_names(spec)
+    _check_denied_secrets(spec, policy)
+
+
+def check_reusable(spec: Mapping[str, Any]) -> None:
+    """Checks that a pod can be given another trial: nothing that is fixed with the pod depends on the trial.
+
+    Raises:
+        FieldError: A container's command, arguments or environment refer to what differs from trial to trial.
+    """
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            for field in ("command", "args", "env"):
+                if VARIABLE_OF_TRIAL.search(json.dumps(container.get(field) or [])):
+                    raise FieldError(
+                        f"spec.{kind}[{position}].{field}",
+                        "refers to a $(PODTUNE_…) variable, which differs from trial to trial, and reuse is true; read "
+                        "it in the program, by podtune.trial, or leave out reuse",
+                    )
+
+
+def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
+    """Checks that a trial's own containers can't see the credentials of the checkpoint store.
+
+    Raises:
+        FieldError: The pod spec refers to the Secret.
+    """
+    for path, name in _secret_references(spec):
+        if name == secret:
+            raise FieldError(
+                f"trialTemplate.spec.{path}",
+                f"{secret!r} holds the credentials of the checkpoint store, which trials may not see; "
+                "remove it, checkpoints are stored without it",
+            )
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Checks the keys of a trial template's labels.
+
+    Raises:
+        FieldError: A key is not one, or is the operator's own.
+    """
+    _check_keys("labels", labels)
+
+
+def check_annotations(annotations: Mapping[str, str], policy: TemplatePolicy = DEFAULT_POLICY) -> None:
+    """Checks the keys of a trial template's annotations.
+
+    Raises:
+        FieldError: A key is not one, is the operator's own, or is of a domain that the administrator does not allow.
+    """
+    _check_keys("annotations", annotations)
+    check_annotation_domains(annotations, policy)
+
+
+def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
+    for key in entries:
+        if not _QUALIFIED_NAME.fullmatch(key):
+            raise FieldError(kind, f"{key!r} is not a key; write it like team or example.com/team")
+        domain = key.partition("/")[0]
+        if domain == GROUP or domain.endswith(f".{GROUP}") or key == LABEL_MANAGED_BY:
+            raise FieldError(kind, f"{key!r} is the operator's own; choose another key")
+
+
+def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
+    """The kubelet alone sees a Secret that images are pulled with, so that one is no container's to read."""
+    for path, name in _secret_references(spec):
+        if is_listed(name, policy.denied_secrets) and not path.startswith("imagePullSecrets"):
+            raise FieldError(
+                path,
+                f"{name!r} is kept from trials by the operator's administrator (setting deniedSecrets); remove it",
+            )
+
+
+# --- the checks that the tables below are made of
+
+
+def _name(value: Any, path: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise FieldError(path, f"{shown(value)} is not a name; write a text")
+    if value.startswith(RESERVED_PREFIX):
+        raise FieldError(path, f"{value!r} begins with {RESERVED_PREFIX}, as the operator's own do; rename it")
+
+
+def _variable(value: Any, path: str) -> None:
+    if str(value).startswith(RESERVED_VARIABLES):
+        raise FieldError(path, f"{value!r} begins with {RESERVED_VARIABLES}, as the operator's own do; rename it")
+
+
+def _mount_path(value: Any, path: str) -> None:
+    mounted, ours = posixpath.normpath(f"/{str(value).lstrip('/')}"), f"{DIRECTORY}/"
+    if f"{mounted}/".startswith(ours) or ours.startswith(f"{mounted.rstrip('/')}/"):
+        raise FieldError(path, f"{shown(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere")
+
+
+def _profile(value: Any, path: str) -> None:
+    fields({"type": one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": anything})(
+        value, path
+    )
+
+
+def _gate(value: Any, path: str) -> None:
+    domain = str(value).partition("/")[0]
+    if domain == GROUP or domain.endswith(f".{GROUP}"):
+        raise FieldError(path, f"{value!r} is the operator's own; choose another name")
+
+
+def _user_or_group(value: Any, path: str) -> None:
+    if value == AGENT_UID:
+        raise FieldError(path, f"{shown(value)} is the agent's own; choose another number")
+
+
+def _of_form(form: str) -> Check:
+    def check(value: Any, path: str) -> None:
+        if not re.fullmatch(form, str(value)):
+            raise FieldError(path, f"{shown(value)} is not of the form {form}; correct it")
+
+    return check
+
+
+# --- the allow-list
+
+_ENVIRONMENT = {
+    "name": _variable,
+    "value": anything,
+    "valueFrom": fields(dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), anything)),
+}
+_HANDLER = {
+    "exec": anything,
+    "grpc": anything,
+    "sleep": anything,
+    # No host: the kubelet would send the request, from the node's network.
+    "httpGet": fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), anything)),
+    "tcpSocket": fields({"port": anything}),
+}
+_PROBE = fields(
+    _HANDLER
+    | dict.fromkeys(
+        (
+            "failureThreshold",
+            "initialDelaySeconds",
+            "periodSeconds",
+            "successThreshold",
+            "terminationGracePeriodSeconds",
+            "timeoutSeconds",
+        ),
+        anything,
+    )
+)
+_CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": only(False),
+    "appArmorProfile": _profile,
+    "capabilities": fields({"drop": each(anything), "add": never("trials get no capabilities")}),
+    "privileged": only(False),
+    "readOnlyRootFilesystem": anything,
+    "runAsGroup": _user_or_group,
+    "runAsNonRoot": anything,
+    "runAsUser": _user_or_group,
+    "seccompProfile": _profile,
+}
+_POD_SECURITY = {
+    "appArmorProfile": _profile,
+    "fsGroup": _user_or_group,
+    "fsGroupChangePolicy": anything,
+    "runAsGroup": _user_or_group,
+    "runAsNonRoot": anything,
+    "runAsUser": _user_or_group,
+    "seccompProfile": _profile,
+    "supplementalGroups": each(_user_or_group),
+    "supplementalGroupsPolicy": anything,
+}
+_CONTAINER: dict[str, Check] = {
+    "name": _name,
+    "image": anything,
+    "imagePullPolicy": anything,
+    "command": anything,
+    "args": anything,
+    "workingDir": anything,
+    "env": each(fields(_ENVIRONMENT)),
+    "envFrom": each(fields({"prefix": _variable, "configMapRef": anything, "secretRef": anything})),
+    "ports": each(fields(dict.fromkeys(("name", "containerPort", "protocol"), anything))),
+    "resources": anything,
+    "resizePolicy": anything,
+    "volumeMounts": each(
+        fields(
+            {
+                # The operator's volumes hold the agent's credentials.
+                "name": _name,
+                "mountPath": _mount_path,
+                "readOnly": anything,
+                "recursiveReadOnly": anything,
+                "subPath": anything,
+                "subPathExpr": anything,
+            }
+        )
+    ),
+    "livenessProbe": _PROBE,
+    "readinessProbe": _PROBE,
+    "startupProbe": _PROBE,
+    "lifecycle": fields({"postStart": fields(_HANDLER), "preStop": fields(_HANDLER), "stopSignal": anything}),
+    "terminationMessagePath": anything,
+    "terminationMessagePolicy": anything,
+    "securityContext": fields(_CONTAINER_SECURITY),
+}
+_VOLUME = fields(
+    {
+        "name": _name,
+        "configMap": anything,
+        "downwardAPI": anything,
+        "emptyDir": anything,
+        "ephemeral": anything,
+        "persistentVolumeClaim": anything,
+        "projected": fields(
+            {
+                "defaultMode": anything,
+                # No serviceAccountToken: a trial gets no Kubernetes credentials, whatever their audience.
+                "sources": each(fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), anything))),
+            }
+        ),
+        "secret": anything,
+    }
+)
+_POD: dict[str, Check] = {
+    "containers": each(fields(_CONTAINER)),
+    # A native sidecar of the user's own is fine.
+    "initContainers": each(fields(_CONTAINER | {"restartPolicy": only("Always")})),
+    "volumes": each(_VOLUME),
+    "restartPolicy": only("Never"),
+    "automountServiceAccountToken": only(False),
+    "hostIPC": only(False),
+    "hostNetwork": only(False),
+    "hostPID": only(False),
+    "hostUsers": only(False),
+    "shareProcessNamespace": only(False),
+    "schedulingGates": each(fields({"name": _gate})),
+    "imagePullSecrets": each(fields({"name": anything})),
+    "securityContext": fields(_POD_SECURITY),
+    # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
+    "dnsPolicy": one_of(
+        ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator by the cluster's DNS"
+    ),
+    "dnsConfig": fields(
+        {
+            "nameservers": never("the agent finds the operator by the cluster's DNS"),
+            "searches": never("the agent finds the operator by the cluster's DNS; write names in full"),
+            # They are written into a file of lines, where another line would name another server.
+            "options": each(fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
+        }
+    ),
+} | dict.fromkeys(
+    (
+        "affinity",
+        "enableServiceLinks",
+        "nodeSelector",
+        "os",
+        "preemptionPolicy",
+        "resourceClaims",
+        "resources",
+        "runtimeClassName",
+        "schedulerName",
+        "terminationGracePeriodSeconds",
+        "topologySpreadConstraints",
+    ),
+    anything,
+)
+
+
+def _check_unique_names(spec: Mapping[str, Any]) -> None:
+    seen: set[str] = set()
+    for kind in ("initContainers", "containers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            path = f"{kind}[{position}]"
+            for field in ("name", "image"):
+                if not container.get(field):
+                    raise FieldError(f"{path}.{field}", f"is missing; give the container its {field}")
+            if container["name"] in seen:
+                raise FieldError(f"{path}.name", f"{container['name']!r} stands there twice; rename one of the two")
+            seen.add(container["name"])
+
+
+def _secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and name of every Secret that the pod's spec refers to, in the fields that the allow-list lets through."""
+    for kind in ("initContainers", "containers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            path = f"{kind}[{position}]"
+            for i, variable in enumerate(container.get("env") or ()):
+                yield from _named(variable, f"{path}.env[{i}]", "valueFrom", "secretKeyRef", "name")
+            for i, source in enumerate(container.get("envFrom") or ()):
+                yield from _named(source, f"{path}.envFrom[{i}]", "secretRef", "name")
+    for position, volume in enumerate(spec.get("volumes") or ()):
+        path = f"volumes[{position}]"
+        yield from _named(volume, path, "secret", "secretName")
+        for i, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            yield from _named(source, f"{path}.projected.sources[{i}]", "secret", "name")
+    for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
+        yield from _named(reference, f"imagePullSecrets[{position}]", "name")
+
+
+def _named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        value = value.get(field) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        yield ".".join((path, *fields)), value

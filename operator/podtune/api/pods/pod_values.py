@@ -1,0 +1,200 @@
+"""What stands in a trial template's fields: what the API server would otherwise find wrong in the first pod.
+
+The Experiment's definition leaves a pod's spec open, so the API server takes anything there. Which fields may be there
+at all is in `pod_template`; this is about their values: the types that people mix up, names that must match, amounts,
+and references to variables that no trial has. It is no whole validation of pods: what is not looked at here is refused
+with the first pod, and holds the experiment then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from podtune.api.base import FieldError
+from podtune.api.pods.container_resources import check_resources
+from podtune.api.pods.pod_checks import Check, each, shown
+from podtune.api.pods.quantities import parse_quantity
+from podtune.api.suggestions import did_you_mean
+from podtune.trial import layout
+
+MAX_LABEL = 63
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_REFERENCE = re.compile(r"\$\$|\$\(([^)$]*)\)")
+"""As Kubernetes reads it: `$$` is a dollar, `$(NAME)` the value of a variable."""
+_VARIABLES = frozenset(
+    {
+        layout.ENV_DIRECTORY,
+        layout.ENV_TRIAL,
+        layout.ENV_EXPERIMENT,
+        layout.ENV_ATTEMPT,
+        layout.ENV_INDEX,
+        layout.ENV_RANK,
+        layout.ENV_REPLICAS,
+        layout.ENV_SEED,
+        layout.ENV_REUSE,
+    }
+)
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+
+def check_pod_values(spec: Mapping[str, Any]) -> None:
+    """Checks the values in a pod's spec whose fields are all allowed.
+
+    Raises:
+        FieldError: A pod with it would be refused.
+    """
+    _fields(_POD)(spec, "")
+    volumes = [volume.get("name") for volume in spec.get("volumes") or ()]
+    for path, container in _containers(spec):
+        mounted: set[str] = set()
+        for position, mount in enumerate(container.get("volumeMounts") or ()):
+            field_path = f"{path}.volumeMounts[{position}]"
+            if mount.get("name") not in volumes:
+                known = ", ".join(map(repr, volumes)) or "none"
+                problem = f"{mount.get('name')!r} is not among the pod's volumes ({known}); add it to volumes"
+                raise FieldError(f"{field_path}.name", problem)
+            target = mount.get("mountPath")
+            if target is None:
+                raise FieldError(f"{field_path}.mountPath", "is missing; say where in the container the volume goes")
+            if target in mounted:
+                raise FieldError(f"{field_path}.mountPath", f"{target!r} stands there twice; change one of them")
+            mounted.add(target)
+
+
+def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> None:
+    """Checks the `$(PODTUNE_…)` variables that a template refers to: of one that is not there, the text itself is left.
+
+    Args:
+        spec: The pod's spec.
+        parameters: Names of the experiment's parameters.
+
+    Raises:
+        FieldError: There is no such variable.
+    """
+    for path, text in _expanded(spec):
+        for match in _REFERENCE.finditer(text):
+            name = match[1] or ""
+            prefix = layout.ENV_PARAMETER_PREFIX
+            if name.startswith(prefix) and name.removeprefix(prefix) not in parameters:
+                meant = did_you_mean(name.removeprefix(prefix), parameters) or f"there are {', '.join(parameters)}"
+                problem = f"'$({name})' is of a parameter that there is not; correct the name ({meant.rstrip('?')})"
+                raise FieldError(path, problem)
+            if name.startswith("PODTUNE_") and not name.startswith(prefix) and name not in _VARIABLES:
+                meant = did_you_mean(name, _VARIABLES).rstrip("?") or f"there are {', '.join(sorted(_VARIABLES))}"
+                raise FieldError(path, f"'$({name})' is a variable that no trial has; correct the name ({meant})")
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for kind in ("initContainers", "containers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            yield f"{kind}[{position}]", container
+
+
+def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and text of all that Kubernetes expands."""
+    for path, container in _containers(spec):
+        for field in ("command", "args"):
+            for position, text in enumerate(container.get(field) or ()):
+                yield f"{path}.{field}[{position}]", str(text)
+        for position, variable in enumerate(container.get("env") or ()):
+            yield f"{path}.env[{position}].value", str(variable.get("value") or "")
+        for position, mount in enumerate(container.get("volumeMounts") or ()):
+            yield f"{path}.volumeMounts[{position}].subPathExpr", str(mount.get("subPathExpr") or "")
+
+
+# --- the checks that the tables below are made of
+
+
+def _text(value: Any, path: str) -> None:
+    if not isinstance(value, str):
+        raise FieldError(path, f"{shown(value)} is not a text; put it in quotes")
+
+
+def _whole(value: Any, path: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FieldError(path, f"{shown(value)} is not a whole number; write one without quotes")
+
+
+def _truth(value: Any, path: str) -> None:
+    if not isinstance(value, bool):
+        raise FieldError(path, f"{shown(value)} is neither true nor false; write one of the two")
+
+
+def _amount(value: Any, path: str) -> None:
+    parsed = parse_quantity(value)
+    if parsed is None or parsed < 0:
+        raise FieldError(path, f"{shown(value)} is not a quantity; write it like 500m or 16Gi")
+
+
+def _label(value: Any, path: str) -> None:
+    _text(value, path)
+    if len(value) > MAX_LABEL or not _LABEL.fullmatch(value):
+        problem = f"is no name of a container; write up to {MAX_LABEL} small letters, digits and -, such as my-trial"
+        raise FieldError(path, f"{shown(value)} {problem}")
+
+
+def _sub_path(value: Any, path: str) -> None:
+    _text(value, path)
+    if value.startswith("/") or ".." in value.split("/"):
+        raise FieldError(path, f"{shown(value)} leads out of the volume; write a path below it, without '..'")
+
+
+def _one_of(*choices: str) -> Check:
+    def check(value: Any, path: str) -> None:
+        if value not in choices:
+            raise FieldError(path, f"{shown(value)} is not one of the choices; use {', '.join(choices)}")
+
+    return check
+
+
+def _fields(known: Mapping[str, Check]) -> Check:
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, Mapping):
+            raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
+        for name, entry in value.items():
+            if entry is not None and name in known:
+                known[name](entry, f"{path}.{name}" if path else name)
+
+    return check
+
+
+_SECURITY: Mapping[str, Check] = {
+    "runAsUser": _whole,
+    "runAsGroup": _whole,
+    "runAsNonRoot": _truth,
+    "readOnlyRootFilesystem": _truth,
+    "fsGroup": _whole,
+    "supplementalGroups": each(_whole),
+}
+_CONTAINER: Mapping[str, Check] = {
+    "name": _label,
+    "image": _text,
+    "imagePullPolicy": _one_of(*PULL_POLICIES),
+    "command": each(_text),
+    "args": each(_text),
+    "workingDir": _text,
+    "env": each(_fields({"name": _text, "value": _text})),
+    "ports": each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
+    "resources": check_resources,
+    "volumeMounts": each(
+        _fields({"name": _text, "mountPath": _text, "readOnly": _truth, "subPath": _sub_path, "subPathExpr": _sub_path})
+    ),
+    "securityContext": _fields(_SECURITY),
+}
+_POD: Mapping[str, Check] = {
+    "containers": each(_fields(_CONTAINER)),
+    "initContainers": each(_fields(_CONTAINER)),
+    "volumes": each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
+    "enableServiceLinks": _truth,
+    "imagePullSecrets": each(_fields({"name": _text})),
+    "priorityClassName": _text,
+    "runtimeClassName": _text,
+    "schedulerName": _text,
+    "securityContext": _fields(_SECURITY),
+    "terminationGracePeriodSeconds": _whole,
+    "tolerations": each(
+        _fields({"key": _text, "operator": _text, "value": _text, "effect": _text, "tolerationSeconds": _whole})
+    ),
+}

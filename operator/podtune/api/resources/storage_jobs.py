@@ -1,0 +1,71 @@
+"""Work in the bucket that is done without a running trial, as an Experiment's status records it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from podtune.api.base import StatusModel, keyed_by
+from podtune.api.conditions import MAX_MESSAGE
+from podtune.protocol.storage_job import StoragePurpose
+
+
+class StorageJobState(StrEnum):
+    """How far a job is."""
+
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    """It failed, and is tried again."""
+    DONE = "Done"
+    FAILED = "Failed"
+    """It failed as often as it is tried."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more is done about it."""
+        return self in (StorageJobState.DONE, StorageJobState.FAILED)
+
+
+class StorageJob(StatusModel):
+    """One job: it is written down before its pod is made, and again when the pod has ended."""
+
+    purpose: StoragePurpose = Field(description="What it is for.")
+    trigger: str = Field(
+        default="",
+        max_length=64,
+        description="What it was due for, such as the time of the experiment's end: after another one it is due again.",
+    )
+    state: StorageJobState = Field(description="How far it is: Running, Waiting, Done or Failed.")
+    pod: int = Field(ge=1, description="Number of its pod, <experiment>-storage-<number>.")
+    tries: int = Field(ge=1, description="How often it was tried, the present try included.")
+    start_time: str = Field(max_length=32, description="When the present try began (RFC 3339).")
+    retry_time: str | None = Field(default=None, max_length=32, description="When the next try begins.")
+    completion_time: str | None = Field(default=None, max_length=32, description="When it was done or given up.")
+    uri: str = Field(default="", max_length=1024, description="Of an Export: where the best checkpoint is now.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="What came of it, or why the last try failed.")
+
+
+class StorageStatus(StatusModel):
+    """Work in the bucket, done by one short-lived pod at a time."""
+
+    pods: int = Field(default=0, ge=0, description="How many pods it has taken so far.")
+    jobs: list[StorageJob] = Field(
+        default_factory=list,
+        max_length=8,
+        description="The latest job of each purpose.",
+        json_schema_extra=keyed_by("purpose"),
+    )
+
+    def job(self, purpose: StoragePurpose) -> StorageJob | None:
+        """The latest job of a purpose."""
+        return next((job for job in self.jobs if job.purpose is purpose), None)
+
+    def with_job(self, job: StorageJob) -> StorageStatus:
+        """The status with this job in the place of the one with the same purpose."""
+        others = [known for known in self.jobs if known.purpose is not job.purpose]
+        return self.model_copy(update={"jobs": [*others, job], "pods": max(self.pods, job.pod)})
+
+    def without_job(self, purpose: StoragePurpose) -> StorageStatus:
+        """The status without the job of a purpose."""
+        return self.model_copy(update={"jobs": [job for job in self.jobs if job.purpose is not purpose]})

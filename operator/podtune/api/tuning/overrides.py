@@ -1,0 +1,90 @@
+"""A trial's configuration with values that its user has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from podtune.api.base import FieldError
+from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.domain_values import own_value
+from podtune.api.tuning.search_space import (
+    ChoiceDomain,
+    IntDomain,
+    Parameter,
+    Scalar,
+    format_value,
+    parse_value,
+    plain_value,
+)
+
+
+def with_overrides(
+    parameters: Sequence[Parameter],
+    constraints: Sequence[str],
+    present: Mapping[str, str],
+    overrides: Mapping[str, str],
+) -> dict[str, str]:
+    """The configuration that a trial goes on with; what is computed of the changed values is computed anew.
+
+    Args:
+        parameters: The search space.
+        constraints: What every configuration has to hold.
+        present: What the trial runs with now, by name as a Trial holds it.
+        overrides: The values to change.
+
+    Raises:
+        FieldError: They make no configuration of the search space; the path starts at a Trial's spec.
+    """
+    by_name = {parameter.name: parameter for parameter in parameters}
+    values = {
+        name: parse_value(by_name[name], written)
+        for name, written in present.items()
+        if name in by_name and by_name[name].is_sampled
+    }
+    for name, written in overrides.items():
+        values[name] = _read(by_name, name, written)
+    try:
+        configuration = ConfigurationRules(parameters, constraints).configuration(values)
+    except KeyError as missing:
+        raise FieldError("overrides", f"leave {missing} without a value, which exists now; give it one") from missing
+    except Refused as refused:
+        raise FieldError("overrides", f"make no configuration: {refused}; change a value") from refused
+    for name in overrides:
+        if name not in configuration:
+            conditions = ", ".join(by_name[name].when)
+            raise FieldError(f"overrides.{name}", f"does not exist with this trial's values of {conditions}; remove it")
+    return {name: format_value(value) for name, value in configuration.items()}
+
+
+def _read(by_name: Mapping[str, Parameter], name: str, written: str) -> Scalar:
+    parameter = by_name.get(name)
+    if parameter is None:
+        known = ", ".join(known.name for known in by_name.values() if known.is_sampled)
+        raise FieldError(f"overrides.{name}", f"is no parameter; correct or remove it (there is {known})")
+    if not parameter.is_sampled:
+        kind = "fixed" if parameter.fixed is not None else "computed"
+        raise FieldError(f"overrides.{name}", f"is {kind} for all trials; remove it")
+    value = _value(parameter, written)
+    if value is None:
+        raise FieldError(
+            f"overrides.{name}", f"{written!r:.66} is not a value of the parameter; choose one of its domain"
+        )
+    return value
+
+
+def _value(parameter: Parameter, written: str) -> Scalar | None:
+    """The value that a text means, also where a searcher would write it in another way; None where it is none."""
+    match parameter.domain:
+        case ChoiceDomain(values=values):
+            listed = (value for value in values if format_value(value) == written)
+            return next(listed, None) or own_value(parameter, plain_value(written))
+        case IntDomain():
+            kind: type[int] | type[float] = int
+        case _:
+            kind = float
+    try:
+        number = kind(written)
+    except ValueError:
+        return None
+    return own_value(parameter, number) if math.isfinite(number) else None

@@ -1,0 +1,211 @@
+"""Schedulers that train a population and change configurations on the way: population based training and PB2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from podtune.api.base import ApiModel, FieldError, keyed_by
+from podtune.api.tuning.objective import MetricName
+from podtune.api.tuning.search import Search
+from podtune.api.tuning.search_space import (
+    ChoiceDomain,
+    Domain,
+    FloatDomain,
+    IntDomain,
+    Parameter,
+    ParameterName,
+    Scalar,
+    format_value,
+)
+
+LARGEST = 1000
+"""The largest population: it is ranked anew at each perturbation."""
+LARGEST_IN_STEP = 256
+"""The largest synchronous one: what is decided of all of it at once stands in one trial's status."""
+
+
+class Mutation(ApiModel):
+    """A parameter that is changed on the way, and where to within."""
+
+    name: ParameterName = Field(description="Name of one of the experiment's parameters.")
+    float_: FloatDomain | None = Field(
+        default=None, alias="float", description="Other bounds for a float (or normal, or log-normal) parameter."
+    )
+    int_: IntDomain | None = Field(default=None, alias="int", description="Other bounds for an int parameter.")
+    choice: ChoiceDomain | None = Field(
+        default=None,
+        description="A list instead: some values of a choice parameter, or numbers; neighbours are what is moved to.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [name for name, value in (("float", self.float_), ("int", self.int_), ("choice", self.choice)) if value]
+        if len(given) > 1:
+            raise ValueError(f"mutation of {self.name!r} takes one of float, int, choice, not {' and '.join(given)}")
+        return self
+
+    @property
+    def domain(self) -> FloatDomain | IntDomain | ChoiceDomain | None:
+        """What is given instead of the parameter's own domain."""
+        return self.float_ or self.int_ or self.choice
+
+
+class PerturbationFactors(ApiModel):
+    """What numbers are multiplied by: one of the two, as a coin falls."""
+
+    down: float = Field(default=0.8, gt=0, lt=1, description="The factor below 1.")
+    up: float = Field(default=1.2, gt=1, description="The factor above 1.")
+
+
+class PopulationSettings(ApiModel):
+    """Settings that PBT and PB2 have in common; the population is `search.maxTrials` trials."""
+
+    time_attribute: MetricName = Field(
+        default="training_iteration",
+        description=(
+            "The result that counts a trial's progress, such as epoch or time_total_s; it must not fall, but for a "
+            "trial that goes on from another's checkpoint and has that one's from there on."
+        ),
+    )
+    interval: int = Field(
+        ge=1, description="A trial is looked at again when its time attribute has grown by this; each takes a pause."
+    )
+    burn_in: int = Field(default=0, ge=0, description="No trial is looked at before this.")
+    quantile: float = Field(
+        default=0.25,
+        gt=0,
+        le=0.5,
+        description="This share of the population, the worst, goes on from checkpoints of as many of the best.",
+    )
+    resample_probability: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="How likely a parameter is drawn anew from its domain, instead of being changed a little.",
+    )
+    synchronous: bool = Field(
+        default=False,
+        description=(
+            "Whether all trials wait for each other at each interval, so that all are ranked at the same progress; "
+            "else each is ranked by the latest scores of the others as it comes by."
+        ),
+    )
+    mutations: list[Mutation] = Field(
+        default_factory=list,
+        max_length=64,
+        description=(
+            "Which parameters are changed, in this order, and within which bounds where not their own; all that are "
+            "sampled, when it is left out."
+        ),
+        json_schema_extra=keyed_by("name"),
+    )
+
+
+class PbtSettings(PopulationSettings):
+    """Population based training (Jaderberg et al., 2017, https://arxiv.org/abs/1711.09846)."""
+
+    perturbation_factors: PerturbationFactors = Field(
+        default_factory=PerturbationFactors,
+        description=(
+            "What a number is multiplied by to change it a little. An int is rounded: one of 1 or 2 never changes so; "
+            "name a choice for it in mutations. A choice moves to a neighbour in its list."
+        ),
+    )
+    clip: bool = Field(
+        default=False,
+        description="Whether a number that has left its domain is moved back to its nearest value; else it stays.",
+    )
+
+
+class Pb2Settings(PopulationSettings):
+    """Population based bandits, PB2 (Parker-Holder et al., 2020, https://arxiv.org/abs/2002.02518).
+
+    Numbers are chosen within their bounds by a model of how much each configuration has gained in an interval; choices
+    are changed as PBT does it.
+    """
+
+
+def check_population(
+    name: str, settings: PopulationSettings, search: Search, parameters: Sequence[Parameter], path: str = "scheduler"
+) -> None:
+    """Refuses what can't work: a population of no fixed size, mutations of what is no parameter.
+
+    Args:
+        name: The scheduler, as a manifest spells it.
+        settings: Its settings.
+        search: How the population is made.
+        parameters: The search space.
+        path: The field that holds the scheduler.
+
+    Raises:
+        FieldError: The path starts at the Experiment's spec.
+    """
+    trials = search.max_trials
+    largest = LARGEST_IN_STEP if settings.synchronous else LARGEST
+    if not isinstance(trials, int) or not 2 <= trials <= largest:
+        kind = f"synchronous {name}" if settings.synchronous else name
+        raise FieldError("search.maxTrials", f"{trials} is no population for {kind}; give 2 to {largest} trials")
+    known = {parameter.name: parameter for parameter in parameters}
+    for index, mutation in enumerate(settings.mutations):
+        _check_mutation(f"{path}.{name}.mutations[{index}]", mutation, known)
+    names = [mutation.name for mutation in settings.mutations]
+    if doubled := {mutated for mutated in names if names.count(mutated) > 1}:
+        raise FieldError(f"{path}.{name}.mutations", f"{min(doubled)!r} stands there twice; remove one of the two")
+    mutable = mutable_domains(settings, parameters)
+    if not mutable:
+        raise FieldError("parameters", f"none is sampled, so {name} has nothing to change; give one a domain")
+    if isinstance(settings, Pb2Settings) and all(isinstance(domain, ChoiceDomain) for domain in mutable.values()):
+        raise FieldError(f"{path}.{name}", "only choices would be changed, and its model is of numbers; use pbt")
+
+
+def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter]) -> None:
+    parameter = known.get(mutation.name)
+    if parameter is None:
+        raise FieldError(f"{path}.name", f"{mutation.name!r} is no parameter; use one of {', '.join(known)}")
+    if not parameter.is_sampled:
+        raise FieldError(f"{path}.name", f"{mutation.name!r} is fixed or computed, so it can't be changed; remove it")
+    match mutation.domain, parameter.domain:
+        case None, _:
+            return
+        case ((FloatDomain() | IntDomain()), ChoiceDomain()):
+            raise FieldError(path, f"{mutation.name!r} is a choice; give it a choice, or nothing")
+        case FloatDomain(), IntDomain():
+            raise FieldError(f"{path}.float", f"{mutation.name!r} is an int; give it int bounds, or a choice")
+        case IntDomain(), _ if parameter.int_ is None:
+            raise FieldError(f"{path}.int", f"{mutation.name!r} is a float; give it float bounds, or a choice")
+        case ChoiceDomain(values=values), domain:
+            own = [_own_value(value, domain) for value in values]
+            for index, value in enumerate(own):
+                if value is None or value in own[:index]:
+                    shown = format_value(values[index])
+                    problem = f"{shown!r:.80} can't be a value of {mutation.name!r}, or is there twice; take it out"
+                    raise FieldError(f"{path}.choice.values[{index}]", problem)
+
+
+def _own_value(value: Scalar, domain: Domain) -> Scalar | None:
+    """What a value in a manifest is to a parameter, be it within its bounds or not; None where it can't have it."""
+    match domain:
+        case ChoiceDomain(values=values):
+            return next((own for own in values if format_value(own) == format_value(value)), None)
+        case IntDomain():
+            return value if type(value) is int else None
+        case _:
+            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def mutable_domains(settings: PopulationSettings, parameters: Sequence[Parameter]) -> Mapping[str, Domain]:
+    """What is changed on the way, and within what, in the order in which it is changed."""
+    own = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
+    if not settings.mutations:
+        return own
+    return {mutation.name: _narrowed(own[mutation.name], mutation.domain) for mutation in settings.mutations}
+
+
+def _narrowed(own: Domain, given: FloatDomain | IntDomain | ChoiceDomain | None) -> Domain:
+    """What a parameter is changed within; a list of numbers in the type that the parameter's own values have."""
+    if not isinstance(given, ChoiceDomain):
+        return given or own
+    return ChoiceDomain(values=[value for value in (_own_value(v, own) for v in given.values) if value is not None])

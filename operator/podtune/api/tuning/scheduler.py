@@ -1,0 +1,320 @@
+"""Which trials go on: the schedulers and their settings."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Self
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+from podtune.api.base import ApiModel, FieldError, Form, keyed_by
+from podtune.api.pods.container_resources import check_amounts
+from podtune.api.tuning.objective import MetricName
+from podtune.api.tuning.plugin import Plugin
+from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings
+
+_TIME_ATTRIBUTE = "The result that counts a trial's progress, such as epoch or time_total_s; it must never fall."
+_TIME_OF_RUNGS = f"{_TIME_ATTRIBUTE} One that skips a rung is held there by the next value that it reports."
+
+
+class FifoSettings(ApiModel):
+    """First in, first out: every trial runs to its own end."""
+
+
+class AshaSettings(ApiModel):
+    """Asynchronous successive halving, stopping variant (Li et al., 2020, https://arxiv.org/abs/1810.05934)."""
+
+    time_attribute: MetricName = Field(default="training_iteration", description=_TIME_ATTRIBUTE)
+    max_time: int = Field(ge=1, description="A trial is stopped when its time attribute reaches this.")
+    grace_period: int = Field(default=1, ge=1, description="No trial is stopped before this; the first rung.")
+    reduction_factor: int = Field(
+        default=4, ge=2, le=100, description="Of the trials at a rung, about one in this many goes on."
+    )
+    brackets: int = Field(default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_time < self.grace_period:
+            raise FieldError(
+                "maxTime",
+                f"maxTime {self.max_time} is below gracePeriod {self.grace_period}; raise maxTime or lower gracePeriod",
+            )
+        return self
+
+
+class AshaPromotionSettings(ApiModel):
+    """Asynchronous successive halving, promotion variant (Li et al., 2020, https://arxiv.org/abs/1810.05934).
+
+    Every trial is paused at every rung and gives its GPU back; the best of a rung are resumed as there are free slots.
+    """
+
+    time_attribute: MetricName = Field(default="training_iteration", description=_TIME_OF_RUNGS)
+    max_time: int = Field(ge=2, description="A trial is stopped when its time attribute reaches this.")
+    grace_period: int = Field(default=1, ge=1, description="The first rung: every trial runs at least to here.")
+    reduction_factor: int = Field(
+        default=4, ge=2, le=100, description="Each rung is this many times as high as the one below it."
+    )
+    brackets: int = Field(
+        default=1,
+        ge=1,
+        le=10,
+        description="Number of brackets; a trial of bracket s is first paused at the s-th rung after the lowest one.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_time <= self.grace_period:
+            raise FieldError(
+                "maxTime",
+                f"maxTime {self.max_time} is not above gracePeriod {self.grace_period}, so there is no rung; raise "
+                "maxTime or lower gracePeriod",
+            )
+        return self
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The rungs, lowest first: gracePeriod times powers of reductionFactor, below maxTime."""
+        levels = [self.grace_period]
+        while levels[-1] * self.reduction_factor < self.max_time:
+            levels.append(levels[-1] * self.reduction_factor)
+        return tuple(levels)
+
+    @property
+    def most_rungs(self) -> int:
+        """How many rungs a trial can pass."""
+        return len(self.levels)
+
+
+class HyperbandSettings(ApiModel):
+    """HyperBand: synchronous successive halving in brackets (Li et al., 2018, https://arxiv.org/abs/1603.06560).
+
+    A bracket's trials are paused at a rung until all of them have come in; then the best of them go on together.
+    """
+
+    time_attribute: MetricName = Field(default="training_iteration", description=_TIME_OF_RUNGS)
+    max_time: int = Field(ge=2, description="No trial runs longer than to this value of its time attribute.")
+    reduction_factor: int = Field(
+        default=3, ge=2, le=100, description="Of the trials at a rung, one in this many goes on."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_time < self.reduction_factor:
+            raise FieldError(
+                "maxTime",
+                f"maxTime {self.max_time} is below reductionFactor {self.reduction_factor}, so no trial would ever be "
+                "stopped early; raise maxTime or lower reductionFactor",
+            )
+        return self
+
+    @property
+    def sizes(self) -> int:
+        """S, the number of different brackets: number s of them passes s rungs."""
+        return round(math.log(self.max_time) / math.log(self.reduction_factor)) + 1
+
+    def first_milestone(self, rungs: int) -> int:
+        """r0, the first rung of a bracket of so many rungs; with 0, there is no such bracket."""
+        return int(self.max_time * self.reduction_factor**-rungs)
+
+    @property
+    def most_rungs(self) -> int:
+        """How many rungs a trial can pass."""
+        return max(rungs for rungs in range(self.sizes) if self.first_milestone(rungs) > 0)
+
+
+class BohbSettings(HyperbandSettings):
+    """HyperBand for BOHB (Falkner et al., 2018, https://arxiv.org/abs/1807.01774): the largest brackets come first.
+
+    It goes with a search that learns from the values that trials reach at rungs.
+    """
+
+
+class MedianSettings(ApiModel):
+    """The median stopping rule (Golovin et al., 2017, https://research.google/pubs/pub46180/)."""
+
+    time_attribute: MetricName = Field(default="training_iteration", description=_TIME_ATTRIBUTE)
+    grace_period: int = Field(
+        default=1, ge=0, description="No trial is stopped before this; means are taken from here on."
+    )
+    min_samples: int = Field(
+        default=3, ge=1, le=10_000, description="How many other trials must have got as far for a median to count."
+    )
+    min_time: int | None = Field(
+        default=None,
+        ge=0,
+        description=(
+            "While there are fewer, a trial that has run for longer than this is paused if others wait, so that they "
+            "get as far; in the unit of the time attribute. Without it none gives way."
+        ),
+    )
+    soft_stop: bool = Field(
+        default=False,
+        description=(
+            "Whether a trial below the median is paused instead of stopped; it goes on when no new trial waits, and "
+            "is not compared any more."
+        ),
+    )
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it may pause trials, which go on from their checkpoints."""
+        return self.soft_stop or self.min_time is not None
+
+
+ResourceName = Annotated[
+    str,
+    Field(min_length=1, max_length=253),
+    Form(
+        r"cpu|memory|ephemeral-storage|hugepages-[A-Za-z0-9]+|"
+        r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?",
+        "can't name a resource; write it like nvidia.com/gpu, nvidia.com/mig-3g.20gb, cpu or memory",
+    ),
+]
+
+
+_QUANTITY = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?"
+MAX_QUANTITY = 32
+
+
+class _QuantityForm:
+    """Annotation of an amount of a resource: a whole number, or a text such as 500m or 16Gi."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Reads a number in a manifest as its text."""
+        return core_schema.no_info_plain_validator_function(self._checked)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """As Kubernetes has it in a container's limits; the form is left to the operator, which says it better."""
+        return {"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}
+
+    def _checked(self, value: object) -> str:
+        written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        if len(written) > MAX_QUANTITY or not re.fullmatch(_QUANTITY, written):
+            raise ValueError(f"{str(value)[:MAX_QUANTITY]!r} is not a quantity; write it like 4, 500m or 16Gi")
+        return written
+
+
+Quantity = Annotated[str, _QuantityForm()]
+
+
+class RungResources(ApiModel):
+    """What a trial gets from a rung on."""
+
+    at_rung: int = Field(ge=1, le=64, description="How many rungs a trial has passed when it is resumed with these.")
+    limits: dict[ResourceName, Quantity] = Field(
+        min_length=1,
+        max_length=16,
+        description=(
+            "Limits by resource name, such as nvidia.com/gpu or nvidia.com/mig-3g.20gb: they take the place of the "
+            "trial container's own and of those of lower rungs; 0 takes one away."
+        ),
+    )
+
+    @field_validator("limits")
+    @classmethod
+    def _check(cls, limits: dict[str, str]) -> dict[str, str]:
+        check_amounts(limits, "")
+        return limits
+
+
+class Scheduler(ApiModel):
+    """Which trials go on: exactly one scheduler; fifo when none is given."""
+
+    fifo: FifoSettings | None = Field(default=None, description="Every trial runs to its own end.")
+    asha: AshaSettings | None = Field(default=None, description="Asynchronous successive halving, stopping variant.")
+    asha_promotion: AshaPromotionSettings | None = Field(
+        default=None,
+        description="Asynchronous successive halving, promotion variant: trials are paused at rungs, the best resumed.",
+    )
+    hyperband: HyperbandSettings | None = Field(
+        default=None, description="HyperBand: trials are paused at rungs until all of their bracket have come in."
+    )
+    bohb: BohbSettings | None = Field(
+        default=None, description="HyperBand with the largest brackets first, for a search that learns from rungs."
+    )
+    median: MedianSettings | None = Field(default=None, description="The median stopping rule.")
+    pbt: PbtSettings | None = Field(
+        default=None,
+        description="Population based training: the worst trials go on from the best ones' checkpoints, a bit changed.",
+    )
+    pb2: Pb2Settings | None = Field(
+        default=None,
+        description=(
+            "Population based bandits: the same, but a model says what they are changed to. It needs the operator's "
+            "image for it: image.variant gp."
+        ),
+    )
+    plugin: Plugin | None = Field(
+        default=None, description="A scheduler that is installed in the operator's image beside ours."
+    )
+    resources: list[RungResources] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Limits of trials that are resumed at a rung, lowest rung first, such as more GPUs for the best.",
+        json_schema_extra=keyed_by("atRung"),
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = self.given
+        if len(given) > 1:
+            raise ValueError(
+                f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; found {' and '.join(given)}; keep one of them"
+            )
+        if self.resources:
+            self._check_resources()
+        return self
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The schedulers that are given, as a manifest spells them; at most one, or none for fifo."""
+        return tuple(alias for alias, name in SCHEDULERS.items() if getattr(self, name) is not None)
+
+    @property
+    def pausing(self) -> AshaPromotionSettings | HyperbandSettings | None:
+        """The settings of a scheduler that pauses trials at rungs and resumes some of them."""
+        return self.asha_promotion or self.hyperband or self.bohb
+
+    @property
+    def needs_store(self) -> str | None:
+        """The scheduler that is given, if it resumes trials from checkpoints, which have to be stored somewhere."""
+        if self.median is not None and self.median.pauses:
+            return "median, with softStop or minTime,"
+        return next((name for name in self.given if name in (*RESUMING, *CLONING)), None)
+
+    @property
+    def population(self) -> tuple[str, PopulationSettings] | None:
+        """The scheduler that changes configurations on the way, as a manifest spells it, and its settings."""
+        if self.pbt is not None:
+            return "pbt", self.pbt
+        return None if self.pb2 is None else ("pb2", self.pb2)
+
+    def _check_resources(self) -> None:
+        if self.pausing is None:
+            name = self.given[0] if self.given else "fifo"
+            raise FieldError(
+                "resources",
+                f"{name} resumes no trial at a rung; use one of {', '.join(RESUMING)}, or remove resources",
+            )
+        rungs = [entry.at_rung for entry in self.resources]
+        if doubled := {rung for rung in rungs if rungs.count(rung) > 1}:
+            raise FieldError("resources", f"atRung {min(doubled)} stands there twice; give each rung one entry")
+        if rungs != sorted(rungs):
+            shown = ", ".join(map(str, rungs))
+            raise FieldError("resources", f"atRung goes {shown}; put the entries in order, lowest rung first")
+        if rungs[-1] > self.pausing.most_rungs:
+            raise FieldError(
+                f"resources[{len(rungs) - 1}].atRung",
+                f"atRung {rungs[-1]} is never reached: with these settings of {self.given[0]} a trial passes at most "
+                f"{self.pausing.most_rungs} rungs; lower it or remove the entry",
+            )
+
+
+SCHEDULERS = {field.alias or name: name for name, field in Scheduler.model_fields.items() if name not in {"resources"}}
+"""All schedulers, as a manifest spells them, and their fields in the model."""
+RESUMING = ("ashaPromotion", "hyperband", "bohb")
+"""Those that pause trials at rungs and resume some of them, with other resources if need be."""
+CLONING = ("pbt", "pb2")
+"""Those that have a trial go on from another one's checkpoint."""

@@ -1,0 +1,73 @@
+"""Whether what `search` says goes together with the rest of an Experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podtune.api.base import FieldError
+from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search import UNLIMITED, Search
+from podtune.api.tuning.search_space import format_value
+from podtune.api.tuning.stop import Stop
+
+REPEATABLE = frozenset({"fifo", "asha", "median"})
+"""Schedulers for which each repeat of a configuration is a trial like any other. The others give a configuration's
+trials to a bracket, or change what they run with; or they learn from rungs, of which a mean says nothing."""
+
+
+def check_search(search: Search, rules: ConfigurationRules, objective: Objective, scheduler: str, stop: Stop) -> None:
+    """Refuses what can't work.
+
+    Args:
+        search: What to check.
+        rules: What a configuration has to hold.
+        objective: What is optimised.
+        scheduler: Name of the scheduler.
+        stop: When the experiment ends.
+
+    Raises:
+        FieldError: With the field, the value and the remedy; the path starts at the Experiment's spec.
+    """
+    if search.max_trials == UNLIMITED and not stop.has_budget:
+        raise FieldError(
+            "search.maxTrials",
+            "unlimited, and nothing in stop ends the experiment; give stop.totalTime or another budget, or a number",
+        )
+    if search.repeats > 1 and scheduler not in REPEATABLE:
+        raise FieldError(
+            "search.repeats",
+            f"{search.repeats} can't go with scheduler {scheduler}; use {', '.join(sorted(REPEATABLE))}, or 1",
+        )
+    _check_initial(search, rules, objective)
+
+
+def _check_initial(search: Search, rules: ConfigurationRules, objective: Objective) -> None:
+    seen: dict[Sequence[tuple[str, str]], int] = {}
+    for index, entry in enumerate(search.initial):
+        path = f"search.initial[{index}]"
+        try:
+            configuration = rules.complete(entry.parameters)
+        except FieldError as error:
+            raise FieldError(f"{path}.parameters.{error.path}", error.problem) from error
+        except Refused as refused:
+            raise FieldError(f"{path}.parameters", f"{refused}; change a value") from refused
+        if entry.is_known and entry.restore_from is not None:
+            raise FieldError(
+                f"{path}.restoreFrom", "is of a trial that is not run, for its results are known; drop one"
+            )
+        missing = [criterion.metric for criterion in objective.criteria if criterion.metric not in entry.results]
+        if entry.is_known and missing:
+            raise FieldError(
+                f"{path}.results", f"lacks {missing[0]}, which is optimised; add it, or drop results to have it run"
+            )
+        key = tuple((name, format_value(value)) for name, value in configuration.items())
+        if not entry.is_known and key in seen:
+            raise FieldError(f"{path}.parameters", f"are those of initial[{seen[key]}]; remove one, or use repeats")
+        if not entry.is_known:
+            seen[key] = index
+    trials = len(seen) * search.repeats
+    if trials > search.trial_limit:
+        raise FieldError(
+            "search.initial", f"makes {trials} trials, more than maxTrials {search.max_trials}; raise that or drop some"
+        )

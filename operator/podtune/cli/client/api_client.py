@@ -1,0 +1,267 @@
+"""The API server, as far as the commands need it: read one thing, a list, changes, a log; change a field."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from podtune.cli.client.kubeconfig import Connection
+from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
+from podtune.kube.answers import WrongAnswer, check_answer
+from podtune.kube.paths import check_path
+
+Object = dict[str, Any]
+TIMEOUT = 30.0
+"""Seconds to wait for an answer."""
+WATCH_SECONDS = 240
+"""How long the server keeps a watch open; then it is taken up again where it ended."""
+WATCH_TRIES = 5
+PAGE = 500
+MAX_ANSWER = 64 << 20
+"""Bytes of an answer that are read: one object has at most some three MB."""
+MAX_REFUSAL = 1 << 20
+MAX_LINE = 1 << 20
+"""Bytes of a log's line; a longer one is read in pieces, for a program need not end its lines."""
+FIELD_MANAGER = "kubectl-podtune"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a watch tells.
+
+    Attributes:
+        kind: RELISTED: what follows as ADDED is all there is, up to SYNCED; then ADDED, MODIFIED, DELETED.
+        object: What has changed; empty with RELISTED and SYNCED.
+    """
+
+    kind: str
+    object: Object
+
+
+class Api(Protocol):
+    """What the commands need of an API server."""
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+        """Reads one object.
+
+        Raises:
+            NotFound: There is none.
+            Refused: The server refuses.
+            Unreachable: It does not answer.
+        """
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """Changes some fields of one object (a merge patch), and gives it as it is then; raises as `get`."""
+
+    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+        """Makes an object in a collection, and gives it as it is then; raises as `get`."""
+
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+        """Reads all objects of a collection, page by page; raises as `get`."""
+
+    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+        """Lists a collection and then follows it without an end; raises as `get` when it can't go on."""
+
+    def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+        """Reads a text line by line, as it comes; raises as `get`."""
+
+
+class HttpApi:
+    """The one real `Api`."""
+
+    def __init__(
+        self, connection: Connection, sleep: Callable[[float], None] = time.sleep, rng: random.Random | None = None
+    ) -> None:
+        """Makes a client.
+
+        Args:
+            connection: The way to the server.
+            sleep: Waits, between tries.
+            rng: Draws the jitter.
+        """
+        self._connection = connection
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+        if connection.tls is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=connection.tls))
+        if connection.proxy:
+            handlers.append(urllib.request.ProxyHandler({"http": connection.proxy, "https": connection.proxy}))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+        """See `Api`."""
+        with self._open(path, params, TIMEOUT) as answer:
+            body = self._object(answer)
+        try:
+            check_answer(path, body)
+        except WrongAnswer as error:
+            raise Unreachable(f"{self._connection.server} does not answer like an API server: {error}") from error
+        return body
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """See `Api`."""
+        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=change) as answer:
+            return self._object(answer)
+
+    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+        """See `Api`."""
+        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=item, method="POST") as answer:
+            return self._object(answer)
+
+    def _object(self, answer: Any) -> Object:
+        try:
+            data = answer.read(MAX_ANSWER + 1)
+            if len(data) > MAX_ANSWER:
+                raise AnswerTooLarge(f"{self._connection.server} has answered with more than {MAX_ANSWER >> 20} MiB")
+            body = json.loads(data)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._unreachable(error) from error
+        if not isinstance(body, dict):
+            raise Unreachable(f"{self._connection.server} does not answer like an API server; is --context right?")
+        return body
+
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+        """See `Api`."""
+        return self._list(path, params)[0]
+
+    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+        """See `Api`."""
+        failures = 0
+        while True:
+            items, version = self._list(path, params)
+            yield Change("RELISTED", {})
+            for item in items:
+                yield Change("ADDED", item)
+            yield Change("SYNCED", {})
+            while version:
+                try:
+                    for kind, item in self._changes(path, params, version):
+                        failures = 0
+                        version = item["metadata"]["resourceVersion"]
+                        if kind != "BOOKMARK":
+                            yield Change(kind, item)
+                    # The server ends a watch after a while; one that ends them at once must not be run over.
+                    self._sleep(self._rng.uniform(0.1, 0.5))
+                except Unreachable:
+                    failures += 1
+                    if failures == WATCH_TRIES:
+                        raise
+                    self._sleep(2**failures * self._rng.uniform(0.25, 0.5))
+                except Refused as refused:
+                    if refused.status != http.client.GONE:
+                        raise
+                    version = ""  # too old: list again
+                    self._sleep(self._rng.uniform(0.1, 0.5))
+
+    def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+        """See `Api`."""
+        # No timeout: a program may be silent for hours.
+        with self._open(path, params, None) as answer:
+            try:
+                for line in iter(lambda: answer.readline(MAX_LINE), b""):
+                    yield line.decode(errors="replace").rstrip("\n")
+            except (OSError, http.client.HTTPException) as error:
+                raise self._unreachable(error) from error
+
+    def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Object], str]:
+        items: list[Object] = []
+        limit = PAGE
+        query = dict(params or {})
+        while True:
+            try:
+                page = self.get(path, query | {"limit": str(limit)})
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 8)
+                continue
+            items += page.get("items") or []
+            metadata = page.get("metadata", {})
+            if not metadata.get("continue"):
+                return items, str(metadata.get("resourceVersion", ""))
+            query["continue"] = metadata["continue"]
+
+    def _changes(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[tuple[str, Object]]:
+        query = {
+            **(params or {}),
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        with self._open(path, query, WATCH_SECONDS + TIMEOUT) as answer:
+            try:
+                for line in iter(lambda: answer.readline(MAX_ANSWER), b""):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise _refusal(event["object"].get("code", 500), event["object"].get("message", ""))
+                    yield event["type"], event["object"]
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise self._unreachable(error) from error
+
+    def _open(
+        self,
+        path: str,
+        params: Mapping[str, str] | None,
+        timeout: float | None,
+        change: Mapping[str, Any] | None = None,
+        method: str = "PATCH",
+    ) -> Any:
+        url = f"{self._connection.server}{check_path(path)}"
+        if params:
+            url += f"?{urllib.parse.urlencode(params)}"
+        headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-podtune", **self._connection.headers}
+        request = urllib.request.Request(url, headers=headers)
+        if change is not None:
+            request.method, request.data = method, json.dumps(change).encode()
+            kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            request.add_header("Content-Type", kind)
+        try:
+            return self._opener.open(request, timeout=timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error.code, _message(error.read(MAX_REFUSAL))) from error
+        except (OSError, http.client.HTTPException) as error:  # urllib's URLError is an OSError
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, socket.gaierror):
+            reason = "its name does not resolve"
+        elif isinstance(reason, TimeoutError):
+            reason = "no answer in time"
+        return Unreachable(
+            f"{self._connection.server} can't be reached: {reason}; is the cluster up, and --context right?"
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An API server does not send us elsewhere, and elsewhere must not get our token."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follows none: the redirect itself is the error."""
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return " ".join(body[:200].decode(errors="replace").split())
+
+
+def _refusal(status: int, message: str) -> Refused:
+    said = message or http.client.responses.get(status, "")
+    if status == http.client.NOT_FOUND:
+        return NotFound(status, said)
+    remedy = "; log in again" if status == http.client.UNAUTHORIZED else ""
+    return Refused(status, f"the API server says {status}: {said}{remedy}")

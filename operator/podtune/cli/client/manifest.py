@@ -1,0 +1,129 @@
+"""Reads the manifest of an Experiment where there is no API server to do so."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podtune.api.names import API_VERSION, EXPERIMENT_KIND
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.validation import find_problems, parse_experiment
+from podtune.cli.errors import CliError
+
+STANDARD_INPUT = Path("-")
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An Experiment as a user wrote it.
+
+    Attributes:
+        name: Its name.
+        spec: What it asks for; None where that can't be read.
+        problems: What is wrong with it, a sentence each; empty where nothing is.
+    """
+
+    name: str
+    spec: ExperimentSpec | None
+    problems: tuple[str, ...] = ()
+
+
+class ManifestError(CliError):
+    """The manifest asks for something that can never work."""
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Reads the one Experiment of a file, which may hold other resources too; `-` is standard input.
+
+    Raises:
+        CliError: The file can't be read, or holds no Experiment, or several.
+    """
+    experiments = [document for document in read_documents(path) if _is_experiment(document)]
+    if len(experiments) != 1:
+        found = f"{len(experiments)} of them" if experiments else "none"
+        raise CliError(f"{path}: a file with one {EXPERIMENT_KIND} ({API_VERSION}) is needed; it has {found}")
+    resource = experiments[0]
+    if not isinstance(resource.get("metadata", {}), Mapping):
+        raise CliError(f"{path}: metadata is no map; write name: … below it")
+    name = str(resource.get("metadata", {}).get("name", "")) or path.stem
+    problems = find_problems(resource, UNKNOWN_POLICY)
+    return Manifest(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
+
+
+def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
+    """Reads the name and the spec of an Experiment that can be worked with.
+
+    Raises:
+        CliError: There is none in the file.
+        ManifestError: It can never work.
+    """
+    manifest = read_manifest(path)
+    if manifest.spec is None:
+        more = f" (and {len(manifest.problems) - 1} more; `podtune plan` names all)" if manifest.problems[1:] else ""
+        raise ManifestError(f"{path}: {manifest.problems[0]}{more}")
+    return manifest.name, manifest.spec
+
+
+def read_text(path: Path) -> str:
+    """Reads a file; `-` is standard input.
+
+    Raises:
+        CliError: It can't be read.
+    """
+    try:
+        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror or error}; name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path}: it is not UTF-8: {error}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads scalars as kubectl does.
+
+    Characters are put together that JSON may write as two halves: surrogates, which are no text by themselves. 1e-4 is
+    a number, though YAML 1.1 wants a dot in it, and what looks like a date or a time of day is a text.
+    """
+
+    def construct_scalar(self, node: Any) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and _HALVES.search(value):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        return value
+
+
+_OTHERWISE = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag not in _OTHERWISE]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_INTEGER = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"(?:{_INTEGER.pattern})$"), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_FLOAT.pattern})$"), list("-+.0123456789"))
+
+
+def read_documents(path: Path) -> list[Any]:
+    """Reads the documents in a file of YAML, or JSON; `-` is standard input.
+
+    Raises:
+        CliError: It can't be read, or is neither.
+    """
+    text = read_text(path)
+    try:
+        return list(yaml.load_all(text, _Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # what looks like a date need not be one
+        raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _is_experiment(document: Any) -> bool:
+    named = isinstance(document, Mapping) and document.get("kind") == EXPERIMENT_KIND
+    return named and document.get("apiVersion") == API_VERSION

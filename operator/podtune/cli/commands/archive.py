@@ -1,0 +1,213 @@
+"""A whole experiment in one file: the Experiment, its Trials and what they have recorded, in the words of the API.
+
+The file holds no secrets and nothing of the cluster that it comes from. Checkpoints are not in it: the Trials record
+where they are in the bucket, under the UID of the Experiment that has stored them. A digest at its end tells a whole
+file from one that was cut off, which might be read as an experiment of fewer trials.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.cli.client.api_client import Object
+from podtune.cli.client.manifest import read_documents
+from podtune.cli.errors import CliError
+
+KIND = "ExperimentArchive"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An experiment that is on its way.
+
+    Attributes:
+        source: Namespace, name and uid of the Experiment that it was made of.
+        metadata: Labels and annotations of the Experiment.
+        spec: Its spec.
+        status: Its status.
+        trials: Its Trials: name, spec and status each, by their index.
+        known: What it had learnt from an earlier experiment (search.warmStart): data of a ConfigMap.
+    """
+
+    source: Mapping[str, str]
+    metadata: Object
+    spec: Object
+    status: Object
+    trials: tuple[Object, ...]
+    known: Mapping[str, str]
+
+    def to_yaml(self) -> str:
+        """The file."""
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "version": VERSION,
+            "source": dict(self.source),
+            "experiment": {"metadata": self.metadata, "spec": self.spec, "status": self.status},
+            "warmStart": dict(self.known),
+            "trials": list(self.trials),
+        }
+        return yaml.safe_dump(sealed(body), sort_keys=False, allow_unicode=True)
+
+    def renamed(self, name: str) -> Archive:
+        """The same under another name: that of each Trial begins with it."""
+        before = self.source["name"]
+        if name == before:
+            return self
+        names = {trial["name"]: f"{name}{trial['name'].removeprefix(before)}" for trial in self.trials}
+        return Archive(
+            {**self.source, "name": name},
+            self.metadata,
+            self.spec,
+            _with_names(self.status, names),
+            tuple(
+                {
+                    "name": names[trial["name"]],
+                    "spec": {**trial["spec"], "experiment": name},
+                    "status": _with_names(trial["status"], names),
+                }
+                for trial in self.trials
+            ),
+            self.known,
+        )
+
+
+def sealed(body: Mapping[str, Any]) -> Object:
+    """What an archive holds, with its digest."""
+    return {**body, "digest": _digest(body)}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def make_archive(experiment: Object, trials: list[Object], known: Mapping[str, str]) -> Archive:
+    """Makes an archive of what the API server has."""
+    metadata = experiment["metadata"]
+    kept = {kind: _foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
+    generation = metadata.get("generation", 1)
+    return Archive(
+        source={"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
+        metadata={kind: entries for kind, entries in kept.items() if entries},
+        spec=experiment["spec"],
+        status=_experiment_status(experiment.get("status") or {}, generation),
+        trials=tuple(
+            {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _trial_status(trial)}
+            for trial in sorted(trials, key=lambda trial: trial["spec"]["index"])
+        ),
+        known=known,
+    )
+
+
+def read_archive(path: Path) -> Archive:
+    """Reads an archive, and whether this program can work with what is in it.
+
+    Raises:
+        CliError: It is none, of a later version, or damaged.
+    """
+    documents = read_documents(path)
+    body = documents[0] if len(documents) == 1 else None
+    if not isinstance(body, Mapping) or body.get("kind") != KIND:
+        raise CliError(f"{path}: it is no {KIND}; `podtune export EXPERIMENT` makes one")
+    if body.get("version") != VERSION:
+        raise CliError(f"{path}: its version is {body.get('version')!r}, this program knows {VERSION}; use a later one")
+    try:
+        _check_digest(body)
+        return _read(body)
+    except (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise CliError(
+            f"{path}: it is damaged: {' '.join(str(error).split())[:300]}; export the experiment once more"
+        ) from error
+
+
+def _check_digest(body: Mapping[str, Any]) -> None:
+    if body.get("digest") != _digest({key: value for key, value in body.items() if key != "digest"}):
+        raise ValueError("it is not what was exported, by its digest")
+
+
+def _read(body: Mapping[str, Any]) -> Archive:
+    experiment, source = body["experiment"], body["source"]
+    resource = {"metadata": {"name": source["name"]}, "spec": experiment["spec"]}
+    parse_experiment(resource, UNKNOWN_POLICY)
+    ExperimentStatus.model_validate(experiment["status"])
+    for trial in body["trials"]:
+        spec = TrialSpec.model_validate(trial["spec"])
+        TrialStatus.model_validate(trial["status"])
+        if trial["name"] != f"{source['name']}-{spec.index}" or spec.experiment != source["name"]:
+            raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
+    return Archive(
+        source={name: str(source[name]) for name in ("namespace", "name", "uid")},
+        metadata={kind: _texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
+        spec=experiment["spec"],
+        status=experiment["status"],
+        trials=tuple(body["trials"]),
+        known=_texts(body.get("warmStart") or {}, "warmStart"),
+    )
+
+
+def _texts(value: Any, name: str) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise TypeError(f"{name} is no map of texts")
+    return dict(value)
+
+
+def _foreign(entries: Mapping[str, str]) -> dict[str, str]:
+    """Labels or annotations that are neither ours nor kubectl's."""
+    own = (GROUP, f".{GROUP}", "kubectl.kubernetes.io")
+    return {key: value for key, value in entries.items() if not key.partition("/")[0].endswith(own)}
+
+
+def _experiment_status(status: Object, generation: int) -> Object:
+    """The status as it will hold for a new object, whose generation is 1 and whose storage pods are none yet."""
+    jobs = [job for job in (status.get("storage") or {}).get("jobs", ()) if job["state"] in ("Done", "Failed")]
+    storage = {"storage": {**status["storage"], "jobs": jobs}} if status.get("storage") else {}
+    return {**_of_generation(status, generation), **storage}
+
+
+def _trial_status(trial: Object) -> Object:
+    """The status of a trial without a pod; it always has a state, by which an import is seen to be whole."""
+    status = _of_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
+    status.pop("pod", None)
+    if status.get("state", TrialState.RUNNING) == TrialState.RUNNING:
+        status |= {"state": str(TrialState.PENDING), "reason": str(TrialReason.QUEUED), "message": "imported"}
+        status.pop("durableSeq", None)
+    return status
+
+
+def _of_generation(status: Object, generation: int) -> Object:
+    def new(seen: int) -> int:
+        return 1 if seen == generation else min(seen, 0)
+
+    conditions = [
+        {**c, "observedGeneration": new(c.get("observedGeneration", 0))} for c in status.get("conditions", ())
+    ]
+    changed = {"conditions": conditions} if conditions else {}
+    return {**status, **changed, "observedGeneration": new(status.get("observedGeneration", -1))}
+
+
+_NAMES = ("trial", "donor")
+"""Fields of a status that hold the name of a Trial."""
+
+
+def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """A part of a status with other names of Trials."""
+    if isinstance(value, Mapping):
+        return {
+            key: names.get(entry, entry) if key in _NAMES and isinstance(entry, str) else _with_names(entry, names)
+            for key, entry in value.items()
+        }
+    return [_with_names(entry, names) for entry in value] if isinstance(value, list) else value

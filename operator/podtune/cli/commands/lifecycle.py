@@ -1,0 +1,215 @@
+"""Pausing, resuming and stopping: a change of one field of a Trial or an Experiment, which GitOps can make as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from podtune.api.base import FieldError
+from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.api.tuning.overrides import with_overrides
+from podtune.api.tuning.search_space import Parameter
+from podtune.cli.client.api_client import Api
+from podtune.cli.client.resources import (
+    ExperimentView,
+    Object,
+    TrialView,
+    experiments_path,
+    read_experiment,
+    read_trial,
+    trials_path,
+)
+from podtune.cli.errors import CliError, NotFound
+
+KINDS = {"trial": "Trial", "experiment": "Experiment"}
+FINISHED = frozenset(
+    {*(state for state in TrialState if state.is_finished), *(s for s in ExperimentState if s.is_finished)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command is about."""
+
+    view: TrialView | ExperimentView
+    path: str
+    spec: Object
+
+    @property
+    def name(self) -> str:
+        """As `kubectl` would write it."""
+        kind = "trial" if isinstance(self.view, TrialView) else "experiment"
+        return f"{kind} {self.view.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it goes on."""
+        return self.view.state in FINISHED
+
+
+def find_target(api: Api, namespace: str, written: str) -> Target:
+    """Finds the Trial or the Experiment of a name, or of one with its kind before it, such as experiment/digits.
+
+    Raises:
+        CliError: There is none, or there are both.
+    """
+    kind, _, name = written.rpartition("/")
+    if kind and kind not in KINDS:
+        raise CliError(f"{written!r} names no kind; write trial/{name} or experiment/{name}")
+    wanted = [kind] if kind else list(KINDS)
+    found = [target for kind in wanted if (target := _read(api, namespace, kind, name)) is not None]
+    if not found:
+        kinds = " and no ".join(KINDS[kind] for kind in wanted)
+        raise CliError(f"no {kinds} {name!r} in namespace {namespace!r}; `podtune list -A` shows all experiments")
+    if len(found) > 1:
+        raise CliError(f"{name!r} is a Trial and an Experiment; write trial/{name} or experiment/{name}")
+    return found[0]
+
+
+def pause(api: Api, namespace: str, target: Target) -> str:
+    """Asks for a pause.
+
+    Args:
+        api: The API server.
+        namespace: The namespace of both.
+        target: What is to pause.
+
+    Returns:
+        What will happen, in a sentence.
+
+    Raises:
+        CliError: It can't be paused.
+    """
+    if target.has_ended:
+        raise CliError(f"{target.name} has ended ({target.view.state}); there is nothing to pause")
+    if isinstance(target.view, ExperimentView):
+        _change(api, target, {"suspend": True})
+        return f"{target.name} is suspended: its trials store a checkpoint and give their pods back; `resume` goes on"
+    if target.view.is_running and not _has_store(api, namespace, target.view.experiment):
+        raise CliError(
+            f"{target.name} can't be paused: Experiment {target.view.experiment} has no checkpoints.store to keep what "
+            "it has learnt; give it one, stop the trial, or pause the whole experiment, which loses that"
+        )
+    _change(api, target, {"desiredState": DesiredState.PAUSED})
+    return f"{target.name} is to pause: it stores a checkpoint, gives its pod back and keeps its place"
+
+
+def resume(
+    api: Api, namespace: str, target: Target, values: Sequence[str] = (), policies: Mapping[str, str] | None = None
+) -> str:
+    """Has something go on, a Trial with other values of its parameters if some are given.
+
+    Args:
+        api: The API server.
+        namespace: The namespace of both.
+        target: What is to go on.
+        values: New values, written name=value.
+        policies: Of an Experiment that has ended: what becomes of its trials, by the field of `spec.resume`.
+
+    Returns:
+        What will happen, in a sentence.
+
+    Raises:
+        CliError: It can't go on, or not with these values.
+    """
+    if isinstance(target.view, ExperimentView):
+        return _resume_experiment(api, target, values, policies or {})
+    if policies:
+        raise CliError(f"{target.name} is one trial; --{next(iter(policies))} goes with an Experiment")
+    if target.has_ended:
+        raise CliError(f"{target.name} has ended ({target.view.state}); what has ended can't be resumed alone")
+    if not values:
+        _change(api, target, {"desiredState": DesiredState.RUNNING})
+        return f"{target.name} goes on as soon as a slot is free"
+    if target.view.is_running:
+        raise CliError(f"{target.name} runs, and its parameters can't be changed meanwhile; pause it first")
+    overrides = _checked_overrides(api, namespace, target.view, target.spec, values)
+    _change(api, target, {"desiredState": DesiredState.RUNNING, "overrides": overrides})
+    return f"{target.name} goes on with {', '.join(values)} as soon as a slot is free"
+
+
+def stop(api: Api, target: Target) -> str:
+    """Ends something for good; what has ended already stays as it is.
+
+    Returns:
+        What will happen, in a sentence.
+    """
+    if target.has_ended:
+        return f"{target.name} has ended already ({target.view.state})"
+    if isinstance(target.view, ExperimentView):
+        _change(api, target, {"stop": {"now": True}})
+        return f"{target.name} ends: its trials are stopped after their last checkpoints are stored"
+    _change(api, target, {"desiredState": DesiredState.STOPPED})
+    return f"{target.name} is stopped for good; what it has learnt is kept"
+
+
+def _resume_experiment(api: Api, target: Target, values: Sequence[str], policies: Mapping[str, str]) -> str:
+    if values:
+        raise CliError(f"{target.name} has many trials; --set goes with one of them")
+    if target.has_ended:
+        return _go_on(api, target, policies)
+    if policies:
+        raise CliError(f"{target.name} has not ended; --{next(iter(policies))} is about one that has")
+    _change(api, target, {"suspend": False})
+    return f"{target.name} goes on: its trials resume from their checkpoints"
+
+
+def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
+    """Has an Experiment go on that has ended: another id than before says so."""
+    known = (target.spec.get("resume") or {}).get("id", "")
+    number = int(known) + 1 if known.isdecimal() else 1
+    change: dict[str, Any] = {"resume": {"id": str(number), **policies}, "suspend": False}
+    if (target.spec.get("stop") or {}).get("now"):
+        change["stop"] = {"now": None}
+    _change(api, target, change)
+    return f"{target.name} goes on after its end, unless its limits say otherwise; `podtune watch` shows it"
+
+
+def _checked_overrides(
+    api: Api, namespace: str, trial: TrialView, spec: Object, values: Sequence[str]
+) -> dict[str, str]:
+    """The trial's overrides with these among them, if its operator will take them in."""
+    overrides = {**(spec.get("overrides") or {}), **dict(map(_split, values))}
+    try:
+        experiment = api.get(experiments_path(namespace, trial.experiment)).get("spec") or {}
+        parameters = [Parameter.model_validate(entry) for entry in experiment.get("parameters") or ()]
+        with_overrides(parameters, experiment.get("constraints") or (), trial.parameters, overrides)
+    except NotFound as error:
+        raise CliError(f"trial {trial.name} is of Experiment {trial.experiment!r}, which is not there") from error
+    except FieldError as error:
+        raise CliError(f"--set: {error}") from error
+    except ValidationError:
+        pass  # a space that only a newer operator understands: that one will say what is wrong
+    return overrides
+
+
+def _has_store(api: Api, namespace: str, experiment: str) -> bool:
+    try:
+        spec = api.get(experiments_path(namespace, experiment)).get("spec") or {}
+    except NotFound:
+        return False
+    return bool((spec.get("checkpoints") or {}).get("store"))
+
+
+def _split(value: str) -> tuple[str, str]:
+    name, given, text = value.partition("=")
+    if not given or not name:
+        raise CliError(f"--set {value!r} is not of the form name=value; write it like --set learning_rate=0.01")
+    return name, text
+
+
+def _read(api: Api, namespace: str, kind: str, name: str) -> Target | None:
+    path = (trials_path if kind == "trial" else experiments_path)(namespace, name)
+    try:
+        item = api.get(path)
+    except NotFound:
+        return None
+    view = read_trial(item) if kind == "trial" else read_experiment(item)
+    return Target(view, path, item.get("spec") or {})
+
+
+def _change(api: Api, target: Target, spec: Mapping[str, Any]) -> None:
+    api.patch(target.path, {"spec": spec})

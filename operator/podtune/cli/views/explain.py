@@ -1,0 +1,68 @@
+"""What `why` prints: the decisions on a trial, with the numbers that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from podtune.cli.client.resources import DecisionView, TrialView
+
+
+def explain_in_sentences(trial: TrialView) -> list[str]:
+    """The decisions on a trial in sentences, oldest first, and where it stands now."""
+    reason = f" ({trial.reason})" if trial.reason else ""
+    lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(trial.message)}"]
+    changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
+    if changed:
+        values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
+        lines.append(f"It runs with other parameters than were proposed: {values}.")
+    if not trial.ledger:
+        lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
+        return [*lines, *_last_lines(trial)]
+    left_out = trial.ledger[0].number - 1
+    if left_out:
+        lines.append(
+            f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results."
+        )
+    for decision in trial.ledger:
+        lines += ["", *_sentences(decision)]
+    return [*lines, *_last_lines(trial)]
+
+
+def explain_as_data(trial: TrialView) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "trial": trial.name,
+        "experiment": trial.experiment,
+        "state": trial.state,
+        "reason": trial.reason,
+        "message": trial.message,
+        "parameters": dict(trial.parameters),
+        "decisions": [asdict(decision) for decision in trial.ledger],
+        "lastLines": {"attempt": trial.tail_attempt, "lines": trial.log_tail.splitlines()} if trial.log_tail else None,
+    }
+
+
+def _last_lines(trial: TrialView) -> list[str]:
+    """What the program of the last attempt has printed before it failed."""
+    if not trial.log_tail:
+        return []
+    return ["", f"Attempt {trial.tail_attempt} printed last:", *(f"  {line}" for line in trial.log_tail.splitlines())]
+
+
+def _sentences(decision: DecisionView) -> list[str]:
+    when = decision.time.replace("T", " ").removesuffix("Z")
+    where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
+    line = f"{when}, {where}, {decision.action}{_after_colon(decision.message)}"
+    numbers = _untold(decision.inputs, decision.message)
+    return [line, f"  {numbers}"] if numbers else [line]
+
+
+def _untold(inputs: Mapping[str, str], message: str) -> str:
+    """The numbers that the sentence does not hold."""
+    return ", ".join(f"{name} {value}" for name, value in inputs.items() if value not in message)
+
+
+def _after_colon(text: str) -> str:
+    return f": {text}" if text else ""

@@ -1,0 +1,266 @@
+"""What `list`, `describe` and `best` print: plain text in columns, the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from podtune.api.names import ExperimentState
+from podtune.api.tuning.search_space import plain_value
+from podtune.cli.client.resources import ExperimentView, TrialView, age, short
+from podtune.cli.errors import CliError
+from podtune.cli.views.layout import INDENT, columns, columns_and_message, labelled
+from podtune.cli.views.parameter_text import parameter_lines
+from podtune.cli.views.troubles import experiment_troubles, trial_message, troubled
+
+SHOWN_LOGS = 3
+"""Of so many trials that have failed the last lines of the log are shown."""
+TRIES = ("attempt", "failures")
+SHOWN_NAMES = 8
+"""So many trials that need a look are named at the top."""
+
+
+def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
+    """The lines of `list`."""
+    header = ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
+    rows = []
+    for view in views:
+        counts = view.counts
+        numbers = (counts.running, counts.paused, counts.done, counts.failed)
+        best = f"{view.metric} {short(view.best.value)}" if view.best else ""
+        trials = f"{counts.total}/{view.max_trials}"
+        row = [view.name, view.state, trials, *map(str, numbers), best, age(view.created, now)]
+        rows.append([view.namespace, *row] if with_namespace else row)
+    return columns(["NAMESPACE", *header] if with_namespace else header, rows)
+
+
+def experiment_description(
+    view: ExperimentView, trials: Sequence[TrialView], now: datetime, width: int | None = None
+) -> list[str]:
+    """The lines of `describe`.
+
+    Args:
+        view: The Experiment.
+        trials: Its Trials.
+        now: The present time.
+        width: Columns of the terminal; None where there is no end to a line.
+    """
+    lines = labelled(_facts(view, trials, now), width)
+    lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
+    if view.conditions:
+        rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
+        lines += ["", *columns_and_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
+    if trials:
+        lines += ["", *trial_list(trials, view.parameters, view.metric, width)]
+    return lines + _last_lines(trials)
+
+
+def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
+    counts = view.counts
+    limit = f"of {view.max_trials}" if isinstance(view.max_trials, int) else "without a limit"
+    facts = {
+        "Name": view.name,
+        "Namespace": view.namespace,
+        "State": view.state or "not seen by an operator yet",
+        "Message": view.message,
+        "Attention": "; ".join([*experiment_troubles(view), *_attention(trials)]),
+        "Age": age(view.created, now),
+        "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
+        "Search": _search(view.spec.get("search", {})),
+        "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
+        "Stop": _settings(view.spec.get("stop", {})),
+        "Trials": (
+            f"{counts.total} {limit}: {counts.pending} pending, {counts.running} running, "
+            f"{counts.paused} paused, {counts.done} done ({counts.stopped_early} stopped early), {counts.failed} failed"
+        ),
+    }
+    if view.best:
+        facts["Best"] = f"{view.metric} {view.best.whole_value} by {view.best.holder}"
+        facts["Checkpoint"] = view.best.checkpoint
+    return facts
+
+
+def _attention(trials: Sequence[TrialView]) -> list[str]:
+    """Which trials somebody should look at; their messages say why."""
+    names = [trial.name for trial, _ in troubled(trials)]
+    if not names:
+        return []
+    others = len(names) - SHOWN_NAMES
+    return [f"look at {', '.join(names[:SHOWN_NAMES])}{f' and {others} more' if others > 0 else ''}"]
+
+
+def trial_list(trials: Sequence[TrialView], names: Sequence[str], metric: str, width: int | None = None) -> list[str]:
+    """A table of trials, with what they are trying (the parameters `names`), how it goes, and what is to be said.
+
+    Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
+    """
+    wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in TRIES), *names, metric.upper(), "BEST"]
+    cells = [_cells(trial, names, metric) for trial in trials]
+    if width is None or max(map(len, columns(wide, cells))) <= width:
+        rows = [[*row, trial_message(trial)] for row, trial in zip(cells, trials, strict=True)]
+        return columns_and_message([*wide, "MESSAGE"], rows, width)
+    narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
+    rows = [
+        [*row[:3], *row[-2:], _in_words([*TRIES, *names], row[3:-2], trial)]
+        for row, trial in zip(cells, trials, strict=True)
+    ]
+    return columns_and_message(narrow, rows, width)
+
+
+def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
+    return [
+        trial.name,
+        trial.state,
+        trial.reason,
+        str(trial.attempt),
+        str(trial.failures),
+        *(short(trial.parameters.get(name, "")) for name in names),
+        short(trial.last_result.get(metric, "")),
+        short(trial.best_value),
+    ]
+
+
+def _in_words(names: Sequence[str], cells: Sequence[str], trial: TrialView) -> str:
+    """What has no column, and the trial's message."""
+    given = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell)
+    values = ", ".join(f"{name} {cell}" for name, cell in given)
+    return "; ".join(part for part in (values, trial_message(trial)) if part)
+
+
+def _last_lines(trials: Sequence[TrialView]) -> list[str]:
+    """What the programs that failed have printed last, of the latest few."""
+    failed = [trial for trial in trials if trial.log_tail and trial.has_failed]
+    lines = []
+    for trial in failed[-SHOWN_LOGS:]:
+        lines += ["", f"Last lines of attempt {trial.tail_attempt} of {trial.name}:", *log_lines(trial)]
+    if len(failed) > SHOWN_LOGS:
+        lines += ["", f"{len(failed) - SHOWN_LOGS} more trials have failed: `podtune logs TRIAL` prints their lines."]
+    return lines
+
+
+def log_lines(trial: TrialView) -> list[str]:
+    """The last lines of a trial's log that the operator has kept, indented."""
+    return [f"{INDENT}{line}" for line in trial.log_tail.splitlines()]
+
+
+def best_facts(view: ExperimentView) -> dict[str, Any]:
+    """What `best` says, in types that programs can go on with.
+
+    Raises:
+        CliError: There is no result yet.
+    """
+    if view.best is None:
+        raise CliError(_no_result(view))
+    found = view.best.parameters
+    kinds: dict[str, Mapping[str, Any]] = {
+        parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
+    }
+    facts: dict[str, Any] = {
+        "experiment": view.name,
+        "namespace": view.namespace,
+        "trial": view.best.trial,
+        "metric": view.metric,
+        "value": _number(view.best.value),
+        "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
+        "checkpoint": view.best.checkpoint or None,
+        **({"exported": view.best.exported} if view.best.exported else {}),
+    }
+    if view.best.repeats:
+        facts |= {"spread": _number(view.best.spread), "repeats": view.best.repeats}
+    if len(view.objectives) > 1:
+        facts["paretoFront"] = [
+            {"trial": point.trial, "values": {metric: _number(value) for metric, value in point.values.items()}}
+            for point in view.front
+        ]
+    return facts
+
+
+def typed_configuration(parameters: Sequence[Mapping[str, Any]], values: Mapping[str, str]) -> dict[str, Any]:
+    """A trial's configuration, in the types of the search space."""
+    kinds = {parameter["name"]: parameter for parameter in parameters}
+    return {name: _typed(kinds.get(name, {}), value) for name, value in values.items()}
+
+
+def numbers(values: Mapping[str, str]) -> dict[str, float | str]:
+    """A result, as numbers where its values are such."""
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _no_result(view: ExperimentView) -> str:
+    """Why there is no best trial, and what to do."""
+    if view.state not in (ExperimentState.COMPLETE, ExperimentState.FAILED):
+        return f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits"
+    return (
+        f"{view.name} has ended, and no trial has reported a finite number of {view.metric}: {view.message}; "
+        f"`podtune describe {view.name}` shows what became of each"
+    )
+
+
+def best_lines(facts: Mapping[str, Any]) -> list[str]:
+    """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
+    lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
+    if "repeats" in facts:
+        others = f"{facts['trial']} and {facts['repeats'] - 1} more repeats"
+        lines = [f"{facts['metric']} {facts['value']} ± {facts['spread']} by {others}"]
+    width = max((len(name) for name in facts["parameters"]), default=0)
+    lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
+    lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
+    if facts.get("exported"):
+        lines.append(f"exported:   {facts['exported']}")
+    return lines if "paretoFront" not in facts else [*_front_lines(facts["paretoFront"]), "", *lines]
+
+
+def _front_lines(front: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not front:
+        return ["no trial has finished yet, so there is no Pareto front; best by the first objective so far:"]
+    metrics = list(front[0]["values"])
+    rows = ([point["trial"], *(str(point["values"].get(metric, "")) for metric in metrics)] for point in front)
+    return ["no other trial beats these in all objectives:", *columns(["TRIAL", *metrics], rows)]
+
+
+def _typed(parameter: Mapping[str, Any], text: str) -> Any:
+    """A value of a configuration in the type that its domain has."""
+    fixed = parameter.get("fixed", {})
+    for value in (*parameter.get("choice", {}).get("values", ()), *([fixed["value"]] if "value" in fixed else [])):
+        written = json.dumps(value) if isinstance(value, bool) else str(value)
+        if written == text:
+            return value
+    try:
+        if "int" in parameter:
+            return int(text)
+        if any(kind in parameter for kind in ("float", "normal", "logNormal")):
+            return float(text)
+    except ValueError:
+        return text
+    return plain_value(text)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _search(search: Mapping[str, Any]) -> str:
+    initial, source = search.get("initial") or (), search.get("warmStart") or {}
+    rest = {name: value for name, value in search.items() if name not in ("initial", "warmStart")}
+    if initial:
+        rest["initial configurations"] = len(initial)
+    if source:
+        rest["warm start from"] = source.get("experiment", "")
+    return _settings(rest)
+
+
+def _one_of(union: Mapping[str, Any]) -> str:
+    kind, settings = next(iter(union.items()), ("", {}))
+    return f"{kind} ({_settings(settings)})" if settings else kind
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    flat = []
+    for name, value in settings.items():
+        flat.append(_settings(value) if isinstance(value, Mapping) else f"{name} {value}")
+    return ", ".join(part for part in flat if part)

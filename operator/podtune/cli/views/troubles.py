@@ -1,0 +1,72 @@
+"""What somebody should look at: conditions that do not hold, and trials that wait for a correction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from podtune.api.names import ConditionType, ExperimentReason, TrialReason
+from podtune.cli.client.resources import ConditionView, ExperimentView, TrialView
+
+ORDINARY_IF_FALSE = frozenset(
+    {
+        ConditionType.COMPLETE,
+        ConditionType.FAILED,
+        ConditionType.STALLED,
+        ConditionType.RUNNING,
+        ConditionType.SUCCESS_CRITERIA_MET,
+        ConditionType.FAILURE_TARGET,
+        ConditionType.SUSPENDED,
+        ConditionType.POD_LIMIT_REACHED,
+    }
+)
+"""Conditions that are False where all is well. Of all others, those of a newer operator included, False is bad."""
+UNDER_WAY = frozenset({ExperimentReason.IN_PROGRESS, ExperimentReason.STORAGE_WORK_PENDING})
+"""Reasons for which a condition does not hold yet."""
+AWAITS_CORRECTION = frozenset(
+    {
+        TrialReason.INVALID_OVERRIDES,
+        TrialReason.CANNOT_START,
+        TrialReason.PULLING_IMAGE,
+        TrialReason.CHECKPOINT_UNAVAILABLE,
+        TrialReason.NODE_AVOIDANCE_EXPIRED,
+        TrialReason.BACKING_OFF,
+        TrialReason.POD_REJECTED,
+    }
+)
+"""Why a trial that has not ended does not run, where that is no mere wait for its turn."""
+
+
+def bad_conditions(conditions: Iterable[ConditionView]) -> list[ConditionView]:
+    """Those that say that something is wrong."""
+    untrue = (c for c in conditions if c.status == "False" and c.type not in ORDINARY_IF_FALSE)
+    return [condition for condition in untrue if condition.reason not in UNDER_WAY]
+
+
+def experiment_troubles(view: ExperimentView) -> list[str]:
+    """What is wrong with the experiment as a whole, but for what its message tells."""
+    return [_sentence(c) for c in bad_conditions(view.conditions) if not c.message or c.message not in view.message]
+
+
+def trial_message(trial: TrialView) -> str:
+    """The trial's message, and what is wrong besides."""
+    return "; ".join(part for part in (trial.message, *_untold(trial)) if part)
+
+
+def trial_trouble(trial: TrialView) -> str:
+    """What is wrong with a trial, in a sentence; empty where nothing is, or where its end has told it."""
+    waits = f"{trial.reason}: {trial.message}" if trial.reason in AWAITS_CORRECTION else ""
+    return "; ".join(part for part in (waits, *_untold(trial)) if part)
+
+
+def troubled(trials: Iterable[TrialView]) -> Sequence[tuple[TrialView, str]]:
+    """The trials that something is wrong with, by index, and what."""
+    found = ((trial, trial_trouble(trial)) for trial in trials)
+    return sorted(((trial, words) for trial, words in found if words), key=lambda pair: pair[0].index)
+
+
+def _untold(trial: TrialView) -> list[str]:
+    return [_sentence(c) for c in bad_conditions(trial.conditions) if not c.message or c.message not in trial.message]
+
+
+def _sentence(condition: ConditionView) -> str:
+    return f"{condition.type} is False ({condition.reason}){f': {condition.message}' if condition.message else ''}"

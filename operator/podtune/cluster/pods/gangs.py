@@ -1,0 +1,112 @@
+"""What makes one pod's manifest that of a rank of a gang, and the Service by which the ranks find each other."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_TRIAL, QUEUE_NAME
+from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.cluster import ownership
+from podtune.cluster.pods.pods import INPUTS_VOLUME
+from podtune.protocol import agent_environment as agent_env
+from podtune.runner.actions import CreatePod
+from podtune.runner.records import Experiment
+from podtune.trial import layout
+
+MASTER_PORT = "29500"
+"""Where rank 0 is met, as torchrun has it; a program that listens elsewhere sets MASTER_PORT itself."""
+POD_GROUP = "kueue.x-k8s.io/pod-group-name"
+POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
+POD_GROUP_RETRIES = "kueue.x-k8s.io/retriable-in-group"
+
+Manifest = dict[str, Any]
+
+
+def service_name(trial: str) -> str:
+    """Name of a trial's Service; it begins with a letter, as that of a trial need not."""
+    return f"gang-{trial}"
+
+
+def host_name(attempt: int, rank: int) -> str:
+    """Name of a pod below its Service; another one in each attempt, so that no name server remembers the one before."""
+    return f"attempt-{attempt}-rank-{rank}"
+
+
+def service_manifest(experiment: Experiment, action: CreatePod) -> Manifest:
+    """The headless Service of a trial. It names pods that are not ready, too: they meet before they can be."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": service_name(action.trial),
+            "labels": ownership.labels(experiment.name, action.trial),
+            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {LABEL_EXPERIMENT: experiment.name, LABEL_TRIAL: action.trial},
+        },
+    }
+
+
+def rank_manifest(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
+    """The pod of a rank.
+
+    Args:
+        pod: The manifest of a pod that is alone.
+        experiment: The Experiment, with a spec.
+        action: Which trial and attempt.
+        rank: The rank.
+        leader_uid: UID of rank 0, which is the attempt's id; not looked at for rank 0 itself.
+    """
+    assert experiment.spec is not None  # there are no trials without
+    pod = copy.deepcopy(pod)
+    metadata, spec = pod["metadata"], pod["spec"]
+    metadata["name"] = action.name_of(rank)
+    metadata["labels"][LABEL_RANK] = str(rank)
+    if QUEUE_NAME in metadata["labels"]:
+        metadata["labels"][POD_GROUP] = f"{action.trial}-{action.attempt}"
+        metadata["annotations"][POD_GROUP_SIZE] = str(action.replicas)
+        metadata["annotations"][POD_GROUP_RETRIES] = "false"  # an attempt gets no other pods in the place of its own
+    spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": GANG_GATE}]
+    spec["hostname"] = host_name(action.attempt, rank)
+    spec["subdomain"] = service_name(action.trial)
+    agents = {agent_env.RANK: str(rank), agent_env.REPLICAS: str(action.replicas)}
+    if experiment.spec.checkpoints.ranks == "RankZero":
+        agents[agent_env.ALONE] = "true"
+    if rank > 0:
+        agents[agent_env.ATTEMPT] = leader_uid
+        _take_token(spec)
+    for container in [*spec["initContainers"], *spec["containers"]]:
+        own = container["name"] in (AGENT_CONTAINER, RESTORE_CONTAINER)
+        added = agents if own else _program_environment(action, rank)
+        container["env"] = [*({"name": name, "value": value} for name, value in added.items()), *container["env"]]
+    return pod
+
+
+def belongs_to(pod: Manifest, leader_uid: str) -> bool:
+    """Whether a pod of a rank above 0 was made for this attempt; rank 0 may have been lost and made once more."""
+    own = {"name": agent_env.ATTEMPT, "value": leader_uid}
+    return any(own in (container.get("env") or ()) for container in pod["spec"]["initContainers"])
+
+
+def _program_environment(action: CreatePod, rank: int) -> dict[str, str]:
+    """Where a program finds its place, in our names and in those of torch.distributed."""
+    return {
+        layout.ENV_RANK: str(rank),
+        layout.ENV_REPLICAS: str(action.replicas),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(action.replicas),
+        "MASTER_ADDR": f"{host_name(action.attempt, 0)}.{service_name(action.trial)}",
+        "MASTER_PORT": MASTER_PORT,
+    }
+
+
+def _take_token(spec: Manifest) -> None:
+    """The agent of a rank above 0 says nothing to the operator, and so gets no token for it."""
+    (inputs,) = [volume["projected"] for volume in spec["volumes"] if volume["name"] == INPUTS_VOLUME]
+    inputs["sources"] = [source for source in inputs["sources"] if "serviceAccountToken" not in source]
+    (agent,) = [container for container in spec["initContainers"] if container["name"] == AGENT_CONTAINER]
+    agent["volumeMounts"] = [mount for mount in agent["volumeMounts"] if mount["name"] != INPUTS_VOLUME]

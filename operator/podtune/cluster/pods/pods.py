@@ -1,0 +1,346 @@
+"""What the pod of an attempt looks like: the user's template, and the agent beside it.
+
+The agent is a native sidecar, so it starts before the program and ends after it. It runs as a user of its own, alone
+holds the token for the results server and the credentials of the bucket, and shares `/podtune` with the program.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.api.base import seconds
+from podtune.api.names import (
+    ANNOTATION_CONTAINER,
+    ANNOTATION_GRACE,
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_PARAMETERS,
+    ANNOTATION_TEMPLATE_HASH,
+    LABEL_ATTEMPT,
+    LABEL_MADE_FOR,
+    TOKEN_AUDIENCE,
+)
+from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, trial_container
+from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.search_space import parse_value
+from podtune.cluster import ownership
+from podtune.cluster.pods.confinement import agents_profile, confine
+from podtune.cluster.pods.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
+from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
+from podtune.protocol import agent_environment as agent_env
+from podtune.runner.actions import CreatePod
+from podtune.runner.attempts import grace_periods
+from podtune.runner.records import Experiment
+from podtune.runner.trial.parameters import configuration_digest
+from podtune.trial import layout
+
+SHARED_VOLUME = "podtune-shared"
+STATE_VOLUME = "podtune-state"
+"""The agent's own, in a pod that is reused."""
+INPUTS_VOLUME = "podtune-inputs"
+"""Holds the parameters and the agent's token. The agent mounts all of it, the program the parameters alone."""
+INPUTS_DIRECTORY = "/var/run/secrets/podtune.dev"
+TOKEN = "token"
+TOKEN_SECONDS = 3600
+DRAIN_MARGIN = 10
+"""Seconds of the grace period that are left to the program and to the kubelet."""
+DRAIN_WITHOUT_STORE = 20
+"""Seconds that an agent may take at the end which has results to deliver, and no checkpoint to store."""
+LONGEST_DRAIN = 86_399
+"""Seconds that an agent may be told."""
+
+Manifest = dict[str, Any]
+
+AGENT_CONFINES: Manifest = {
+    "resources": {
+        "requests": {"cpu": "20m", "memory": "64Mi"},
+        "limits": {"memory": "512Mi"},
+    },
+    "securityContext": {
+        "runAsUser": AGENT_UID,
+        "runAsGroup": AGENT_UID,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
+"""What a container of the agent may use, and do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The agent's container, the same for all pods, and what holds for the containers beside it.
+
+    Attributes:
+        image: Image with the program `podtune-agent`.
+        pull_policy: Its pull policy.
+        results_url: Where it posts results.
+        non_root: Whether a trial whose template does not say otherwise must not run as root.
+    """
+
+    image: str
+    pull_policy: str
+    results_url: str
+    non_root: bool = False
+
+
+def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
+    """The pod of an attempt.
+
+    Args:
+        experiment: The Experiment, with a spec.
+        action: Which trial and attempt, and what to start from.
+        agent: The agent's container.
+    """
+    template = _spec(experiment).trial_template
+    spec = copy.deepcopy(template.spec)
+    spec["restartPolicy"] = "Never"
+    spec["automountServiceAccountToken"] = False
+    confine(spec, non_root=agent.non_root)
+    drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
+    store = _spec(experiment).checkpoints.store
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *_state_volumes(action), *store_volumes(store)]
+    if scratch := scratch_of(experiment):
+        let_agent_write(spec, AGENT_UID)
+        spec["volumes"] += scratch_volumes(scratch, action.trial)
+    own_containers = spec.get("initContainers") or []
+    environment = _program_environment(experiment, action)
+    for container in [*spec["containers"], *own_containers]:
+        container["env"] = [*environment, *(container.get("env") or ())]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
+    if action.limits:
+        _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
+    agents = _agent_containers(experiment, action, agent, drain)
+    for container in agents:
+        container["securityContext"] = {**container["securityContext"], **agents_profile(spec["securityContext"])}
+    spec["initContainers"] = [*agents, *own_containers]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": action.name,
+            "labels": {**template.metadata.labels, **pod_labels(experiment.name, action)},
+            "annotations": {
+                **template.metadata.annotations,
+                ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
+                ANNOTATION_CONTAINER: trial_container(template.spec),
+                **_grace_annotation(template.spec, spec),
+                **_annotations_of_shared(action),
+            },
+            "ownerReferences": [_owner(experiment, action)],
+        },
+        "spec": spec,
+    }
+
+
+def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
+    """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
+    if action.template_hash:
+        shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
+        return {**ownership.labels(experiment), **shared}
+    return {**ownership.labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
+
+
+def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
+    """What tells of which trial a pod was made for that may serve others after it, and of which kind it is."""
+    return (
+        {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_TEMPLATE_HASH: action.template_hash}
+        if action.template_hash
+        else {}
+    )
+
+
+def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
+    """A warm pod outlives each of the trials that it serves."""
+    if action.template_hash:
+        return ownership.of_experiment(experiment)
+    return ownership.of_trial(action.trial, action.trial_uid)
+
+
+def _give(container: Manifest, limits: Mapping[str, str]) -> None:
+    """Puts limits in the place of a container's own; what it requests of the same resources goes along with them."""
+    resources = copy.deepcopy(container.get("resources") or {})
+    wanted = {name: amount for name, amount in limits.items() if not _is_zero(amount)}
+    kept = {name: amount for name, amount in (resources.get("limits") or {}).items() if name not in limits}
+    resources["limits"] = kept | wanted
+    if requests := resources.get("requests"):
+        given_up = limits.keys() - wanted.keys()
+        resources["requests"] = {name: wanted.get(name, own) for name, own in requests.items() if name not in given_up}
+    container["resources"] = resources
+
+
+def _is_zero(amount: str) -> bool:
+    """Whether a quantity is nothing, however it is written."""
+    return not any(digit in "123456789" for digit in re.sub("[eE].*", "", amount))
+
+
+def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
+    """Adds to the template's grace period, which is the program's, the time that the last checkpoint may take.
+
+    The kubelet gives a sidecar the whole grace period once the program has ended by itself. After a deletion, program
+    and agent share it.
+
+    Returns:
+        Seconds that the agent may take at the end.
+    """
+    grace = spec["terminationGracePeriodSeconds"] = grace_periods.of_template(spec)
+    if not isinstance(grace, int):
+        return 1  # it is the API server's to refuse
+    longest = DRAIN_WITHOUT_STORE
+    if checkpoints.store is not None:
+        longest = min(LONGEST_DRAIN, math.ceil(seconds(checkpoints.drain)))
+        spec["terminationGracePeriodSeconds"] = grace = grace + longest
+    return max(1, min(longest, grace - DRAIN_MARGIN))
+
+
+def _grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
+    """How much of the pod's grace period is the program's, where that is not all of it."""
+    own = grace_periods.of_template(template)
+    return {} if own == spec["terminationGracePeriodSeconds"] else {ANNOTATION_GRACE: str(own)}
+
+
+def _parameters_json(experiment: Experiment, action: CreatePod) -> str:
+    """The configuration in its own types and the manifest's order, as the program reads it."""
+    written = action.spec.parameters
+    values = {p.name: parse_value(p, written[p.name]) for p in _spec(experiment).parameters if p.name in written}
+    return json.dumps(values)
+
+
+def _program_environment(experiment: Experiment, action: CreatePod) -> list[Manifest]:
+    """Variables of the program's containers; before the template's own, so that these can refer to them."""
+    values = {
+        layout.ENV_DIRECTORY: layout.DIRECTORY,
+        layout.ENV_EXPERIMENT: experiment.name,
+        **({layout.ENV_REUSE: "true"} if action.template_hash else {}),
+        layout.ENV_TRIAL: action.trial,
+        layout.ENV_INDEX: str(action.spec.index),
+        layout.ENV_ATTEMPT: str(action.attempt),
+        **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
+        **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
+    }
+    return _env(values)
+
+
+def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
+    """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
+    variables = _agent_variables(experiment, action, agent, drain)
+    store = _spec(experiment).checkpoints.store
+    scratch = scratch_mounts(scratch_of(experiment))
+    sidecar = _agent_container(AGENT_CONTAINER, "run", variables, store, agent)
+    sidecar["restartPolicy"] = "Always"
+    sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
+    sidecar["volumeMounts"] += scratch
+    if action.template_hash:
+        sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
+    if store is None or not (action.restore or action.find):
+        return [sidecar]
+    restore = _agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
+    restore["volumeMounts"] += scratch
+    restore["env"].append(_own_uid())
+    return [restore, sidecar]
+
+
+def _own_uid() -> Manifest:
+    """The variable by which an agent knows its pod's UID that has no token to learn it from."""
+    return {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+
+
+def _agent_container(
+    name: str, command: str, variables: Mapping[str, str], store: CheckpointStore | None, agent: AgentSettings
+) -> Manifest:
+    return {
+        "name": name,
+        "image": agent.image,
+        "imagePullPolicy": agent.pull_policy,
+        "args": [command, literal(json.dumps(variables))],
+        "env": credentials_env(store),
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *store_mounts(store)],
+        **AGENT_CONFINES,
+    }
+
+
+def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> Mapping[str, str]:
+    """What the agent is told; see `podtune.protocol.agent_environment`."""
+    spec = _spec(experiment)
+    values = {
+        layout.ENV_DIRECTORY: layout.DIRECTORY,
+        layout.ENV_EXPERIMENT: experiment.name,
+        layout.ENV_TRIAL: action.trial,
+        layout.ENV_ATTEMPT: str(action.attempt),
+        agent_env.RESULTS_URL: agent.results_url,
+        agent_env.TOKEN_FILE: f"{INPUTS_DIRECTORY}/{TOKEN}",
+        agent_env.NAMESPACE: experiment.namespace,
+        agent_env.EXPERIMENT_UID: experiment.uid,
+        agent_env.OBJECTIVE_METRIC: spec.objective.metric,
+        agent_env.DRAIN_SECONDS: str(drain),
+    }
+    if spec.checkpoints.store is not None:
+        values[agent_env.STORE] = store_json(spec.checkpoints.store)
+        if sync := sync_json(spec.checkpoints):
+            values[agent_env.SYNC] = sync
+        if scratch_of(experiment):
+            values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY
+        values[agent_env.CONFIGURATION] = configuration_digest(action.spec)
+        if action.find:
+            values[agent_env.FIND_CHECKPOINTS] = "true"
+        if action.restore:
+            candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
+            values[agent_env.RESTORE_FROM] = json.dumps(candidates)
+            if action.restore_or_fail:
+                values[agent_env.RESTORE_OR_FAIL] = "true"
+    if action.template_hash:
+        values[layout.ENV_REUSE] = "true"
+        values[agent_env.STATE] = agent_env.STATE_DIRECTORY
+    if spec.results.stdout is not None:
+        values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
+        if spec.results.stdout.last:
+            values[agent_env.STDOUT_LAST] = spec.results.stdout.last
+    return values
+
+
+def _volumes() -> list[Manifest]:
+    """One projected volume instead of two of a kind each: the API server pays for each field on every write."""
+    parameters = {
+        "path": layout.PARAMETERS,
+        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_PARAMETERS}']"},
+    }
+    token = {"audience": TOKEN_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}
+    sources = [{"downwardAPI": {"items": [parameters]}}, {"serviceAccountToken": token}]
+    return [
+        {"name": SHARED_VOLUME, "emptyDir": {}},
+        {"name": INPUTS_VOLUME, "projected": {"sources": sources}},
+    ]
+
+
+def _state_volumes(action: CreatePod) -> list[Manifest]:
+    return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []
+
+
+def _program_mounts() -> list[Manifest]:
+    parameters = f"{layout.DIRECTORY}/{layout.PARAMETERS}"
+    return [
+        {"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY},
+        {"name": INPUTS_VOLUME, "mountPath": parameters, "subPath": layout.PARAMETERS, "readOnly": True},
+    ]
+
+
+def _env(values: Mapping[str, str]) -> list[Manifest]:
+    return [{"name": name, "value": literal(value)} for name, value in values.items()]
+
+
+def literal(value: str) -> str:
+    """Keeps Kubernetes from expanding $(…) in a value."""
+    return value.replace("$", "$$")
+
+
+def _spec(experiment: Experiment) -> ExperimentSpec:
+    assert experiment.spec is not None  # there are no trials without
+    return experiment.spec

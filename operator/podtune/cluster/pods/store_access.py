@@ -1,0 +1,103 @@
+"""How an agent's pod is told of the bucket: its address, credentials and certificates, and how to work with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from podtune.api.base import seconds
+from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
+
+CREDENTIALS_VOLUME = "podtune-credentials"
+CREDENTIALS_DIRECTORY = "/etc/podtune/credentials"
+READABLE = 0o444
+CA_VOLUME = "podtune-ca"
+CA_DIRECTORY = "/etc/podtune/ca"
+CA_FILE = "ca.crt"
+
+Manifest = dict[str, Any]
+
+
+def store_json(store: CheckpointStore) -> str:
+    """The bucket, as agents are told of it: what is the default is left out."""
+    values: Manifest = store.model_dump(
+        include={"bucket", "prefix", "endpoint", "region", "addressing", "wire_checksums"}, exclude_defaults=True
+    )
+    if store.ca_bundle:
+        values["ca_file"] = f"{CA_DIRECTORY}/{CA_FILE}"
+    if store.credentials_secret:
+        values["credentials"] = _secret_directory(store.credentials_secret)
+    if store.kms_key_id:
+        values["kms_key"] = store.kms_key_id
+    return json.dumps(values)
+
+
+def sync_json(checkpoints: Checkpoints) -> str:
+    """How checkpoints and artifacts are stored, as agents are told of it: what is the default is left out."""
+    values: Manifest = checkpoints.model_dump(
+        include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True
+    )
+    defaults = type(checkpoints.sync)()
+    if checkpoints.sync.timeout != defaults.timeout:
+        values["timeout"] = seconds(checkpoints.sync.timeout)
+    if checkpoints.sync.retries != defaults.retries:
+        values["retries"] = checkpoints.sync.retries
+    if checkpoints.artifacts is not None:
+        artifacts = checkpoints.artifacts.model_dump(by_alias=True)
+        values["artifacts"] = {**artifacts, "period": seconds(checkpoints.artifacts.period)}
+    return json.dumps(values) if values else ""
+
+
+def credentials_env(store: CheckpointStore | None) -> list[Manifest]:
+    """What keeps an agent's container waiting until the Secret is there; see `agent_environment.STORE_KEY_ID`."""
+    if store is None or not store.credentials_secret:
+        return []
+    reference = {"name": store.credentials_secret, "key": ACCESS_KEY_ID}
+    return [{"name": agent_env.STORE_KEY_ID, "valueFrom": {"secretKeyRef": reference}}]
+
+
+def store_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """What the agent's containers need to use the bucket: credentials, and certificates of authorities."""
+    return [*_credentials_volumes(store), *_ca_volumes(store)]
+
+
+def store_mounts(store: CheckpointStore | None) -> list[Manifest]:
+    """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
+    mounts: list[Manifest] = []
+    if store is not None and store.credentials_secret:
+        path = _secret_directory(store.credentials_secret)
+        mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": path, "readOnly": True})
+    if store is not None and store.ca_bundle is not None:
+        mounts.append({"name": CA_VOLUME, "mountPath": CA_DIRECTORY, "readOnly": True})
+    return mounts
+
+
+def _secret_directory(secret: str) -> str:
+    """Agents know the Secret's name by it, and can say it."""
+    return f"{CREDENTIALS_DIRECTORY}/{secret}"
+
+
+def _credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """The Secret as a volume: the kubelet brings it up to date in running pods, which it does not with a variable.
+
+    It is optional, so that a Secret that is deleted meanwhile does no harm to a pod that runs. Everyone may read the
+    files, since they belong to root and the agent is another user; only the agent's containers mount them.
+    """
+    if store is None or not store.credentials_secret:
+        return []
+    items = [{"key": key, "path": key} for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)]
+    secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": READABLE}
+    return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
+
+
+def _ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """The volume with the certificates of the store's authorities, where it has any of its own."""
+    if store is None or store.ca_bundle is None:
+        return []
+    bundle = store.ca_bundle
+    items = [{"key": bundle.key, "path": CA_FILE}]
+    if bundle.kind == "Secret":
+        return [{"name": CA_VOLUME, "secret": {"secretName": bundle.name, "items": items}}]
+    return [{"name": CA_VOLUME, "configMap": {"name": bundle.name, "items": items}}]

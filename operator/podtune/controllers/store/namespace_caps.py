@@ -1,0 +1,114 @@
+"""The caps of all namespaces, kept up to date with the pods that are seen.
+
+What is seen comes from the event loop, but a machine may decide in a thread, and asks its quota there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.scheduling.namespace_cap import UNLIMITED, NamespaceCap, PodQuota
+
+
+@dataclass(frozen=True, slots=True)
+class PodLimits:
+    """How many pods of trials namespaces may have at a time; None for any number.
+
+    Attributes:
+        default: Each namespace for which nothing else is said.
+        namespaces: By name, those for which something is said.
+    """
+
+    default: int | None = None
+    namespaces: Mapping[str, int | None] = field(default_factory=dict)
+
+    def of(self, namespace: str) -> int | None:
+        """The limit of a namespace."""
+        return self.namespaces.get(namespace, self.default)
+
+
+NO_LIMITS = PodLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The quota of one experiment: its share of its namespace's cap."""
+
+    cap: NamespaceCap
+    experiment: str
+    lock: threading.Lock
+
+    def claim(self, pods: int) -> str:
+        """See `PodQuota.claim`."""
+        with self.lock:
+            return self.cap.claim(self.experiment, pods)
+
+    def wants_back(self) -> bool:
+        """See `PodQuota.wants_back`."""
+        with self.lock:
+            return self.cap.wants_back(self.experiment)
+
+
+class NamespaceCaps:
+    """Makes a cap for each namespace that has a limit; the others cost nothing."""
+
+    def __init__(self, limits: PodLimits, wake: Callable[[str, str], None]) -> None:
+        """Makes the caps of namespaces without pods.
+
+        Args:
+            limits: How many pods each may have.
+            wake: Called with the namespace and the name of an experiment that there is room for now.
+        """
+        self._limits = limits
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._caps: dict[str, NamespaceCap] = {}
+        self._namespaces: dict[str, str] = {}
+        """By UID of each pod that counts: its namespace."""
+
+    def quota(self, namespace: str, experiment: str) -> PodQuota:
+        """What an experiment asks before it makes pods."""
+        cap = self._cap(namespace)
+        return UNLIMITED if cap is None else _Share(cap, experiment, self._lock)
+
+    def pod_exists(self, namespace: str, experiment: str, uid: str) -> None:
+        """A pod was seen that has not ended."""
+        cap = self._cap(namespace)
+        if cap is not None:
+            self._namespaces[uid] = namespace
+            with self._lock:
+                cap.pod_exists(uid, experiment)
+
+    def pod_ended(self, uid: str) -> None:
+        """A pod has ended, or is gone; its place is given away."""
+        namespace = self._namespaces.pop(uid, None)
+        if namespace is not None:
+            with self._lock:
+                self._caps[namespace].pod_ended(uid)
+            self._wake_next(namespace)
+
+    def update(self, namespace: str, experiment: str, machine: ExperimentMachine | None) -> None:
+        """Takes in what an experiment makes of its claims; without a machine, it makes no more pods."""
+        cap = self._cap(namespace)
+        if cap is not None:
+            promised, waits = (machine.promised_pods, machine.waits_for_pods) if machine is not None else (0, False)
+            with self._lock:
+                cap.update(experiment, promised=promised, waits=waits)
+            self._wake_next(namespace)
+
+    def _cap(self, namespace: str) -> NamespaceCap | None:
+        limit = self._limits.of(namespace)
+        if limit is None:
+            return None
+        if namespace not in self._caps:
+            self._caps[namespace] = NamespaceCap(namespace, limit)
+        return self._caps[namespace]
+
+    def _wake_next(self, namespace: str) -> None:
+        with self._lock:
+            experiment = self._caps[namespace].next
+        if experiment is not None:
+            self._wake(namespace, experiment)

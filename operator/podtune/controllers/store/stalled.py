@@ -1,0 +1,62 @@
+"""An Experiment that has never had a spec that can be used: it has no machine, and is told so."""
+
+from __future__ import annotations
+
+from podtune.api.names import ExperimentReason
+from podtune.api.resources.experiment import TrialCounts
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import Action, ActionResult, ActionStatus, EmitEvent, WriteExperimentStatus
+from podtune.runner.experiment import experiment_status, finalizer
+from podtune.runner.experiment.finalizer import Finalizer
+from podtune.runner.experiment_machine import ActionPlan
+from podtune.runner.records import Experiment
+from podtune.runner.retry import Backoff
+from podtune.runner.timestamps import rfc3339
+
+
+class Stalled:
+    """Writes the problem into the status, once, and an Event after it."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._actions = ActionQueue(backoff)
+        self._has_warned = False
+
+    def decide(self, experiment: Experiment, now: float) -> ActionPlan:
+        """What has to be done now, as a machine would say it."""
+        for _ in self._actions.timers.pop_due(now):
+            pass  # there is only one thing to look at
+        status = experiment_status.compute_status(
+            experiment.status,
+            trials=TrialCounts(),
+            best=None,
+            outcome=None,
+            over=False,
+            problem=experiment.problem,
+            blocker=None,
+            generation=experiment.generation,
+            now=rfc3339(now),
+        )
+        if experiment.deleting:
+            self._let_go(experiment, now)
+        elif status != experiment.status:
+            self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
+        return ActionPlan(self._actions.take(), self._actions.timers.next)
+
+    def _let_go(self, experiment: Experiment, now: float) -> None:
+        """Takes the finalizer off an Experiment that can't be read: nobody knows which bucket it meant."""
+        if not finalizer.is_there(experiment):
+            return
+        if not self._has_warned:
+            self._has_warned = True
+            left_at = f"{experiment.uid}/"
+            message = f"checkpoints may be left in its bucket below {left_at}; delete them there"
+            reason = ExperimentReason.CHECKPOINTS_LEFT
+            self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
+        Finalizer(self._actions).drop(experiment, now)
+
+    def on_action_result(self, experiment: Experiment, action: Action, result: ActionResult, now: float) -> None:
+        """Hears how an action went."""
+        self._actions.on_action_result(action, result, now)
+        if isinstance(action, WriteExperimentStatus) and result.status is ActionStatus.DONE and experiment.problem:
+            event = EmitEvent("", str(ExperimentReason.INVALID_SPEC), experiment.problem, warning=True)
+            self._actions.enqueue(event, now)

@@ -1,0 +1,389 @@
+"""What is known of the cluster: every Experiment with its machine, its Trials and their pods.
+
+Everything that is seen comes in here, from the watches, from the answers to our own writes, and from the resync. Old
+news is told from new by the resource version, and by the UIDs of what is gone: so it does not matter through which of
+them a thing is seen first. What belongs to what is told by owners' UIDs alone; names are used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import structlog
+
+from podtune.api.names import LABEL_EXPERIMENT
+from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
+from podtune.cluster import decoders
+from podtune.cluster.client import Manifest
+from podtune.cluster.decoders import MalformedObject
+from podtune.controllers.patient_semaphore import PatientSemaphore
+from podtune.controllers.proposing import Proposer
+from podtune.controllers.store.bounded_set import BoundedSet
+from podtune.controllers.store.entry import ExperimentEntry, StateEvent
+from podtune.controllers.store.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
+from podtune.controllers.store.overdue_pods import OverduePods
+from podtune.controllers.store.stalled import Stalled
+from podtune.protocol.messages import Unstored
+from podtune.runner.experiment import finalizer
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
+from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.records import Pod, StoragePod
+from podtune.runner.settings import RunnerSettings
+
+log = structlog.get_logger(__name__)
+
+MANY = 500
+"""Trials of an Experiment; to make a machine of more of them, and to have it decide first, takes over 50 ms."""
+REMEMBERED = 20_000
+"""UIDs of objects that are gone; an answer or a list that is older than the deletion must not bring them back."""
+
+
+class Store:
+    """All Experiments, by UID."""
+
+    def __init__(
+        self,
+        settings: RunnerSettings,
+        changed: Callable[[str], None],
+        policy: TemplatePolicy = DEFAULT_POLICY,
+        pod_limits: PodLimits = NO_LIMITS,
+        overdue_pods: OverduePods | None = None,
+    ) -> None:
+        """Makes an empty store.
+
+        Args:
+            settings: For the machines.
+            changed: Called with the UID of an Experiment that something happened to.
+            policy: What the administrator decides about trial templates.
+            pod_limits: How many pods of trials each namespace may have.
+            overdue_pods: Ends pods that take longer to end than they may.
+        """
+        self._settings = settings
+        self._changed = changed
+        self._policy = policy
+        self._entries: dict[str, ExperimentEntry] = {}
+        self._by_name: dict[tuple[str, str], str] = {}
+        self._trials: dict[str, tuple[str, str]] = {}
+        """By UID of the Trial: its Experiment's UID and its name."""
+        self._pods: dict[str, dict[str, Pod]] = {}
+        """By UID of the owner, a Trial or of warm pods the Experiment, known or not, and UID of the pod."""
+        self._owners: dict[str, str] = {}
+        """By UID of the pod: its owner's UID."""
+        self._storage_pods: dict[str, str] = {}
+        """By UID of a pod that works in the bucket: its Experiment's UID."""
+        self._semaphore = PatientSemaphore()
+        self._caps = NamespaceCaps(pod_limits, self._wake)
+        self._throttle = StatusWriteThrottle()
+        self._gone = BoundedSet(REMEMBERED)
+        self._complained = BoundedSet(REMEMBERED)
+        self._spared = BoundedSet(REMEMBERED)
+        """UIDs of objects that were deleted without what belongs to them."""
+        self._overdue_pods = overdue_pods
+        self._synced = False
+
+    # What was seen
+
+    def experiment(self, body: Manifest) -> None:
+        """An Experiment was seen."""
+        uid = body["metadata"]["uid"]
+        entry = self._entries.get(uid)
+        if uid in self._gone or (entry is not None and decoders.version_of(body) <= entry.experiment.version):
+            return
+        known = entry.experiment if entry is not None else None
+        try:
+            experiment = decoders.decode_experiment(body, self._policy, known=known)
+        except MalformedObject as error:
+            self._complain(uid, error)
+            return
+        if entry is None:
+            entry = self._entries[uid] = ExperimentEntry(experiment, Stalled(self._settings.api_backoff))
+            self._by_name[experiment.namespace, experiment.name] = uid
+        entry.experiment = experiment
+        self._apply(entry, lambda machine: machine.observe_experiment(experiment))
+        if experiment.deleting and not (known is not None and known.deleting):
+            self._experiment_is_ending(entry, body)
+
+    def trial(self, body: Manifest) -> None:
+        """A Trial was seen."""
+        metadata = body["metadata"]
+        entry = self._entries.get(decoders.experiment_of_trial(body))
+        if entry is None or metadata["uid"] in self._gone:
+            return
+        known = entry.trials.get(metadata["name"])
+        if known is not None and known.uid == metadata["uid"] and decoders.version_of(body) <= known.version:
+            return
+        try:
+            trial = decoders.decode_trial(body)
+        except MalformedObject as error:
+            self._complain(metadata["uid"], error)
+            return
+        is_new = known is None or known.uid != trial.uid
+        if known is not None and is_new:
+            self._trials.pop(known.uid, None)
+            self._gone.add(known.uid)
+        entry.trials[trial.name] = trial
+        self._trials[trial.uid] = (entry.experiment.uid, trial.name)
+        self._apply(entry, lambda machine: machine.observe_trial(trial))
+        for pod in self._pods_of(trial.uid) if is_new else ():
+            self._apply_pod(trial.uid, pod)
+        if trial.deleting and (known is None or is_new or not known.deleting):
+            self._trial_is_ending(trial.uid, body)
+
+    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+        """An Experiment was given a status; what else there is of it is as it was known."""
+        entry = self._entries.get(metadata["uid"])
+        if entry is None or not decoders.is_same_but_for_status(metadata, entry.experiment):
+            return
+        experiment = entry.experiment = replace(
+            entry.experiment, version=int(metadata["resourceVersion"]), status=status
+        )
+        self._apply(entry, lambda machine: machine.observe_experiment(experiment))
+
+    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+        """A Trial was given a status; what else there is of it is as it was known."""
+        experiment_uid, name = self._trials.get(metadata["uid"], ("", ""))
+        entry = self._entries.get(experiment_uid)
+        if entry is None or not decoders.is_same_but_for_status(metadata, entry.trials[name]):
+            return
+        trial = entry.trials[name] = replace(
+            entry.trials[name], version=int(metadata["resourceVersion"]), status=status
+        )
+        self._apply(entry, lambda machine: machine.observe_trial(trial))
+
+    def pod(self, body: Manifest) -> None:
+        """A trial's pod was seen."""
+        if owner := decoders.experiment_of_storage_pod(body):
+            self._storage_pod(owner, body, gone=False)
+            return
+        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
+        known = self._pods.get(owner, {}).get(uid)
+        if not owner or uid in self._gone or (known is not None and decoders.version_of(body) <= known.version):
+            return
+        try:
+            pod = decoders.decode_pod(body)
+        except MalformedObject as error:
+            self._complain(uid, error)
+            return
+        self._pods.setdefault(owner, {})[uid] = pod
+        self._owners[uid] = owner
+        if self._overdue_pods is not None:
+            self._overdue_pods.seen(body)
+        if pod.is_over:
+            self._caps.pod_ended(uid)
+        else:
+            metadata = body["metadata"]
+            self._caps.pod_exists(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
+        self._apply_pod(owner, pod)
+
+    def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
+        """The agent of a pod has reported, be the pod's Experiment known or not."""
+        if self._overdue_pods is not None:
+            self._overdue_pods.heard(pod, unstored)
+
+    # What is ending
+
+    def _experiment_is_ending(self, entry: ExperimentEntry, body: Manifest) -> None:
+        """An Experiment is being deleted. Where its deletion waits for us, its machine ends its pods."""
+        if decoders.leaves_dependents(body):
+            self._spared.add(entry.experiment.uid)
+        elif not finalizer.is_there(entry.experiment):
+            self._end_pods_of(entry.experiment.uid, *(trial.uid for trial in entry.trials.values()))
+
+    def _trial_is_ending(self, uid: str, body: Manifest) -> None:
+        """A Trial is being deleted."""
+        if decoders.leaves_dependents(body):
+            self._spared.add(uid)
+        else:
+            self._end_pods_of(uid)
+
+    def _end_pods_of(self, *owners: str) -> None:
+        """The garbage collector is about to delete the pods of these: it does not know how long they need."""
+        if self._overdue_pods is not None:
+            self._overdue_pods.orphaned(uid for owner in owners for uid in self._pods.get(owner, ()))
+
+    # What is gone
+
+    def experiment_gone(self, body: Manifest) -> None:
+        """An Experiment was deleted; the garbage collector sees to its Trials and pods."""
+        self._forget_experiment(body["metadata"]["uid"])
+
+    def trial_gone(self, body: Manifest) -> None:
+        """A Trial was deleted."""
+        self._forget_trial(body["metadata"]["uid"])
+
+    def pod_gone(self, body: Manifest) -> None:
+        """A pod was deleted; the body is how it ended."""
+        if owner := decoders.experiment_of_storage_pod(body):
+            self._storage_pod(owner, body, gone=True)
+            return
+        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
+        if uid in self._gone:
+            return
+        try:
+            self._forget_pod(uid, owner, decoders.decode_pod(body, gone=True))
+        except MalformedObject as error:
+            self._complain(uid, error)
+            self.on_missing(uid)
+
+    def on_missing(self, uid: str) -> None:
+        """An object is missing from a list: it is no longer there, and its end was not seen."""
+        if uid in self._entries:
+            self._forget_experiment(uid)
+        elif uid in self._trials:
+            self._forget_trial(uid)
+        elif (owner := self._owners.get(uid)) is not None:
+            self._forget_pod(uid, owner, replace(self._pods[owner][uid], gone=True))
+        elif (entry := self._entries.get(self._storage_pods.get(uid, ""))) is not None:
+            self._take_storage_pod(entry, replace(entry.storage_pods[uid], gone=True))
+
+    def synced(self) -> None:
+        """Everything that is there has been seen: from now on there are machines."""
+        self._synced = True
+        for uid in self._entries:
+            self._changed(uid)
+
+    # What is known
+
+    def entry(self, uid: str) -> ExperimentEntry | None:
+        """The Experiment with this UID; it gets its machine here, unless it has so many Trials that this takes long."""
+        entry = self._entries.get(uid)
+        if entry is not None and len(entry.trials) <= MANY and (make := self.maker(entry)) is not None:
+            entry.machine = make()
+        return entry
+
+    def maker(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
+        """What makes an Experiment's machine of all that is known of it now; None where it has one, or can't have one.
+
+        It may be called in any thread.
+        """
+        experiment = entry.experiment
+        if entry.machine is not None or entry.offloaded is not None or not self._synced or not entry.is_ready:
+            return None
+        assert experiment.spec is not None  # it is ready
+        trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
+        owners = (*(trial.uid for trial in trials), experiment.uid)
+        pods = [pod for owner in owners for pod in self._pods_of(owner)]
+        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._semaphore)
+        quota = self._caps.quota(experiment.namespace, experiment.name)
+        return lambda: ExperimentMachine(
+            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
+        )
+
+    def entries(self) -> Iterator[ExperimentEntry]:
+        """All Experiments; a snapshot, so that it may change meanwhile."""
+        yield from list(self._entries.values())
+
+    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
+        """The Experiment that a Trial of this name belongs to."""
+        uid = self._by_name.get((namespace, trial.rpartition("-")[0]))
+        entry = self._entries.get(uid) if uid is not None else None
+        return entry if entry is not None and trial in entry.trials else None
+
+    def trial_uid(self, experiment_uid: str, trial: str) -> str:
+        """UID of a Trial by its name, empty where there is none."""
+        entry = self._entries.get(experiment_uid)
+        known = entry.trials.get(trial) if entry is not None else None
+        return known.uid if known is not None else ""
+
+    def uids(self) -> set[str]:
+        """UIDs of all Experiments, Trials and pods."""
+        return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
+
+    def decided(self, entry: ExperimentEntry) -> None:
+        """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
+        experiment, machine = entry.experiment, entry.machine
+        self._caps.update(experiment.namespace, experiment.name, machine)
+        self._throttle.update(experiment.uid, machine.trials_with_pods if machine is not None else None)
+
+    # Bookkeeping
+
+    def _wake(self, namespace: str, experiment: str) -> None:
+        uid = self._by_name.get((namespace, experiment))
+        if uid is not None:
+            self._changed(uid)
+
+    def _storage_pod(self, owner: str, body: Manifest, *, gone: bool) -> None:
+        """A pod that works in the bucket was seen, or was deleted."""
+        uid, entry = body["metadata"]["uid"], self._entries.get(owner)
+        if entry is None or uid in self._gone:
+            return
+        known = entry.storage_pods.get(uid)
+        if known is not None and not gone and decoders.version_of(body) <= known.version:
+            return
+        try:
+            self._take_storage_pod(entry, decoders.decode_storage_pod(body, gone=gone))
+        except MalformedObject as error:
+            self._complain(uid, error)
+
+    def _take_storage_pod(self, entry: ExperimentEntry, pod: StoragePod) -> None:
+        if pod.gone:
+            self._gone.add(pod.uid)
+            self._storage_pods.pop(pod.uid, None)
+            entry.storage_pods.pop(pod.uid, None)
+        else:
+            self._storage_pods[pod.uid] = entry.experiment.uid
+            entry.storage_pods[pod.uid] = pod
+        self._apply(entry, lambda machine: machine.observe_storage_pod(pod))
+
+    def _forget_experiment(self, uid: str) -> None:
+        self._gone.add(uid)
+        entry = self._entries.pop(uid, None)
+        if entry is None:
+            return
+        if uid not in self._spared:
+            self._end_pods_of(uid, *(trial.uid for trial in entry.trials.values()))
+        self._throttle.update(uid, None)
+        entry.drop_machine()
+        for trial in entry.trials.values():
+            self._trials.pop(trial.uid, None)
+        for pod in entry.storage_pods:
+            self._storage_pods.pop(pod, None)
+        key = (entry.experiment.namespace, entry.experiment.name)
+        if self._by_name.get(key) == uid:
+            del self._by_name[key]
+            self._caps.update(*key, None)
+        self._changed(uid)
+
+    def _forget_trial(self, uid: str) -> None:
+        self._gone.add(uid)
+        if uid not in self._spared:
+            self._end_pods_of(uid)
+        experiment_uid, name = self._trials.pop(uid, ("", ""))
+        entry = self._entries.get(experiment_uid)
+        if entry is not None:
+            del entry.trials[name]
+            self._apply(entry, lambda machine: machine.observe_trial_deletion(name))
+
+    def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
+        self._gone.add(uid)
+        if self._overdue_pods is not None:
+            self._overdue_pods.gone(uid)
+        self._caps.pod_ended(uid)
+        self._owners.pop(uid, None)
+        siblings = self._pods.get(owner, {})
+        siblings.pop(uid, None)
+        if not siblings:
+            self._pods.pop(owner, None)
+        self._apply_pod(owner, pod)
+
+    def _pods_of(self, owner: str) -> list[Pod]:
+        return list(self._pods.get(owner, {}).values())
+
+    def _apply_pod(self, owner: str, pod: Pod) -> None:
+        """Tells the machine, if the pod's owner is known; else it will be told with the owner."""
+        experiment_uid, name = self._trials.get(owner, (owner, pod.trial))
+        entry = self._entries.get(experiment_uid)
+        if entry is not None and pod.trial == name:
+            self._apply(entry, lambda machine: machine.observe_pod(pod))
+
+    def _apply(self, entry: ExperimentEntry, event: StateEvent) -> None:
+        entry.apply(event)
+        self._changed(entry.experiment.uid)
+
+    def _complain(self, uid: str, error: MalformedObject) -> None:
+        """Says once of an object that it is passed over."""
+        if self._complained.add(uid):
+            log.warning("object passed over", error=str(error))

@@ -1,0 +1,101 @@
+"""The kopf handlers: what the watches bring goes into the store. Nothing is decided here.
+
+Only raw event handlers are used: kopf's create, update and delete handlers, timers and daemons keep their own state in
+annotations and finalizers, which would cost writes and could block a deletion. Kopf logs what a raw event handler
+raises and goes on, so a handler raises nothing: the store copes with whatever an object looks like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+import kopf
+
+from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
+from podtune.cluster.client import Manifest
+from podtune.controllers.store.store import Store
+from podtune.controllers.watch.resync import POD_SELECTOR, Resync
+from podtune.controllers.watch.watch_health import WatchHealth
+
+POD_KIND = "Pod"
+DELETED = "DELETED"
+LISTED = None
+"""Type of the events that kopf makes of a list, with which each watch begins, and begins anew."""
+
+LISTED_AT_A_TIME = 100
+"""Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""
+
+Take = Callable[[Manifest], None]
+
+
+def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.OperatorRegistry:
+    """A registry with one handler a kind, feeding this store."""
+    registry = kopf.OperatorRegistry()
+
+    def feed(kind: str, event: Any, seen: Take, gone: Take) -> None:
+        body = event["object"]
+        health.saw(kind, body)
+        if event["type"] == DELETED:
+            gone(body)
+            return
+        if event["type"] is LISTED:
+            resync.call()
+        seen(body)
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    @kopf.on.event(GROUP, VERSION, EXPERIMENT_PLURAL, registry=registry)
+    async def experiment_event(event: Any, **_: Any) -> None:
+        feed(EXPERIMENT_KIND, event, store.experiment, store.experiment_gone)
+
+    @kopf.on.event(GROUP, VERSION, TRIAL_PLURAL, registry=registry)
+    async def trial_event(event: Any, **_: Any) -> None:
+        feed(TRIAL_KIND, event, store.trial, store.trial_gone)
+
+    @kopf.on.event("v1", "pods", registry=registry)
+    async def pod_event(event: Any, **_: Any) -> None:
+        feed(POD_KIND, event, store.pod, store.pod_gone)
+
+    return registry
+
+
+def make_settings() -> kopf.OperatorSettings:
+    """Kopf without everything that writes to the cluster or that another part of the operator does."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.posting.level = logging.CRITICAL
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
+    settings.watching.chunk_size = LISTED_AT_A_TIME
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 330
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    return settings
+
+
+async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
+    """Runs kopf until it is cancelled, or fails.
+
+    Kopf takes SIGTERM and SIGINT for itself, so whoever wants them has to ask for them again once it is ready; and when
+    it ends it cancels all tasks that were made after it had begun.
+
+    Args:
+        registry: The handlers.
+        namespaces: Namespaces to watch; none for all.
+        ready: Is set when kopf has begun, and the watches are about to.
+    """
+    await kopf.operator(
+        registry=registry,
+        settings=make_settings(),
+        clusterwide=not namespaces,
+        namespaces=list(namespaces),
+        standalone=True,
+        ready_flag=ready,
+    )

@@ -1,0 +1,106 @@
+"""What an attempt's containers have printed, where its end can't be told in full without.
+
+The lines of a program that we end for a bad reason are read before its pod is deleted: afterwards there is no time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeGuard
+
+from podtune.api.names import DecisionAction, TrialReason
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
+from podtune.runner.actions import FetchLogs
+from podtune.runner.attempts import gangs, usable_results
+from podtune.runner.attempts.failures import AttemptOutcome, FailureClass
+from podtune.runner.records import Pod, PodPhase
+from podtune.runner.trial.trial_machine import TrialMachine
+
+MAX_LINE = 160
+"""Of a program's last line so much is said in messages."""
+
+NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
+"""Ends that the program's log says nothing of."""
+
+
+def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
+    """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
+    if trial.logs is not None or trial.is_stopped:
+        return None
+    final = trial.final_commit()
+    agent = final is not None and final.seq > trial.acked_seq and not pod.gone
+    telling = _telling_pod(trial)
+    if telling is None and not agent:
+        return None
+    return FetchLogs(
+        trial.name, pod.name, program=telling is not None, agent=agent, failed=telling.name if telling else ""
+    )
+
+
+def needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
+    """The log of a program that is about to be ended for a bad reason, such as silence; None where it is at hand."""
+    pod = trial.pod if _is_failed_by_decision(trial) and trial.printed is None else None
+    return FetchLogs(trial.name, pod.name, program=True, agent=False, early=True) if _has_printed(pod) else None
+
+
+def tail(trial: TrialMachine) -> str:
+    """The last lines that the program is known to have printed."""
+    return (trial.logs.program_tail if trial.logs else "") or trial.printed or ""
+
+
+def with_last_line(trial: TrialMachine, outcome: AttemptOutcome) -> str:
+    """What became of an attempt; of a bad end, with the last line of its log."""
+    lines = [line.strip() for line in tail(trial).splitlines() if line.strip()]
+    if not lines or outcome.failure_class in NOT_OF_PROGRAM:
+        return outcome.message
+    line = lines[-1] if len(lines[-1]) <= MAX_LINE else f"{lines[-1][: MAX_LINE - 1]}…"
+    return f"{outcome.message} (last line of its log: {line})"
+
+
+def unacked_results(trial: TrialMachine) -> list[Result]:
+    """The results that the agent printed because nobody had acknowledged them, in order."""
+    unacked = []
+    for line in trial.logs.agent_lines if trial.logs else ():
+        if not line.startswith(UNACKED_PREFIX):
+            continue
+        try:
+            unacked.append(parse_result(json.loads(line.removeprefix(UNACKED_PREFIX))))
+        except (ProtocolError, ValueError):
+            continue  # a line cut off by the log's own limits: the gap shows as ResultsComplete=False
+    return sorted(unacked, key=lambda result: result.seq)
+
+
+def _telling_pod(trial: TrialMachine) -> Pod | None:
+    """The pod whose program has printed why the attempt is a failure."""
+    decision = trial.status.decision
+    if decision is not None and _is_failed_by_decision(trial):
+        return trial.pod if trial.printed is None and _has_printed(trial.pod) else None
+    if decision is not None and decision.action != DecisionAction.END:
+        return None
+    swept = gangs.swept(decision, trial.attempt_pods)
+    ended = [pod for pod in trial.attempt_pods if _has_printed(pod) and pod.uid not in swept]
+    failed = next((pod for pod in ended if pod.phase is PodPhase.FAILED), None)
+    return failed or next((pod for pod in ended if _lacks_result(trial)), None)
+
+
+def _is_failed_by_decision(trial: TrialMachine) -> bool:
+    """Whether it was decided that the attempt is a failure, for something that the program has done, or not done."""
+    decision = trial.status.decision
+    if decision is None or decision.reason == TrialReason.STORE_UNUSABLE:
+        return False
+    return decision.action in (DecisionAction.FAIL, DecisionAction.RETRY)
+
+
+def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
+    """Whether a pod's program has run, so that there is a log, and the log can be had."""
+    return pod is not None and pod.training and not pod.gone
+
+
+def _lacks_result(trial: TrialMachine) -> bool:
+    """Whether an objective is missing at the end, where that is an error: the program may have printed why."""
+    objective, final = trial.context.spec.objective, trial.final_commit()
+    if objective.missing == "lenient":
+        return False
+    last = final.last.metrics if final is not None and final.last is not None else {}
+    return usable_results.is_lacking(trial.status, objective, last)

@@ -1,0 +1,274 @@
+"""How an attempt ended: the one place where a failure is classified.
+
+An attempt is classified once, after all its pods have ended, from everything that was seen of them. The order of the
+rules is their meaning: what we did ourselves comes before what was done to a pod, and that before what the program did.
+Of several pods, one that was taken away says what happened to all of them; else the one that failed first does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.pods.pod_template import RESTORE_CONTAINER
+from podtune.api.resources.failures import FailureAction, Failures
+from podtune.api.resources.trial import Decision
+from podtune.protocol.messages import NOT_RESTORABLE
+from podtune.runner.attempts.failure_rules import first_match
+from podtune.runner.records import ContainerEnd, Pod, PodPhase
+
+
+class FailureClass(StrEnum):
+    """What an ended attempt means for its trial."""
+
+    COMPLETE = "complete"
+    """The program came to its own end."""
+    OURS = "ours"
+    """We deleted the pod, after the decision to do so was recorded."""
+    DISRUPTION = "disruption"
+    """The pod was taken away; spends no failure, capped."""
+    INFRASTRUCTURE = "infrastructure"
+    """The pod could not be run at all; spends no failure, capped."""
+    USER = "user"
+    """The program failed; spends a failure."""
+    FINAL = "final"
+    """It failed in a way that a retry can't mend."""
+    UNUSABLE = "unusable"
+    """The program came to its own end, and the trial has nothing to show for it: no finite value of the objective."""
+    IGNORED = "ignored"
+    """A rule of the user's says that it counts as nothing; capped."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the attempt has not done what it was made for, whoever is to blame."""
+        return self not in (FailureClass.COMPLETE, FailureClass.OURS)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the program is to blame."""
+        return self in OWN
+
+
+OWN = frozenset({FailureClass.USER, FailureClass.FINAL, FailureClass.UNUSABLE})
+"""The classes of failures that the program is to blame for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """How an attempt ended, and the words for it.
+
+    Attributes:
+        failure_class: What it means for the trial.
+        reason: The end in one word.
+        message: The same in a sentence.
+        exit_code: Exit code of the container that failed first, where one did.
+        node: The node that the pod was on which tells the end; empty where it was on none.
+        excludes_node: Whether a rule says that the trial is to be tried on another node.
+    """
+
+    failure_class: FailureClass
+    reason: str
+    message: str
+    exit_code: int | None = None
+    node: str = ""
+    excludes_node: bool = False
+
+    @property
+    def blames_node(self) -> bool:
+        """Whether the node may be to blame: enough such ends of different trials, and it is avoided."""
+        may_be = self.failure_class in (FailureClass.USER, FailureClass.INFRASTRUCTURE, FailureClass.IGNORED)
+        return bool(self.node) and (may_be or self.reason in NODE_FAILED_REASONS)
+
+
+NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", "Preempting"})
+"""Reasons of a whole pod that say that the node took it away."""
+OUT_OF_MEMORY = "OOMKilled"
+"""Reason of a container: no deletion brings that about."""
+NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+"""Reasons of a container whose program the runtime could not start; its words say why."""
+HOPELESS_START = re.compile(
+    r"no such file or directory|not found|permission denied|exec format error|(is|not) a directory", re.IGNORECASE
+)
+"""Such words blame the command or the image: the next attempt would end the same."""
+NEVER_RAN_REASONS = frozenset(
+    {"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "UnexpectedAdmissionError", "NodeAffinity"}
+)
+"""Reasons of a whole pod that say that the kubelet did not admit it."""
+NODE_FAILED_REASONS = frozenset({"NodeLost", "DeletionByTaintManager", "ContainerStatusUnknown"})
+"""Reasons of disruptions that a node brings about by failing itself."""
+RESTORE_FAILED = "RestoreFailed"
+"""Reason of an attempt whose checkpoint could not be put in place."""
+RESTORE_INTERRUPTED = "RestoreInterrupted"
+"""Reason of an attempt that could not put its checkpoint in place, though nothing is known to be wrong with it."""
+LOST_CONTAINER = "ContainerStatusUnknown"
+"""The kubelet's placeholder for the end of a container that it lost, as after a node's restart."""
+
+
+def classify(
+    pods: Sequence[Pod],
+    decision: Decision | None,
+    *,
+    said_done: bool,
+    failures: Failures,
+    log_tail: str = "",
+    swept: Collection[str] = (),
+) -> AttemptOutcome:
+    """Classifies an ended attempt.
+
+    Args:
+        pods: The attempt's pods by rank, at least one, as they were last seen; all of them have ended.
+        decision: The recorded decision that ended or paused the attempt, if there was one.
+        said_done: Whether the program had said that it was done, before a pod was taken away.
+        failures: What the user says of failures.
+        log_tail: The last lines of the program that failed first.
+        swept: UIDs of pods that we deleted since another one of the attempt had ended: how they ended says nothing.
+
+    Returns:
+        The class, with reason and message for people.
+    """
+    if decision is not None and decision.action not in (DecisionAction.FAIL, DecisionAction.RETRY):
+        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
+    if decision is not None and (decision.action == DecisionAction.FAIL or not _ended_by_itself(pods[0])):
+        own = FailureClass.FINAL if decision.action == DecisionAction.FAIL else FailureClass.USER
+        return _by_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
+    telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
+    ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
+    for _, outcome in ends:
+        if outcome.failure_class is FailureClass.DISRUPTION:
+            return _by_rules(replace(outcome, exit_code=None), failures)
+    failed = [(pod, outcome) for pod, outcome in ends if outcome.failure_class.is_failure]
+    if not failed:
+        return ends[0][1]
+    first = min(failed, key=lambda end: _order(*end))[1]
+    return _by_rules(first, failures, log_tail)
+
+
+def without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+    """What a good end comes to of a trial that has no usable result: it failed, and a retry would do the same.
+
+    Args:
+        outcome: The good end.
+        lack: What the trial has not reported.
+        failures: What the user says of failures; a rule may have it tried again.
+        log_tail: The last lines of the program.
+    """
+    message = f"{outcome.message}, but {lack}"
+    failed = replace(outcome, failure_class=FailureClass.UNUSABLE, reason=TrialReason.NO_USABLE_RESULT, message=message)
+    return _by_rules(failed, failures, log_tail)
+
+
+def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
+    """A pod that says why it failed, such as for want of memory, comes before those whose programs then missed it."""
+    return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
+
+
+def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
+    """What the user's rules make of a failed attempt; what they don't speak of stays as it is."""
+    found = first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
+    if found is None:
+        return outcome
+    position, rule = found
+    said = replace(outcome, message=f"{outcome.message} (failures.rules[{position}]: {rule.action})")
+    match rule.action:
+        case FailureAction.RETRY:
+            return replace(said, failure_class=FailureClass.USER)
+        case FailureAction.FAIL:
+            return replace(said, failure_class=FailureClass.FINAL)
+        case FailureAction.IGNORE:
+            return replace(said, failure_class=FailureClass.IGNORED)
+        case FailureAction.EXCLUDE_NODE:
+            return replace(said, failure_class=FailureClass.INFRASTRUCTURE, excludes_node=bool(outcome.node))
+
+
+def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
+    """What became of one pod, rules of the user's aside."""
+    if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
+        return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0, node=pod.node)
+    outcome = _disruption(pod) if _taken_away(pod) else _failure(pod, failures.non_retriable_exit_codes)
+    return replace(outcome, node=pod.node)
+
+
+def _ended_by_itself(pod: Pod) -> bool:
+    """Whether a program that we were about to end came to its own good end before."""
+    return pod.phase is PodPhase.SUCCEEDED and not _taken_away(pod)
+
+
+def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
+    """How a pod failed that nobody took away."""
+    end = _first_failure(pod)
+    if end is None:
+        return _without_failed_container(pod)
+    if end.name == RESTORE_CONTAINER:
+        message = f"restoring the checkpoint failed: {end.message}"
+        reason = RESTORE_FAILED if end.exit_code == NOT_RESTORABLE else RESTORE_INTERRUPTED
+        return AttemptOutcome(FailureClass.INFRASTRUCTURE, reason, message, end.exit_code)
+    if end.reason == OUT_OF_MEMORY:
+        return AttemptOutcome(
+            FailureClass.USER,
+            OUT_OF_MEMORY,
+            f"container {end.name} used more memory than its limit; raise resources.limits.memory in a new Experiment",
+            end.exit_code,
+        )
+    if end.reason in NOT_STARTED:
+        words = " ".join(end.message.split()) or end.reason
+        own = FailureClass.FINAL if HOPELESS_START.search(words) else FailureClass.USER
+        message = f"container {end.name} could not be started: {words}"
+        return AttemptOutcome(own, end.reason, message, end.exit_code)
+    message = f"container {end.name} ended with exit code {end.exit_code}"
+    if end.exit_code in non_retriable:
+        return AttemptOutcome(
+            FailureClass.FINAL,
+            "NonRetriableExitCode",
+            f"{message}, which failures.nonRetriableExitCodes names",
+            end.exit_code,
+        )
+    return AttemptOutcome(FailureClass.USER, end.reason or "Error", message, end.exit_code)
+
+
+def _before_deletion(pod: Pod) -> str:
+    """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
+    end = None if pod.interrupted else _first_failure(pod)
+    return "" if end is None else f"; container {end.name} had ended with exit code {end.exit_code} by then"
+
+
+def _taken_away(pod: Pod) -> bool:
+    """Whether something other than the program and ourselves ended the pod."""
+    return (
+        bool(pod.disruption)
+        or pod.interrupted
+        or pod.gone_unfinished
+        or pod.reason in NODE_REASONS
+        or (pod.reason != "Evicted" and any(end.reason == LOST_CONTAINER for end in pod.ends))
+    )
+
+
+def _disruption(pod: Pod) -> AttemptOutcome:
+    if pod.disruption:
+        return AttemptOutcome(FailureClass.DISRUPTION, pod.disruption.split(":")[0], pod.disruption)
+    if pod.reason in NODE_REASONS:
+        return AttemptOutcome(FailureClass.DISRUPTION, pod.reason, pod.message or f"node {pod.node} took the pod away")
+    if pod.interrupted:
+        return AttemptOutcome(FailureClass.DISRUPTION, "PodDeleted", f"pod {pod.name} was deleted by someone else")
+    if not pod.gone_unfinished:
+        return AttemptOutcome(FailureClass.DISRUPTION, LOST_CONTAINER, f"node {pod.node} lost the container")
+    return AttemptOutcome(FailureClass.DISRUPTION, "PodVanished", f"pod {pod.name} vanished from node {pod.node}")
+
+
+def _without_failed_container(pod: Pod) -> AttemptOutcome:
+    """A failed pod none of whose containers failed: the kubelet refused or evicted it."""
+    message = pod.message or f"pod {pod.name} failed"
+    if pod.reason == "Evicted":
+        return AttemptOutcome(FailureClass.USER, "Evicted", message)
+    if pod.reason in NEVER_RAN_REASONS or not pod.training:
+        return AttemptOutcome(FailureClass.INFRASTRUCTURE, pod.reason or "NeverRan", message)
+    return AttemptOutcome(FailureClass.USER, pod.reason or "Error", message)
+
+
+def _first_failure(pod: Pod) -> ContainerEnd | None:
+    """The container that failed first in the pod's own order; an eviction for its own disk outweighs its exit code."""
+    if pod.reason == "Evicted":
+        return None
+    return next((end for end in pod.ends if end.exit_code != 0), None)

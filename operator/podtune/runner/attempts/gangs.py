@@ -1,0 +1,140 @@
+"""Trials of several pods: an attempt's pods are begun, placed and ended together.
+
+They are made behind a gate, which is taken away when all are there: so none runs before all exist. The scheduler knows
+nothing of gangs. Of an experiment's gangs one is placed at a time; where only some of its pods have found a node after
+a while, as when a gang of another experiment holds the other places, it gives its own back. The while is of a different
+length for each, so two that block each other don't do so for ever.
+
+When one pod has ended badly, or is taken away, that is recorded with its rank before the others are deleted: so it is
+known afterwards which ends say something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podtune.api.base import seconds
+from podtune.api.conditions import clip
+from podtune.api.names import QUEUE_NAME, DecisionAction, TrialReason, TrialState
+from podtune.api.resources.trial import Decision
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import OpenGates
+from podtune.runner.attempts.attempt_pods import AttemptPods
+from podtune.runner.attempts.failures import NODE_REASONS, OUT_OF_MEMORY
+from podtune.runner.records import Pod, PodPhase
+from podtune.runner.retry import Backoff
+from podtune.runner.timestamps import rfc3339
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.trial_machine import TrialMachine
+
+
+def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
+    """Brings a gang on as a whole: lets it begin, gives its places back, or ends it with the first of its pods."""
+    pods = trial.attempt_pods
+    if pods.replicas == 1 or trial.status.decision is not None:
+        return
+    fallen = [pod for pod in pods if _has_fallen(pod)]
+    if fallen:
+        _end(trial, fallen, now)
+    elif pods.is_complete and any(pod.gated for pod in pods):
+        gated = tuple((pod.name, pod.uid) for pod in pods if pod.gated)
+        actions.enqueue(OpenGates(trial.name, gated), now, trial.name)
+    elif pods.has_begun and not pods.is_placed:
+        _limit_placement(trial, actions, now)
+
+
+def requeue(trial: TrialMachine, message: str, now: float) -> None:
+    """Sends a gang that was not placed to the back of the queue."""
+    wait = _timeout(trial).delay(trial.status.attempt, f"{trial.uid}/requeue")
+    trial.log_decision(DecisionKind.RETRY, message, {}, now=now)
+    trial.set(decision=None, retry_time=rfc3339(now + wait))
+    trial.explain(TrialState.PENDING, TrialReason.NOT_PLACED, clip(message))
+
+
+def swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
+    """UIDs of the pods that we deleted since another one had ended: how they ended says nothing.
+
+    Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
+    """
+    if decision is None or decision.action != DecisionAction.END:
+        return frozenset()
+    return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
+
+
+def _says_why(pod: Pod) -> bool:
+    """Whether a pod has ended in a way that deleting it does not bring about."""
+    out_of_memory = any(end.reason == OUT_OF_MEMORY for end in pod.ends)
+    return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
+
+
+class PlacementTurn:
+    """Which gang of an experiment is being placed. Those that Kueue admits need no turn: it does so as a whole."""
+
+    def __init__(self) -> None:
+        self._placing: set[str] = set()
+
+    def update(self, trial: TrialMachine, *, creating: bool) -> None:
+        """Takes in what became of a trial.
+
+        Args:
+            trial: The trial.
+            creating: Whether pods of it may come to be that were not seen yet.
+        """
+        if trial.context.replicas == 1 or QUEUE_NAME in trial.context.spec.trial_template.metadata.labels:
+            return
+        waits = bool(trial.attempt_pods) and not (trial.attempt_pods.is_placed or trial.attempt_pods.is_over)
+        (self._placing.add if creating or waits else self._placing.discard)(trial.name)
+
+    def blocked_by(self, trial: TrialMachine) -> str:
+        """Name of the trial whose pods have to be placed before this one's are made; empty where there is none."""
+        return min(self._placing - {trial.name}, default="")
+
+
+def wait_for_turn(trial: TrialMachine, other: str, actions: ActionQueue, now: float) -> None:
+    """Says in the status that another gang is being placed."""
+    if trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"waits until all pods of {other} have found a node"):
+        trial.touch(now + trial.context.settings.starting_debounce)
+        actions.timers.set(trial.name, trial.write_due)
+
+
+def _has_fallen(pod: Pod) -> bool:
+    """Whether a pod has ended badly, or is being taken away; one that has done its work is no reason to end."""
+    if pod.phase is PodPhase.SUCCEEDED:
+        return pod.interrupted or bool(pod.disruption)
+    return pod.is_over or pod.interrupted
+
+
+def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
+    if trial.attempt_pods.is_over:
+        return
+    first = fallen[0]
+    what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
+    message = f"the pod of rank {first.rank} {what}: the others are ended with it"
+    trial.decide(DecisionAction.END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
+
+
+def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
+    """Has a gang give its places back that it has held for too long without the others."""
+    pods = trial.attempt_pods
+    held_since = min((pod.started for pod in pods if pod.started), default=0.0)
+    if not held_since:
+        return  # it holds nothing, and so may wait
+    due = held_since + _timeout(trial).delay(trial.attempt, f"{trial.uid}/placement")
+    if now < due:
+        actions.timers.set(trial.name, due)
+        return
+    message = (
+        f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout, "
+        f"{trial.context.spec.trial_template.placement_timeout}; their places are given back"
+    )
+    trial.decide(DecisionAction.REQUEUE, TrialReason.NOT_PLACED, message, now=now)
+
+
+def _placed(pods: AttemptPods) -> int:
+    return sum(1 for pod in pods if pod.node)
+
+
+def _timeout(trial: TrialMachine) -> Backoff:
+    """The placement timeout, with its jitter."""
+    whole = seconds(trial.context.spec.trial_template.placement_timeout)
+    return Backoff(whole, whole)

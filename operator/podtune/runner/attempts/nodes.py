@@ -1,0 +1,138 @@
+"""Nodes that fail trials: where a trial is not tried again, and which nodes the whole experiment avoids.
+
+Everything follows from what the Trials record (`status.failedNodes`), so a restarted operator avoids the same nodes. A
+node is forgotten after a while, since it may have been mended, or be another one of the same name. We don't know what
+nodes there are, only those that this experiment's pods have been on: at most half of these are avoided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podtune.api.base import seconds
+from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
+from podtune.api.resources.failures import Failures
+from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
+from podtune.runner.attempts.failures import AttemptOutcome
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+
+
+def noted(status: TrialStatus, outcome: AttemptOutcome, failures: Failures, now: float) -> list[NodeFailure]:
+    """The trial's failures by node with one more, where a node may be to blame and somebody wants to know."""
+    if not outcome.excludes_node and not (failures.avoid_node_after and outcome.blames_node):
+        return status.failed_nodes
+    excluded = outcome.excludes_node or any(n.node == outcome.node and n.excluded for n in status.failed_nodes)
+    others = [failure for failure in status.failed_nodes if failure.node != outcome.node]
+    return [*others, NodeFailure(node=outcome.node, time=rfc3339(now), excluded=excluded)][-MAX_FAILED_NODES:]
+
+
+@dataclass(frozen=True, slots=True)
+class Avoided:
+    """A node that no trial of the experiment is to run on.
+
+    Attributes:
+        name: Name of the node.
+        trials: How many trials have failed there.
+        until: When it is forgotten.
+    """
+
+    name: str
+    trials: int
+    until: float
+
+    @property
+    def shown(self) -> AvoidedNode:
+        """The same, as the status has it."""
+        return AvoidedNode(name=self.name, trials=self.trials, until=rfc3339(self.until))
+
+
+class Nodes:
+    """What the trials record of nodes, kept up to date a trial at a time."""
+
+    def __init__(self, failures: Failures) -> None:
+        self._after = failures.avoid_node_after
+        self._memory = seconds(failures.avoid_node_for)
+        self._recorded: dict[str, tuple[NodeFailure, ...]] = {}
+        """By trial: its failures as they are counted."""
+        self._failures: dict[str, list[tuple[float, str]]] = {}
+        """By node: when it has failed which trial, the latest last."""
+        self._nodes_of: dict[str, str] = {}
+        """By trial: the node it was last on."""
+        self._seen: Counter[str] = Counter()
+        """By node: how many trials know of it."""
+
+    def update(self, trial: TrialMachine) -> None:
+        """Takes in what a trial has durably recorded."""
+        self._update_node(trial)
+        recorded = tuple(trial.saved.failed_nodes)
+        before = self._recorded.get(trial.name, ())
+        if recorded == before:
+            return
+        for failure in before:
+            self._forget(failure, trial.name)
+        for failure in recorded:
+            insort(self._failures.setdefault(failure.node, []), _entry(failure, trial.name))
+            self._seen[failure.node] += 1
+        self._recorded[trial.name] = recorded
+
+    def avoided(self, now: float) -> tuple[Avoided, ...]:
+        """The nodes that the experiment avoids, those that have failed most trials first."""
+        if self._after is None:
+            return ()
+        found = [node for name, entries in self._failures.items() if (node := self._judged(name, entries, now))]
+        found.sort(key=lambda node: (-node.trials, node.name))
+        return tuple(found[: min(MAX_AVOIDED_NODES, len(+self._seen) // 2)])
+
+    def to_avoid(self, trial: TrialMachine, now: float) -> tuple[str, ...]:
+        """The nodes that a trial's next pods are not to run on."""
+        own = (f.node for f in trial.saved.failed_nodes if f.excluded and self._until(f) > now)
+        return tuple(sorted({*own, *(node.name for node in self.avoided(now))}))
+
+    def next_change(self, now: float) -> float:
+        """When the next node is forgotten; infinity for never."""
+        return min((node.until for node in self.avoided(now)), default=NEVER)
+
+    def release(self, trial: TrialMachine, avoids: Sequence[str], now: float) -> float:
+        """When the first of the nodes that a pod of a trial was made to avoid is not to be avoided any more."""
+        times = {node.name: node.until for node in self.avoided(now)}
+        for failure in trial.saved.failed_nodes:
+            if failure.excluded:
+                times[failure.node] = max(times.get(failure.node, 0.0), self._until(failure))
+        return min((times.get(node, now) for node in avoids), default=NEVER)
+
+    def _judged(self, name: str, entries: Sequence[tuple[float, str]], now: float) -> Avoided | None:
+        assert self._after is not None  # the caller has looked
+        if len(entries) < self._after:
+            return None
+        until = entries[-self._after][0] + self._memory
+        first = bisect_left(entries, (now - self._memory, ""))
+        return Avoided(name, len(entries) - first, until) if until > now else None
+
+    def _update_node(self, trial: TrialMachine) -> None:
+        node = trial.saved.pod.node if trial.saved.pod is not None else ""
+        before = self._nodes_of.get(trial.name, "")
+        if node == before:
+            return
+        if node:
+            self._seen[node] += 1
+        if before:
+            self._seen[before] -= 1
+        self._nodes_of[trial.name] = node
+
+    def _forget(self, failure: NodeFailure, trial: str) -> None:
+        entries = self._failures[failure.node]
+        entries.remove(_entry(failure, trial))
+        if not entries:
+            del self._failures[failure.node]
+        self._seen[failure.node] -= 1
+
+    def _until(self, failure: NodeFailure) -> float:
+        return (parse_rfc3339(failure.time) or 0.0) + self._memory
+
+
+def _entry(failure: NodeFailure, trial: str) -> tuple[float, str]:
+    return (parse_rfc3339(failure.time) or 0.0, trial)

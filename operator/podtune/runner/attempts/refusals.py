@@ -1,0 +1,153 @@
+"""Pods that the API server refuses for what they are: the experiment is held until it takes one.
+
+All pods of an experiment are made from one template, so what is wrong with one is wrong with the next, and no retry
+mends it. From the first refusal on, no pod is made and no trial is proposed; trials that run go on. The API server is
+asked by a dry run, every five minutes and as soon as the spec has changed, and everything goes on once it does not
+refuse that. The hold stands in the Experiment's status: a restarted operator asks, and does not send all pods again.
+
+A pod with other limits than the template's (`scheduler.resources`) holds the experiment, too: each trial that gets as
+far would have the same, and what it costs to train it until then would be lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from podtune.api.conditions import clip, find_condition
+from podtune.api.names import ConditionType, ExperimentReason
+from podtune.api.resources.experiment import PodRefusal
+from podtune.runner import resources
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, EmitEvent, TryPod
+from podtune.runner.experiment.experiment_status import Hold
+from podtune.runner.records import Experiment
+from podtune.runner.scheduling.slots import Slots
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.trial.trial_machine import TrialMachine
+
+MAX_WORDS = 700
+"""So much is told of what the API server says."""
+JITTER = 0.1
+"""Up to this share is added to the wait between two questions, or taken off it."""
+_NEW_EXPERIMENT = "correct spec.trialTemplate in a new Experiment, for a template can't be changed"
+_REMEDIES: Mapping[str, str] = {
+    "violates PodSecurity": (
+        "give the template the securityContext that the namespace asks for, in a new Experiment, or have the "
+        "namespace's label pod-security.kubernetes.io/enforce changed"
+    ),
+    "is forbidden": f"have made or allowed what it names, or {_NEW_EXPERIMENT}",
+}
+"""What to do, by a piece of what the API server says; else the template is to be corrected."""
+
+
+class Refusals:
+    """Whether the API server refuses an experiment's pods at present; it outlives what is made anew."""
+
+    def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
+        """Takes in what is recorded.
+
+        Args:
+            experiment: The Experiment.
+            actions: Where actions are asked for.
+            settings: Times.
+        """
+        self._experiment = experiment
+        self._actions = actions
+        self._settings = settings
+        self._refusal = experiment.status.pod_refusal
+        stalled = find_condition(experiment.status.conditions, ConditionType.STALLED)
+        is_told = stalled is not None and stalled.reason == ExperimentReason.POD_REFUSED
+        self._message = stalled.message if is_told and stalled is not None else ""
+        self._told = self._message
+        """What the last Event said: a dry run may pass what is refused all the same."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no pod is to be made, and no trial proposed."""
+        return self._refusal is not None
+
+    @property
+    def record(self) -> PodRefusal | None:
+        """What is to stand in the Experiment's status."""
+        return self._refusal
+
+    @property
+    def hold(self) -> Hold | None:
+        """What people are told of it."""
+        return Hold(ExperimentReason.POD_REFUSED, self._message) if self._refusal is not None else None
+
+    def observe_experiment(self, experiment: Experiment) -> None:
+        """Takes in a version of the Experiment."""
+        self._experiment = experiment
+
+    def on_action_result(self, action: CreatePod | TryPod, result: ActionResult, now: float) -> None:
+        """Hears whether the API server takes a pod, or would."""
+        if result.reason is ExperimentReason.POD_REFUSED:
+            if isinstance(action, TryPod):
+                self._refused(action.creation, result.message, now)
+            elif self._refusal is None:  # else it was on its way already
+                self._refused(action, result.message, now)
+        elif isinstance(action, TryPod) and result.status is ActionStatus.DONE:
+            self._release()
+
+    def _release(self) -> None:
+        """Pods may be made again."""
+        self._refusal, self._message = None, ""
+
+    def ask_again(self, trials: Mapping[str, TrialMachine], slots: Slots, now: float) -> None:
+        """Asks the API server, when it is time, whether it still refuses pods.
+
+        It is asked about the pod of the same trial, else of one that waits. Where none waits, no trial is proposed for
+        the question: one that has ended will do, and rather one that had a pod. If that is taken, only the other was
+        refused.
+
+        Args:
+            trials: All trials.
+            slots: Where trials wait.
+            now: The present time.
+        """
+        if self._refusal is None:
+            return
+        due = self._due
+        if now < due <= now + self._settings.refusal_wait * (1 + JITTER):  # else the clock has gone back since
+            self._actions.timers.set(EXPERIMENT, due)
+            return
+        refused = trials.get(self._refusal.trial)
+        waiting = (refused,) if refused is not None and refused.is_to_run else slots.queue.trials
+        had_pods = (trial for trial in trials.values() if trial.status.last_attempt is not None)
+        trial = next(iter(waiting), None) or next(had_pods, refused)
+        if trial is None or (trial.attempt_pods and not trial.attempt_pods.lacks_some):
+            self._release()  # nothing is known that would be refused
+        else:
+            self._actions.enqueue(TryPod(slots.creation(trial, now)), now)
+
+    def _refused(self, creation: CreatePod, words: str, now: float) -> None:
+        is_new = self._refusal is None
+        self._refusal = PodRefusal(trial=creation.trial, generation=self._experiment.generation, time=rfc3339(now))
+        self._message = _sentence(creation, words)
+        if is_new and self._message != self._told:
+            self._told = self._message
+            event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)
+            self._actions.enqueue(event, now)
+
+    @property
+    def _due(self) -> float:
+        refusal = self._refusal
+        if refusal is None or not self._message or refusal.generation != self._experiment.generation:
+            return 0.0
+        drawn = random.Random(f"{self._experiment.uid}/{refusal.time}").uniform(1 - JITTER, 1 + JITTER)
+        return (parse_rfc3339(refusal.time) or 0.0) + self._settings.refusal_wait * drawn
+
+
+def _sentence(creation: CreatePod, words: str) -> str:
+    """What the API server says, and what to do about it."""
+    limits = resources.shown(creation.limits)
+    given = f" with {limits} (scheduler.resources)" if limits else ""
+    remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _NEW_EXPERIMENT)
+    return (
+        f"spec.trialTemplate: the API server refuses the pod of {creation.trial}{given}: {clip(words, MAX_WORDS)}; "
+        f"{remedy}; it is asked again every five minutes, and after a change of the spec"
+    )

@@ -1,0 +1,56 @@
+"""Whether a trial has come to something that can be used: a finite number of each metric that is optimised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from podtune.api.resources.trial import TrialStatus
+from podtune.api.tuning.objective import Objective
+from podtune.protocol.messages import Value
+from podtune.runner.trial.results import best_value, metrics_of, number
+from podtune.trial.layout import TIMES
+
+
+def lack(status: TrialStatus, objective: Objective) -> str:
+    """What the trial has not reported of what is optimised; empty where nothing is missing."""
+    return "; ".join(_words(status, metric) for metric in _missing(status, objective))
+
+
+def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, Value]) -> bool:
+    """Whether a trial still lacks something of what is optimised once its last result is known."""
+    return any(not _is_finite(number(last, metric)) for metric in _missing(status, objective))
+
+
+def advice(objective: Objective) -> str:
+    """What to do about it."""
+    names = [criterion.metric for criterion in objective.criteria]
+    field = "objective.metric" if len(names) == 1 else "objective"
+    return f"report a finite number of {' and '.join(names)}, or correct {field}"
+
+
+def _missing(status: TrialStatus, objective: Objective) -> list[str]:
+    """The metrics of which no finite number was reported, as far as the status shows."""
+    metric = objective.metric  # `best` is there only where a finite number of it was reported
+    first = [metric] if best_value(status, metric) is None else []
+    return [*first, *(other.metric for other in objective.others if not _is_shown(status, other.metric))]
+
+
+def _is_shown(status: TrialStatus, metric: str) -> bool:
+    values = (number(metrics_of(result), metric) for result in (status.last_result, status.best))
+    return any(_is_finite(value) for value in values)
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _words(status: TrialStatus, metric: str) -> str:
+    if metric not in status.last_result:
+        seen = ", ".join(sorted(status.last_result.keys() - TIMES)) or "none"
+        return f"{metric} was never reported; metrics seen: {seen}"
+    last = status.last_result[metric]
+    value = number(metrics_of(status.last_result), metric)
+    if value is None or math.isfinite(value):  # a text that reads as a number is a text
+        return f"{metric} was never a number (last: {last!r})"
+    return f"{metric} was never a finite number (last: {last})"

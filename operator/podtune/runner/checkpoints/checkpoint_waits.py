@@ -1,0 +1,116 @@
+"""How long the pod of a trial that is to stop or pause stays, so that its checkpoints are stored.
+
+What its program had reported when that was decided is stored first, within `checkpoints.sync.timeout`; what it reports
+afterwards is not waited for. A pause asks the program for one more, and it has `checkpoints.requestTimeout` to report
+that. Both are counted from the decision's own time, so that they go on across restarts of the operator.
+"""
+
+from __future__ import annotations
+
+from podtune.api.base import seconds
+from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.resources.trial import Decision
+from podtune.runner.attempts import grace_periods
+from podtune.runner.records import Pod
+from podtune.runner.scheduling import clones
+from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial.trial_machine import TrialMachine
+
+WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
+"""Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
+
+
+def stored_by(trial: TrialMachine, now: float) -> float:
+    """Until when what was decided of a trial waits for a checkpoint; a time that has passed where it does not."""
+    decision, pod = trial.saved.decision, trial.pod
+    if decision is None or decision.action not in WAITING or pod is None or not trial.home:
+        return 0.0
+    if _is_of_no_use(trial, decision):
+        return 0.0
+    if not (pod.training or trial.has_reported):
+        return 0.0
+    limit = _moment(decision) + seconds(trial.context.spec.checkpoints.sync.timeout)
+    if trial.saved.checkpoints != trial.status.checkpoints:
+        return limit  # stored, and being written down
+    heard_by = trial.expectations.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
+    if now < heard_by:
+        return min(limit, heard_by)
+    waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
+    if _is_asked(trial, decision) and not _answer(trial, decision) and _may_answer(trial):
+        asked_until = _moment(decision) + seconds(trial.context.spec.checkpoints.request_timeout)
+        return max(asked_until, waits_until)
+    return waits_until
+
+
+def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
+    """Seconds that a pod of ours is given to end; None for its own grace period.
+
+    A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
+    """
+    own = grace_periods.of_template(trial.context.spec.trial_template.spec)
+    uid, decision = trial.attempt_uid, trial.saved.decision
+    if not trial.home or not isinstance(own, int):
+        return None
+    gives_up = decision is not None and _is_of_no_use(trial, decision)
+    return grace_periods.of_first_deletion(
+        own,
+        program_runs=not pod.training_until,
+        heard=gives_up or trial.expectations.unstored[0] == uid,
+        unstored=None if gives_up or _has_stored_what_counts(trial, decision) else trial.expectations.unstored_of(uid),
+    )
+
+
+def stores_answer(trial: TrialMachine) -> bool:
+    """Whether the program of a trial that is to pause has reported a checkpoint since, which the agent stores."""
+    decision = trial.status.decision
+    if decision is None:
+        return False
+    answer = _answer(trial, decision)
+    return bool(answer) and _is_storing(trial, answer)
+
+
+def _moment(decision: Decision) -> float:
+    return parse_rfc3339(decision.time) or 0.0
+
+
+def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether nothing that the attempt has left is stored, or would count: a clone goes on from another's."""
+    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
+
+
+def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:
+    """Whether nothing is left to store that a stop or a pause waits for; what was reported later may be."""
+    if decision is None or decision.action not in WAITING:
+        return False
+    return not _is_storing(trial, _last_that_counts(trial, decision))
+
+
+def _last_that_counts(trial: TrialMachine, decision: Decision) -> int:
+    """The `seq` up to which checkpoints are waited for: the decision's, or that of the answer to a pause."""
+    return max(decision.seq, _answer(trial, decision) if _is_asked(trial, decision) else 0)
+
+
+def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether the program is asked for one more checkpoint, and none of those on record is that."""
+    return decision.action == DecisionAction.PAUSE and not _is_answered(trial, decision)
+
+
+def _answer(trial: TrialMachine, decision: Decision) -> int:
+    """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
+    return trial.expectations.answer_of(trial.attempt_uid, decision.seq)
+
+
+def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
+    """Whether a checkpoint of the decision's iteration, or of a later one, is on record."""
+    return any(c.uri.startswith(trial.home) and c.step >= decision.step for c in trial.saved.checkpoints)
+
+
+def _may_answer(trial: TrialMachine) -> bool:
+    """Whether the program may still report a checkpoint that can be stored."""
+    return trial.store_problem is None and trial.pod is not None and not trial.pod.training_until
+
+
+def _is_storing(trial: TrialMachine, seq: int) -> bool:
+    """Whether the agent still stores a checkpoint that was reported by then, or one in the place of it."""
+    unstored = trial.expectations.unstored_of(trial.attempt_uid)
+    return unstored is not None and unstored.waits and unstored.since <= seq

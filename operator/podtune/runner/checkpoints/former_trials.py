@@ -1,0 +1,140 @@
+"""Trials that were deleted while their experiment goes on: each is made anew, under its name, with another UID.
+
+What the Trial leaves stands in the new one's spec (`spec.former`) from its creation on, so that no operator has to
+remember it. The new Trial takes over the checkpoints by its first status, before a pod is made: from then on they are
+its own, for retries, for those that clone it, and for what is kept and deleted in the bucket. With them go its last and
+its best result. What the scheduler remembered of it is gone: it is compared by what it reports from then on.
+
+Where no checkpoint is on record, since no operator saw the Trial last or since it could not tell of one, the new one's
+first agent looks for them in the bucket (see `found_checkpoints`).
+
+Only those are taken over that belong to the new Trial's configuration, as it was proposed: a searcher that has learnt
+more meanwhile may propose another one, and what an exploit or a user had changed is gone with the Trial. One that had
+come to its end is run once more, from the beginning: with its last checkpoint there would be nothing left to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from podtune.api.resources.trial import FormerTrial, TrialSpec
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.reported import lies_below
+from podtune.runner.trial.results import metrics_of, number, show
+from podtune.runner.trial.trial_machine import TrialMachine
+
+
+class FormerTrials:
+    """The Trials that were deleted, as they were last seen."""
+
+    def __init__(self) -> None:
+        self._uids: set[str] = set()
+        self._to_make_anew: dict[str, tuple[TrialSpec | None, FormerTrial]] = {}
+        """By name: the spec, where that is known, and what else was seen."""
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the Trial with this UID was deleted: later news of it is old news."""
+        return uid in self._uids
+
+    def deleted(self, trial: TrialMachine) -> None:
+        """A Trial was deleted."""
+        self._uids.add(trial.uid)
+        self._to_make_anew[trial.name] = (trial.spec, _describe(trial))
+
+    def miss(self, experiment: str, recorded: int, present: Collection[str]) -> None:
+        """Finds out, at the start of an operator, which Trials were deleted while none ran.
+
+        A number without a Trial is no proof: an operator may have died before it made that one. But where there are
+        fewer Trials than the Experiment's status has counted, some are gone.
+
+        Args:
+            experiment: Name of the experiment.
+            recorded: How many Trials its status has counted.
+            present: Names of those that there are.
+        """
+        if len(present) >= recorded:
+            return
+        for name in (f"{experiment}-{index}" for index in range(recorded)):
+            if name not in present:
+                self._to_make_anew[name] = (None, FormerTrial(find_checkpoints=True))
+
+    def made_anew(self, name: str) -> None:
+        """There is a Trial of this name again."""
+        self._to_make_anew.pop(name, None)
+
+    def with_former(self, name: str, spec: TrialSpec) -> TrialSpec:
+        """The spec of a Trial that is to be made, with what is known of a former one of its name."""
+        known = self._to_make_anew.get(name)
+        if known is None:
+            return spec
+        before, former = known
+        if before is not None and (before.parameters, before.seed) != (spec.parameters, spec.seed):
+            lack = former.lack or "another configuration is proposed for it"
+            former = FormerTrial(uid=former.uid, lack=lack)
+        return spec.model_copy(update={"former": former})
+
+
+def take_over(trial: TrialMachine, now: float) -> str:
+    """Has a Trial that was made anew take over the checkpoints of the former one, and say so in its ledger.
+
+    Returns:
+        What has become of it, for people; empty where that is on record already, or there was no former one.
+    """
+    former = trial.spec.former
+    if former is None or trial.status.ledger:
+        return ""
+    found = [checkpoint for checkpoint in former.checkpoints if lies_below(checkpoint.uri, trial.folder)]
+    if found:
+        newest = found[-1]
+        trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, restore_source=former.restore_source)
+        _take_over_results(trial, former)
+        what = f"goes on from the checkpoint of iteration {newest.step}"
+    elif trial.finds_checkpoints:
+        what = "no checkpoint of it is on record: its agent looks for them in the bucket"
+    else:
+        what = f"starts afresh: {former.lack or _lack(former)}"
+    message = f"made anew: the Trial was deleted; {what}"
+    trial.log_decision(DecisionKind.RECREATE, message, {"checkpoint": found[-1].step} if found else {}, now=now)
+    trial.touch(now)
+    return message
+
+
+def _take_over_results(trial: TrialMachine, former: FormerTrial) -> None:
+    """What was reported up to the checkpoint is not reported again; if that is the last one, nothing is."""
+    value = number(metrics_of(former.best), trial.context.spec.objective.metric)
+    trial.set(last_result=former.last_result)
+    if value is not None and math.isfinite(value):
+        trial.set(best=former.best, best_value=show(value))
+
+
+def _lack(former: FormerTrial) -> str:
+    """Why none of the checkpoints is taken over."""
+    if former.checkpoints:
+        return "the checkpoints are not in the trial's place in checkpoints.store"
+    if former.find_checkpoints:
+        return "no checkpoint of it is on record"
+    return "the former one had no checkpoint"
+
+
+def _describe(trial: TrialMachine) -> FormerTrial:
+    """What a Trial leaves to the one that is made in its place."""
+    if trial.is_finished:
+        return FormerTrial(uid=trial.uid, lack="the former one had ended")
+    if trial.spec.former is not None and (trial.finds_checkpoints or not trial.status.ledger):
+        return trial.spec.former  # it had not come to take anything over itself
+    own = [checkpoint for checkpoint in trial.status.checkpoints if not checkpoint.configuration]
+    if trial.status.checkpoints and not own:
+        return FormerTrial(uid=trial.uid, lack="all checkpoints were taken with parameters that were changed later")
+    if not own:
+        # Its agent may store one yet, before the pod is gone, or have stored one that it could tell nobody of.
+        has_begun = trial.status.attempt > 0 or bool(trial.attempt_pods)
+        return FormerTrial(uid=trial.uid, find_checkpoints=has_begun)
+    status = trial.status
+    return FormerTrial(
+        uid=trial.uid,
+        checkpoints=own,
+        restore_source=status.restore_source,
+        last_result={} if status.parameters else status.last_result,
+        best={} if status.best_parameters else status.best,
+    )

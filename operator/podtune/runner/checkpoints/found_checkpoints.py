@@ -1,0 +1,63 @@
+"""What the agent of a Trial that was made anew has found in the bucket of the one that was deleted.
+
+The trial's first attempt looks for it, where no checkpoint was on record, and tells with its first report what it has
+begun with: before any result, and again after a restart of the operator. From then on that checkpoint is the trial's
+own. Until it is on record, the next attempt looks once more.
+"""
+
+from __future__ import annotations
+
+import math
+
+from podtune.api.resources.trial import Checkpoint, RestoreSource
+from podtune.protocol.messages import Restored
+from podtune.runner.trial import parameters
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.results import metrics_of, number, show
+from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.trial.layout import ITERATION
+
+
+def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -> None:
+    """Takes in what a trial's agent has found.
+
+    Args:
+        trial: The trial; its agent was to look.
+        restored: What the attempt has begun with.
+        is_own: Whether that lies below the trial's own prefix in the bucket.
+        now: The present time.
+    """
+    if is_own and restored.digest:
+        message = _go_on(trial, restored)
+        inputs = {"checkpoint": restored.step}
+    else:
+        trial.set(former=RestoreSource())
+        what = "goes on from spec.restoreFrom" if restored.uri else "starts afresh"
+        message = f"{what}: no checkpoint of its configuration was found in the bucket"
+        message += f" ({restored.message})" if restored.message else ""
+        inputs = {}
+    trial.news = message
+    trial.log_decision(DecisionKind.RECREATE, message, inputs, now=now)
+    trial.touch(now)
+
+
+def _go_on(trial: TrialMachine, restored: Restored) -> str:
+    """Makes the checkpoint the trial's own; what was reported with it is not reported again."""
+    objective = trial.context.spec.objective.metric
+    value = number(metrics_of({objective: restored.metric}), objective)
+    shown = "" if value is None else show(value)
+    found = Checkpoint(
+        step=restored.step,
+        uri=restored.uri,
+        digest=restored.digest,
+        metric=shown,
+        configuration=parameters.fingerprint(trial.status.parameters),
+    )
+    origin = RestoreSource(uri=found.uri, step=found.step)
+    trial.set(checkpoints=[found], checkpoint=found, iteration=found.step, former=origin, clone=None)
+    if value is not None:
+        result = {objective: shown, ITERATION: str(found.step)}
+        trial.set(last_result=result)
+        if math.isfinite(value):
+            trial.set(best=result, best_value=shown)
+    return f"goes on from the checkpoint of iteration {found.step}, found in the bucket"

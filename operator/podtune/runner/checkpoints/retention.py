@@ -1,0 +1,75 @@
+"""Which of a trial's checkpoints are recorded, and which are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from podtune.api.resources.checkpoints import Keep
+from podtune.api.resources.trial import MAX_PINNED, Checkpoint, TrialStatus
+from podtune.api.tuning.objective import Objective
+
+
+def accept(
+    status: TrialStatus, checkpoint: Checkpoint, keep: Keep, objective: Objective, pinned: Collection[int] = ()
+) -> TrialStatus:
+    """Records a committed checkpoint, and lets go of those that are not to be kept any longer.
+
+    The newest is always kept: a retry starts from it. Order is that of commits, so after a fallback to an older
+    checkpoint the newest may have a lower step than one before it.
+
+    Args:
+        status: The status so far.
+        checkpoint: The checkpoint.
+        keep: What the manifest wants kept.
+        objective: What the best ones are the best by.
+        pinned: Iterations: the newest one up to each is kept as well, since another trial may clone it.
+    """
+    if any(known.uri == checkpoint.uri for known in status.checkpoints):
+        return status
+    kept = keep_some([*status.checkpoints, checkpoint], keep, objective, pinned)
+    return status.model_copy(update={"checkpoints": kept, "checkpoint": checkpoint})
+
+
+def keep_some(
+    checkpoints: Sequence[Checkpoint], keep: Keep, objective: Objective, pinned: Collection[int] = ()
+) -> list[Checkpoint]:
+    """Those to keep, oldest first."""
+    newest = len(checkpoints) - 1
+    order = range(len(checkpoints))
+    if keep.by == "best":
+        order_of_worth = sorted(order, key=lambda i: (_score(checkpoints[i], objective), i), reverse=True)
+    else:
+        order_of_worth = list(reversed(order))
+    chosen = {*order_of_worth[: keep.count], newest} | _pinned(checkpoints, pinned)
+    return [checkpoint for i, checkpoint in enumerate(checkpoints) if i in chosen]
+
+
+def release(status: TrialStatus, keep: Keep, objective: Objective, pinned: Collection[int]) -> TrialStatus:
+    """The status of a trial that stores no more checkpoints, without those that were kept for others in vain."""
+    kept = keep_some(status.checkpoints, keep, objective, pinned)
+    return status if kept == status.checkpoints else status.model_copy(update={"checkpoints": kept})
+
+
+def _pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[int]:
+    """Positions of those that others may clone: they were taken with the parameters that the trial has now."""
+    if not checkpoints:
+        return set()
+    own = [i for i, known in enumerate(checkpoints) if known.configuration == checkpoints[-1].configuration]
+    found = {next((i for i in reversed(own) if checkpoints[i].step <= step), -1) for step in steps}
+    return set(sorted(found - {-1})[-MAX_PINNED:])
+
+
+def best(checkpoints: Sequence[Checkpoint], objective: Objective) -> Checkpoint | None:
+    """The checkpoint with the best value of the objective, the newest among equals; None where there is none."""
+    if not checkpoints:
+        return None
+    return max(enumerate(checkpoints), key=lambda pair: (_score(pair[1], objective), pair[0]))[1]
+
+
+def _score(checkpoint: Checkpoint, objective: Objective) -> float:
+    """Higher is better; a checkpoint without a finite value is the worst."""
+    value = float(checkpoint.metric) if checkpoint.metric else math.nan
+    if not math.isfinite(value):
+        return -math.inf
+    return value if objective.mode == "max" else -value

@@ -1,0 +1,276 @@
+"""Work in the bucket that no trial's agent can do: what is due, and one short-lived pod at a time that does it.
+
+A job goes through the Experiment's status like any decision: that it begins, with the number of its pod, is written
+before the pod is made; how the pod ended is written before the pod is deleted, and before what waits for the job goes
+on. All follows from the status as the API server has it, and from the pods that are seen; so a restarted operator goes
+on with the same step. A job is tried a few times, with a backoff, and then given up: nothing waits for it for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from podtune.api.conditions import Condition, clip, set_condition
+from podtune.api.names import ConditionType, ExperimentReason
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.storage_jobs import StorageJob, StorageJobState, StorageStatus
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
+from podtune.runner.records import Experiment, PodPhase, StoragePod
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+
+CONDITIONS = {
+    StoragePurpose.EXPORT: ConditionType.EXPORTED,
+    StoragePurpose.PRUNE: ConditionType.BUCKET_PRUNED,
+    StoragePurpose.PURGE: ConditionType.BUCKET_PURGED,
+}
+"""The condition that tells how the latest job of a purpose has gone."""
+_TRUTHS = {
+    StorageJobState.DONE: (True, ExperimentReason.STORAGE_WORK_DONE),
+    StorageJobState.FAILED: (False, ExperimentReason.STORAGE_WORK_FAILED),
+}
+_NO_WORK = StorageStatus()
+CREATE_STORAGE_POD = ("create-storage-pod", "")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageJobSpec:
+    """A job that is to be done.
+
+    Attributes:
+        purpose: What for.
+        trigger: What it is due for; done for this, it is not due again.
+        trials: What its pod has to know of the trials; asked for only when the pod is made.
+    """
+
+    purpose: StoragePurpose
+    trigger: str
+    trials: Callable[[], Iterable[StoredTrial]] = tuple
+
+
+class StorageWork:
+    """The storage pods of one experiment."""
+
+    def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
+        """Knows of no pods yet.
+
+        Args:
+            experiment: The Experiment.
+            actions: Where actions are asked for.
+            settings: How often a job is tried, and how long is waited in between.
+        """
+        self._experiment = experiment
+        self._actions = actions
+        self._settings = settings
+        self._pods: dict[str, StoragePod] = {}
+        self._made: set[int] = set()
+        """Numbers of the pods that are known to be made, with all that belongs to them."""
+        self._refused: dict[int, str] = {}
+        """Why pods of these numbers could not be made."""
+        self._deleted: set[str] = set()
+        """UIDs of pods whose deletion was accepted, and has not been seen yet."""
+        self.is_namespace_ending = False
+        """Whether no pod can be made any more, since the namespace is being deleted."""
+        self._told = set(_given_up(self._status))
+
+    # Observations of objects
+
+    def observe_experiment(self, experiment: Experiment) -> None:
+        """Takes in a version of the Experiment."""
+        self._experiment = experiment
+
+    def owns(self, pod: str) -> bool:
+        """Whether a pod of this name is one of ours."""
+        return pod in self._pods
+
+    def observe_pod(self, pod: StoragePod) -> None:
+        """Takes in a version of a storage pod; one that is gone is reported with `gone` set."""
+        known = self._pods.get(pod.name)
+        if known is None or known.uid != pod.uid or pod.version >= known.version or pod.gone:
+            self._pods[pod.name] = pod
+
+    def on_action_result(self, action: CreateStoragePod | DeletePod, result: ActionResult) -> None:
+        """Hears whether a pod was made, or its deletion accepted."""
+        match action:
+            case DeletePod() if result.status is ActionStatus.DONE:
+                self._deleted.add(action.uid)
+            case CreateStoragePod() if result.status is ActionStatus.DONE:
+                self._made.add(action.number)
+            case CreateStoragePod() if result.status is ActionStatus.REFUSED:
+                self._refused[action.number] = result.message
+                self.is_namespace_ending = result.reason is ExperimentReason.NAMESPACE_ENDING
+
+    # Decisions
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pod is at work: what it was told of the trials has to hold until it has ended."""
+        return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
+
+    def is_over(self, due: StorageJobSpec) -> bool:
+        """Whether a job has come to its end, a good or a bad one, and that is on record."""
+        job = self._status.job(due.purpose)
+        return job is not None and job.trigger == due.trigger and job.state.is_finished
+
+    def problem_of(self, due: StorageJobSpec) -> str:
+        """Why a job was given up; empty where it was not."""
+        job = self._status.job(due.purpose)
+        return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
+
+    def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
+        """Brings the work forward and asks for the actions that are due.
+
+        Args:
+            due: What is to be done, in this order.
+            now: The present time.
+
+        Returns:
+            What the Experiment's status should say of it.
+        """
+        self._tell(now)
+        self._delete_pods(now)
+        storage = self._status
+        for known in storage.jobs:
+            if known.state is StorageJobState.RUNNING and not any(_is_for(known, one) for one in due):
+                return self._called_off(storage, known, now)
+        todo = next((one for one in due if not self.is_over(one)), None)
+        if todo is None:
+            return self._experiment.status.storage
+        job = storage.job(todo.purpose)
+        if job is None or not _is_for(job, todo):
+            return storage.with_job(_begun(todo, storage.pods + 1, 1, now))
+        if job.state is StorageJobState.RUNNING:
+            return self._go_on(storage, job, todo, now)
+        retry = parse_rfc3339(job.retry_time) or 0.0
+        if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
+            self._actions.timers.set(EXPERIMENT, retry)
+            return storage
+        return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
+
+    def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
+        """Looks after a job that is on record as running."""
+        pod = self._pods.get(self._name(job))
+        if pod is not None and pod.is_over:
+            report = _report(pod, job.purpose)
+            told = job.model_copy(update={"uri": report.uri})
+            return storage.with_job(self._ended(told, report.ok, report.message, now))
+        if job.pod in self._refused:
+            return storage.with_job(self._ended(job, False, self._refused[job.pod], now))
+        if pod is None or not pod.started:
+            late = (parse_rfc3339(job.start_time) or now) + self._settings.storage_start_deadline
+            if now >= late:
+                why = pod.waiting if pod is not None and pod.waiting else "nobody says why"
+                return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
+            self._actions.timers.set(EXPERIMENT, late)
+        # One that is there may lack what belongs to it, if an operator was killed in between.
+        is_whole = job.pod in self._made or (pod is not None and pod.started)
+        if not is_whole and self._actions.ready(CREATE_STORAGE_POD, now):
+            self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
+        return storage
+
+    def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
+        """Ends a job that is not due any more; it is off the record when its pod is gone."""
+        pod = self._pods.get(self._name(job))
+        if CREATE_STORAGE_POD in self._actions:
+            return storage
+        if pod is not None and not pod.is_over:
+            self._delete(pod, now)
+            return storage
+        return storage.without_job(job.purpose)
+
+    def _delete_pods(self, now: float) -> None:
+        """Deletes pods whose end is on record, and those that were given up."""
+        running = {self._name(job) for job in self._status.jobs if job.state is StorageJobState.RUNNING}
+        for pod in [pod for pod in self._pods.values() if pod.name not in running]:
+            if pod.gone:
+                del self._pods[pod.name]
+                self._deleted.discard(pod.uid)
+            else:
+                self._delete(pod, now)
+
+    def _delete(self, pod: StoragePod, now: float) -> None:
+        if not pod.deleting and pod.uid not in self._deleted:
+            self._actions.enqueue(DeletePod("", pod.name, pod.uid), now)
+
+    def _tell(self, now: float) -> None:
+        """Tells people of jobs that were given up."""
+        for job in self._status.jobs:
+            if job.state is StorageJobState.FAILED and (job.purpose, job.trigger) not in self._told:
+                self._told.add((job.purpose, job.trigger))
+                message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
+                self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
+
+    def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
+        if ok or job.tries >= self._settings.storage_tries:
+            state = StorageJobState.DONE if ok else StorageJobState.FAILED
+            times = {"completion_time": rfc3339(now)}
+        else:
+            state = StorageJobState.WAITING
+            wait = self._settings.storage_backoff.delay(job.tries, f"{self._experiment.uid}/{job.purpose}")
+            times = {"retry_time": rfc3339(now + wait)}
+        return job.model_copy(update={"state": state, "message": clip(message), **times})
+
+    @property
+    def _status(self) -> StorageStatus:
+        return self._experiment.status.storage or _NO_WORK
+
+    def _name(self, job: StorageJob) -> str:
+        return storage_pod_name(self._experiment.name, job.pod)
+
+
+def with_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now: str) -> ExperimentStatus:
+    """The Experiment's status with what it says of work in the bucket, in a condition too."""
+    conditions = tuple(status.conditions)
+    for job in storage.jobs if storage is not None else ():
+        if job.purpose in CONDITIONS:
+            holds, reason = _TRUTHS.get(job.state, (None, ExperimentReason.STORAGE_WORK_PENDING))
+            type_, generation = CONDITIONS[job.purpose], status.observed_generation
+            conditions = set_condition(conditions, type_, holds, reason, job.message, now=now, generation=generation)
+        if job.purpose is StoragePurpose.EXPORT and _has_end(conditions) and status.best is not None:
+            status = status.model_copy(update={"best": status.best.model_copy(update={"exported": job.uri})})
+    return status.model_copy(update={"storage": storage, "conditions": list(conditions)})
+
+
+def _has_end(conditions: Iterable[Condition]) -> bool:
+    """Whether the experiment has come to an end: otherwise what was exported at an earlier one may not be the best."""
+    ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+    return any(condition.type in ends and condition.status == "True" for condition in conditions)
+
+
+def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
+    return [(job.purpose, job.trigger) for job in storage.jobs if job.state is StorageJobState.FAILED]
+
+
+def _is_for(job: StorageJob, due: StorageJobSpec) -> bool:
+    return job.purpose is due.purpose and job.trigger == due.trigger
+
+
+def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
+    return StorageJob(
+        purpose=due.purpose,
+        trigger=due.trigger,
+        state=StorageJobState.RUNNING,
+        pod=pod,
+        tries=tries,
+        start_time=rfc3339(now),
+        message=f"pod {pod} is at work",
+    )
+
+
+def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
+    """What a pod that is over says of its job, or what is to be said where it says nothing."""
+    try:
+        report = parse_report(pod.message)
+        if report.purpose is purpose and pod.phase.is_finished:
+            return replace(report, ok=report.ok and pod.phase is PodPhase.SUCCEEDED)
+    except ProtocolError:
+        pass  # it was ended before it could say anything
+    if not pod.phase.is_finished:
+        return StorageReport(purpose, ok=False, message="the storage pod was deleted before it had ended")
+    why = pod.message or pod.reason or "no reason is known"
+    return StorageReport(purpose, ok=False, message=f"the storage pod has ended without a report: {why}")

@@ -1,0 +1,102 @@
+"""An Experiment that is being deleted, and whose checkpoints go with it.
+
+First its pods end, so that no agent stores anything any more; then a storage pod purges what the experiment has in the
+bucket; then the finalizer is taken off. Where that can't be done, or not in a namespace that is going itself, the
+finalizer is taken off all the same: people can delete what is left, but nobody can delete a namespace that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from podtune.api.names import ExperimentReason
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.protocol.assignment import pod_of
+from podtune.protocol.storage_job import StoragePurpose
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
+from podtune.runner.checkpoints import checkpoint_waits
+from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork, with_storage
+from podtune.runner.experiment import finalizer
+from podtune.runner.experiment.finalizer import Finalizer
+from podtune.runner.records import Experiment, Pod
+from podtune.runner.timestamps import rfc3339
+from podtune.runner.trial.trial_machine import TrialMachine
+
+DUE = StorageJobSpec(StoragePurpose.PURGE, "deletion")
+
+
+class Deletion:
+    """Takes an Experiment's deletion step by step to its end."""
+
+    def __init__(self, actions: ActionQueue, storage: StorageWork) -> None:
+        self._actions = actions
+        self._storage = storage
+        self._finalizer = Finalizer(actions)
+        self._alive: set[str] | None = None
+        """Trials that may have a pod that runs; None before the first look at all of them."""
+        self._warned = False
+
+    def decide(
+        self,
+        experiment: Experiment,
+        spec: ExperimentSpec,
+        now: float,
+        *,
+        trials: Mapping[str, TrialMachine],
+        strays: Iterable[Pod],
+        prefix: str,
+        changed: Iterable[str],
+    ) -> None:
+        """Asks for what is due.
+
+        Args:
+            experiment: The Experiment, which is being deleted.
+            spec: The spec that it is served by.
+            now: The present time.
+            trials: Its trials.
+            strays: Pods of trials that are gone already.
+            prefix: Where its checkpoints are, for people.
+            changed: Trials that something has happened to since the last time.
+        """
+        if not finalizer.is_there(experiment):
+            return  # the garbage collector sees to its Trials and pods
+        if not finalizer.is_wanted(spec):
+            self._finalizer.drop(experiment, now)
+            return
+        self._alive = set(trials) if self._alive is None else self._alive | set(changed)
+        self._alive = {name for name in self._alive if name in trials and _living(trials[name].pods)}
+        for name in self._alive:
+            self._stop(trials[name], now)
+        if self._alive or _living(strays):
+            return
+        if self._storage.is_namespace_ending:
+            self._warn(prefix, "its namespace is being deleted", now)
+            self._finalizer.drop(experiment, now)
+            return
+        storage = self._storage.decide([DUE], now)
+        status = with_storage(experiment.status, storage, now=rfc3339(now))
+        if status != experiment.status:
+            self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
+        if self._storage.is_over(DUE):
+            problem = self._storage.problem_of(DUE)
+            if problem:
+                self._warn(prefix, problem, now)
+            self._finalizer.drop(experiment, now)
+
+    def _stop(self, trial: TrialMachine, now: float) -> None:
+        for pod in _living(trial.pods):
+            if not pod.deleting and pod_of(pod.uid) not in trial.expectations.deletions:
+                grace = checkpoint_waits.grace_period(trial, pod)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
+
+    def _warn(self, prefix: str, problem: str, now: float) -> None:
+        if not self._warned:
+            self._warned = True
+            message = f"checkpoints may be left at {prefix} ({problem}); delete them there"
+            reason = ExperimentReason.CHECKPOINTS_LEFT
+            self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
+
+
+def _living(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if not pod.is_over]

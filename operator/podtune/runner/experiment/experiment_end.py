@@ -1,0 +1,126 @@
+"""When an experiment has come to its end."""
+
+from __future__ import annotations
+
+from podtune.api.names import ExperimentReason, TrialState
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.runner.experiment.experiment_status import ExperimentOutcome
+from podtune.runner.experiment.experiment_tracker import ExperimentTracker
+from podtune.runner.search.search import Search
+from podtune.runner.timers import SOON
+from podtune.tuning.stoppers import make_experiment_stopper
+from podtune.tuning.stoppers.base import ExperimentProgress
+
+
+class ExperimentEnd:
+    """Finds the end of an experiment: one of its rules holds, or nothing is left to try.
+
+    An end that is found is written into the Experiment's status first, and acted on when it stands there (see
+    `ExperimentTracker`): a restarted operator would not find all ends again, since the trials that were stopped count
+    too.
+    """
+
+    def __init__(self, spec: ExperimentSpec, tracker: ExperimentTracker, search: Search) -> None:
+        """Makes the rules of a spec.
+
+        Args:
+            spec: The spec.
+            tracker: What the trials have come to.
+            search: Knows in which order they have ended, and whether there will be more.
+        """
+        self._is_stopped = bool(spec.stop.now)
+        self._stopper = make_experiment_stopper(spec)
+        self._metric = spec.objective.metric
+        self._tracker = tracker
+        self._search = search
+        self._heard = 0
+
+    def find(self, now: float) -> tuple[ExperimentOutcome | None, float | None]:
+        """Why the experiment ends now, and where it goes on, when to look again even if nothing happens.
+
+        Either may be None.
+        """
+        self._hear()
+        if self._is_stopped:
+            return ExperimentOutcome(ExperimentReason.STOPPED_BY_USER, "stopped: spec.stop.now is true"), None
+        self._tracker.start(now)
+        deadline = None
+        if self._stopper.has_rules:
+            progress = self._progress(now)
+            ending = self._stopper.check(progress)
+            if ending is not None:
+                return self._checked(ExperimentOutcome(ending.reason, ending.message, ending.good)), None
+            deadline = self._deadline(progress, now)
+        if self._search.is_over and self._tracker.is_settled:
+            return self._natural_end(), None
+        return None, deadline
+
+    def still_holds(self, now: float, *, reopens: bool) -> bool:
+        """Whether an experiment that has ended would end by its present spec, too.
+
+        Args:
+            now: When it had ended.
+            reopens: Whether some of its trials would go on.
+        """
+        self._hear()
+        if self._is_stopped or self._stopper.check(self._progress(now)) is not None:
+            return True
+        return self._search.is_over and not reopens
+
+    def is_decided_by(self, value: float) -> bool:
+        """Whether a value of the objective may end the experiment: it is written down at once."""
+        return self._stopper.is_decided_by(value)
+
+    def _deadline(self, progress: ExperimentProgress, now: float) -> float | None:
+        deadline = self._stopper.deadline(progress)
+        if deadline is None or self._tracker.suspension.is_asked:
+            return None
+        return max(now + deadline - progress.elapsed, now + SOON)
+
+    def _hear(self) -> None:
+        """Tells the stopper of the trials that have ended, in the order that they record."""
+        for observation in self._search.own_observations(self._heard):
+            self._heard += 1
+            if observation.final:
+                self._stopper.on_trial_end(observation.value)
+
+    def _progress(self, now: float) -> ExperimentProgress:
+        tracker = self._tracker
+        used = tracker.usage.at(now)
+        leader = tracker.leader
+        errors = tracker.by_state[TrialState.ERROR]
+        return ExperimentProgress(
+            elapsed=tracker.suspension.until(now) - tracker.start(now),
+            best=leader.value if leader else None,
+            best_trial=leader.trial if leader else "",
+            best_result=leader.result if leader else {},
+            ended=errors + tracker.by_state[TrialState.TERMINATED],
+            errors=errors,
+            pod_seconds=used.pod_seconds,
+            gpu_seconds=used.gpu_seconds,
+            pods=used.pods,
+            gpus=used.gpus,
+        )
+
+    def _natural_end(self) -> ExperimentOutcome:
+        total = sum(self._tracker.by_state.values())
+        if total and self._tracker.by_state[TrialState.ERROR] == total != self._tracker.without_result:
+            return ExperimentOutcome(
+                ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False
+            )
+        if self._search.is_exhausted:
+            outcome = ExperimentOutcome(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
+        else:
+            outcome = ExperimentOutcome(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
+        return self._checked(outcome) if total else outcome
+
+    def _checked(self, outcome: ExperimentOutcome) -> ExperimentOutcome:
+        """The end, unless it would be a good one and there is nothing to show for it: then the experiment has failed.
+
+        Whoever waits for `Complete` goes on with the best result. Where none is there, a metric is misspelt, say.
+        """
+        if self._tracker.has_result or not outcome.good:
+            return outcome
+        message = f"{outcome.message}, but no trial has reported a finite number of {self._metric}"
+        hint = "; the message of each trial says what it reported" if self._tracker.without_result else ""
+        return ExperimentOutcome(ExperimentReason.NO_USABLE_RESULT, message + hint, good=False)

@@ -1,0 +1,49 @@
+"""Whether an experiment that has ended goes on, and how that is recorded.
+
+With its end an experiment records the limits that it ended by. It goes on when the spec says other ones by which it
+would not have ended, or when `spec.resume.id` is another one. That is written into its status first, with the policies
+that hold; then the trials follow (see `TrialReset`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
+from podtune.api.resources.resume import Resume, Resumption
+
+
+def ended_by(spec: ExperimentSpec) -> str:
+    """What an end is recorded with: a digest of the limits, and the id of the last request to go on."""
+    limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
+    return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
+
+
+def is_asked(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
+    """Whether a user asks in so many words for an experiment that has ended to go on."""
+    return status.ended_by.partition("/")[2] != _resume(spec).id
+
+
+def has_other_limits(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
+    """Whether the limits are others than those that the experiment ended by, as far as these are known."""
+    return bool(status.ended_by) and status.ended_by.partition("/")[0] != ended_by(spec).partition("/")[0]
+
+
+def following(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
+    """What is recorded when the experiment goes on."""
+    resume = _resume(spec)
+    return Resumption(
+        run_generation=run_generation_of(status) + 1,
+        unfinished=resume.unfinished,
+        errored=resume.errored,
+        finished=resume.finished,
+    )
+
+
+def run_generation_of(status: ExperimentStatus) -> int:
+    """How often the experiment has gone on after an end."""
+    return status.resumption.run_generation if status.resumption is not None else 0
+
+
+def _resume(spec: ExperimentSpec) -> Resume:
+    return spec.resume or Resume()

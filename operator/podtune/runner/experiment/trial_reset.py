@@ -1,0 +1,127 @@
+"""Trials that had come to their ends before their experiment went on, and that run once more.
+
+Which they are follows from the objects: a trial records the run generation in which it has ended, the experiment the
+one that it is in and what becomes of trials of earlier ones. Each trial is opened by one write; when all are written,
+the experiment's machine is made anew, so that scheduler and searcher never hear of their former ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.resources.resume import ResumePolicy, Resumption
+from podtune.api.resources.trial import TrialStatus
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.trial_machine import TrialMachine
+
+FORGIVEN = {"failures": 0, "disruptions": 0, "infrastructure_failures": 0, "ignored": 0}
+
+
+class TrialReset:
+    """The trials that are still to be opened."""
+
+    def __init__(self, resumption: Resumption | None, trials: Iterable[TrialMachine]) -> None:
+        """Finds them.
+
+        Args:
+            resumption: How the experiment went on last; None where it never did.
+            trials: All trials.
+        """
+        self._resumption = resumption
+        self._pending = {trial.name for trial in trials if resumption is not None and opens(trial, resumption)}
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether some are not open yet, or that is not on record: until then the experiment stands still."""
+        return bool(self._pending)
+
+    def open(self, trial: TrialMachine, now: float) -> None:
+        """Opens a trial, if it is one of them: as far as its status is concerned."""
+        if self._resumption is None or trial.name not in self._pending or not trial.is_finished:
+            return
+        policy = policy_of(trial.status, self._resumption)
+        opened = _restarted if policy is ResumePolicy.RESTART else _resumed
+        trial.status = opened(trial.status).model_copy(update={"run_generation": self._resumption.run_generation})
+        trial.log_decision(
+            DecisionKind.RESUME, trial.status.message, {"runGeneration": self._resumption.run_generation}, now=now
+        )
+        trial.touch(now)
+
+    def saved(self, trial: TrialMachine) -> bool:
+        """The API server has a trial's status; whether that was the last one that was waited for."""
+        if trial.name in self._pending and self._resumption is not None:
+            if trial.saved.run_generation >= self._resumption.run_generation:
+                self._pending.discard(trial.name)
+            return not self._pending
+        return False
+
+    def forget(self, name: str) -> None:
+        """A trial was deleted."""
+        self._pending.discard(name)
+
+
+def policy_of(status: TrialStatus, resumption: Resumption) -> ResumePolicy:
+    """What becomes of a trial that has ended."""
+    if status.state is TrialState.ERROR:
+        return ResumePolicy(resumption.errored)
+    is_unfinished = status.reason == TrialReason.STOPPED_BY_EXPERIMENT
+    return ResumePolicy(resumption.unfinished if is_unfinished else resumption.finished)
+
+
+def opens(trial: TrialMachine, resumption: Resumption) -> bool:
+    """Whether a trial runs once more when its experiment goes on."""
+    status = trial.saved
+    if (
+        status.state is None
+        or not status.state.is_finished
+        or status.run_generation >= resumption.run_generation
+        or trial.deleting
+    ):
+        return False
+    wants = trial.spec.desired_state is not DesiredState.STOPPED
+    return wants and policy_of(status, resumption) is not ResumePolicy.SKIP
+
+
+def _resumed(status: TrialStatus) -> TrialStatus:
+    """The status of a trial that goes on; one that the scheduler had paused is paused again.
+
+    A scheduler that has heard of its failure knows it as one that never runs again: it gets to know it anew.
+    """
+    changes: dict[str, object] = {
+        "decision": None,
+        "completion_time": None,
+        "observation_seq": None,
+        "retry_time": None,
+    }
+    message = "goes on, since the experiment does"
+    changes |= {"state": TrialState.PENDING, "reason": TrialReason.QUEUED, "message": message}
+    if status.state is TrialState.ERROR:
+        changes |= {"scheduler": {}, "rung_observations": [], **FORGIVEN}
+    elif _was_paused_by_scheduler(status):
+        changes |= {"state": TrialState.PAUSED, "reason": TrialReason.PAUSED_BY_SCHEDULER}
+        changes |= {"retry_time": status.completion_time}
+    return status.model_copy(update=changes)
+
+
+def _restarted(status: TrialStatus) -> TrialStatus:
+    """The status of a trial that begins anew: but for its attempts' numbers, what they used, and the ledger."""
+    return TrialStatus(
+        observed_generation=status.observed_generation,
+        state=TrialState.PENDING,
+        reason=TrialReason.QUEUED,
+        message="begins anew, since the experiment goes on",
+        attempt=status.attempt,
+        pod=status.pod,
+        last_attempt=status.last_attempt,
+        usage=status.usage,
+        ledger=status.ledger,
+        conditions=status.conditions,
+    )
+
+
+def _was_paused_by_scheduler(status: TrialStatus) -> bool:
+    """Whether a trial that was stopped with its experiment was paused then, by the scheduler."""
+    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
+    last = status.last_attempt
+    return not stopped and last is not None and last.reason == TrialReason.PAUSED_BY_SCHEDULER

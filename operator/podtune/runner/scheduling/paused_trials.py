@@ -1,0 +1,95 @@
+"""Which of the trials that the scheduler has paused come to their end without running again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from podtune.api.names import DecisionAction, TrialReason, TrialState
+from podtune.api.resources.trial import TrialStatus
+from podtune.runner.scheduling.result_processor import ResultProcessor
+from podtune.runner.scheduling.slots import Slots
+from podtune.runner.search.search import Search
+from podtune.runner.trial.ledger import DecisionInputs
+from podtune.runner.trial.trial_machine import TrialMachine
+
+
+@dataclass(frozen=True, slots=True)
+class PausedEnd:
+    """A paused trial that will never run again, and why."""
+
+    trial: TrialMachine
+    reason: TrialReason
+    message: str
+    inputs: DecisionInputs
+
+
+class PausedTrials:
+    """Finds paused trials that end: those that the scheduler stops, and those that nothing can come of any more."""
+
+    def __init__(self, processor: ResultProcessor, slots: Slots, search: Search) -> None:
+        self._processor = processor
+        self._slots = slots
+        self._search = search
+        self._said_over = False
+        self._rests_on: dict[str, int] = {}
+        """By trial that is to be stopped: the latest LSN at the time when that was first said."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
+        return self._said_over and not self._search.is_over
+
+    def stopped_by_scheduler(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
+        """Yields the trials that the scheduler stops, once all that this rests on is durable.
+
+        One that is on its way to its pause ends when it has arrived there.
+
+        Args:
+            trial_of: The trial with an index, if there is one.
+        """
+        if self._search.is_over and not self._said_over:
+            self._said_over = True
+            self._processor.scheduler.on_search_over()
+        for stop in self._processor.scheduler.trials_to_stop():
+            trial = trial_of(stop.trial)
+            if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
+                continue
+            lsn = self._rests_on.setdefault(trial.name, self._processor.barrier.latest)
+            if not self._processor.barrier.is_flushed(lsn):
+                self._processor.barrier.waiting[trial.name] = None
+                continue
+            del self._rests_on[trial.name]
+            reason = TrialReason.MAX_TIME_REACHED if stop.full else TrialReason.STOPPED_BY_SCHEDULER
+            yield PausedEnd(trial, reason, stop.message, stop.inputs)
+
+    def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
+        """Yields all paused trials, where nothing else is left and the scheduler starts none of them.
+
+        Args:
+            unfinished: How many trials have not come to their end.
+        """
+        if not self._search.is_over or not self._slots.is_deadlocked(unfinished):
+            return
+        if not self._processor.barrier.is_flushed(self._processor.barrier.latest):
+            return
+        for trial in self._slots.queue.trials:
+            message = (
+                f"paused at iteration {trial.status.iteration} and never promoted: "
+                "no trial runs, and none will be made, that could have made room for it"
+            )
+            inputs: DecisionInputs = {"iteration": trial.status.iteration, "paused": unfinished}
+            yield PausedEnd(trial, TrialReason.NOT_PROMOTED, message, inputs)
+
+
+def was_removed(status: TrialStatus) -> bool:
+    """Whether a trial's end is one that the scheduler hears of by `on_trial_remove`.
+
+    It was completed where the program came to its end, or was stopped while it ran: that was decided on an attempt. Of
+    the experiment's own end it hears nothing: if that goes on, so do the trials.
+    """
+    if status.state is TrialState.ERROR:
+        return True
+    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
+    others = (TrialReason.COMPLETED, TrialReason.STOPPED_BY_EXPERIMENT)
+    return status.state is TrialState.TERMINATED and status.reason not in others and not stopped

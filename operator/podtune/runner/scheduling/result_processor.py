@@ -1,0 +1,290 @@
+"""What stopper and scheduler say to a result, turned into a decision that the Trial records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from podtune.api.names import DecisionAction, TrialReason, TrialState
+from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
+from podtune.protocol.messages import Result
+from podtune.runner import resources
+from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
+from podtune.runner.scheduling.write_barrier import WriteBarrier
+from podtune.runner.timers import SOON
+from podtune.runner.trial import ledger
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.results import comparable, metrics_of, number, show
+from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial.usage import training_time
+from podtune.tuning.schedulers.base import (
+    MetricMissing,
+    Metrics,
+    Scheduler,
+    SchedulerAction,
+    SchedulerDecision,
+    StartDecision,
+)
+from podtune.tuning.stoppers import TrialStopper
+
+
+class Begin(Enum):
+    """When a trial that was picked to run next begins."""
+
+    AT_ONCE = auto()
+    """It was next in the queue, or why it begins is on record: its pod is made."""
+    ONCE_WRITTEN = auto()
+    """What was decided has to be durable before its pod is made."""
+    NOT_YET = auto()
+    """What it is to clone is not stored yet."""
+
+
+class ResultProcessor:
+    """Shows results to the stopper first, then to the scheduler, and has the Trials record what they say."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        stopper: TrialStopper,
+        exploits: Exploits,
+        *,
+        waiting: Callable[[], int],
+        rung_seq: Callable[[], int | None],
+        is_decisive: Callable[[float], bool],
+    ) -> None:
+        """Makes the processor of an experiment.
+
+        Args:
+            scheduler: Compares trials.
+            stopper: Ends single trials.
+            exploits: Carries out exploits.
+            waiting: How many trials could run if there were a slot for them.
+            rung_seq: Reserves a sequence number for an observation, where the searcher learns from rungs.
+            is_decisive: Whether a value of the objective may end the experiment.
+        """
+        self.scheduler = scheduler
+        self.stopper = stopper
+        self.barrier = WriteBarrier(scheduler)
+        self._exploits = exploits
+        self._waiting = waiting
+        self._rung_seq = rung_seq
+        self._is_decisive = is_decisive
+        self._start_lsn = 0
+        self._held: set[int] = set()
+
+    def add(self, trial: TrialMachine, now: float) -> None:
+        """Tells the scheduler of a new trial; what it remembers of it from the start is written before long."""
+        if trial.status.scheduler:
+            self.scheduler.restore(trial.index, trial.status.scheduler, trial.configuration)
+            return
+        self.scheduler.on_trial_add(trial.index, trial.configuration)
+        if self.scheduler.record(trial.index):
+            self.barrier.mark_changed(trial)
+            trial.touch(now + trial.context.settings.starting_debounce)
+
+    def process(self, trial: TrialMachine, result: Result, now: float) -> None:
+        """Shows a new result of a running trial to stopper and scheduler."""
+        value = number(result.metrics, trial.context.spec.objective.metric)
+        if value is not None and self._is_decisive(value):
+            trial.touch(now)
+        elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
+        decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
+        trial.remark = self.stopper.problem(result.metrics)
+        if decision.action is SchedulerAction.STOP:
+            self.completed(trial, result.metrics, now)
+            self._decide(trial, decision, TrialReason.STOPPED_BY_CRITERION, result, now)
+            return
+        record = {part: dict(values) for part, values in self.stopper.record(trial.index).items()}
+        if record != trial.status.stopper:
+            trial.set(stopper=record)
+        try:
+            metrics = comparable(result.metrics, trial.context.spec.objective)
+            decision = self.scheduler.on_result(trial.index, metrics, waiting=self._waiting())
+        except MetricMissing as missing:
+            if trial.context.spec.objective.missing == "lenient":
+                trial.set(missing_metrics=trial.status.missing_metrics + 1)
+            else:
+                self._fail(trial, missing, result, now)
+            return
+        if decision.recorded and self.scheduler.records_every_result:
+            self.barrier.mark_changed(trial)
+        elif decision.recorded:
+            self.barrier.write_record(trial, now)
+        self._reserve_rung_observation(trial, decision, result, now)
+        if decision.exploit is not None:
+            self._exploit(trial, decision, result, now)
+        else:
+            self._follow(trial, decision, result, now)
+
+    def check_time(self, trial: TrialMachine, now: float) -> float:
+        """Stops a running trial that has had its time, whether it reports or not.
+
+        Returns:
+            When it has to be looked at again; infinity for never.
+        """
+        if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
+            return NEVER
+        if not trial.pod.training_since or trial.pod.training_until:
+            return NEVER
+        elapsed = training_time(trial.status, trial.pod, now)
+        decision = self.stopper.on_time(trial.index, elapsed)
+        if decision.action is not SchedulerAction.STOP:
+            deadline = self.stopper.deadline(trial.index, elapsed)
+            return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
+        self.completed(trial, metrics_of(trial.status.last_result), now)
+        trial.log_decision(DecisionKind.STOP, decision.message, decision.inputs, now=now)
+        reason = TrialReason.STOPPED_BY_CRITERION
+        trial.decide(DecisionAction.STOP, reason, decision.message, lsn=self.barrier.latest, now=now)
+        return NEVER
+
+    def restore_stopper(self, trial: TrialMachine) -> None:
+        """Has the stopper remember what the trial's status holds of its results."""
+        if not trial.is_finished:
+            self.stopper.restore(trial.index, trial.status.stopper)
+
+    def ended(self, trial: TrialMachine) -> None:
+        """A trial has come to its end: what the stopper remembers of it is of no use any more."""
+        self.stopper.forget(trial.index)
+        trial.set(stopper={})
+
+    def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
+        """Tells the scheduler of a trial's good end."""
+        if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
+            self.barrier.write_record(trial, now)
+
+    def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:
+        """Records that the scheduler has picked a trial to run next."""
+        resumes = trial.is_paused_by_scheduler
+        exploited: ExploitOutcome | None = None
+        if resumes and start.exploit is not None:
+            exploited = self._exploits.carry_out(
+                trial, start.exploit, start.message, start.inputs, now=now, step=trial.status.iteration
+            )
+        has_reason = bool(start.message) and exploited is None
+        if has_reason and not resumes and ledger.tells_of_start(trial.status):
+            has_reason = False  # it was picked by an operator that came no further than to write that down
+        if has_reason:
+            trial.log_decision(
+                DecisionKind.PROMOTE if resumes else DecisionKind.START, start.message, start.inputs, now=now
+            )
+        if start.recorded or exploited is not None:
+            self.barrier.write_record(trial, now)
+            self._start_lsn = self.barrier.latest
+        if trial.status.exploit is not None:
+            trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, describe_wait(trial.status.exploit))
+            return Begin.NOT_YET
+        if not resumes and not start.recorded and not has_reason:
+            trial.decision_lsn = self._start_lsn  # it was chosen after those that are
+            return Begin.AT_ONCE
+        message = trial.status.ledger[-1].message if exploited is ExploitOutcome.SKIPPED else start.message
+        trial.resume(message or "goes on; its pod is made next", lsn=self.barrier.latest, now=now)
+        return Begin.ONCE_WRITTEN
+
+    def continue_exploit(self, trial: TrialMachine, now: float) -> float:
+        """Goes on with an exploit that waits for its donor's checkpoint.
+
+        Returns:
+            When it has to be looked at again; infinity for never.
+        """
+        outcome = self._exploits.continue_waiting(trial, now)
+        if outcome is ExploitOutcome.WAITS:
+            return self._exploits.deadline(trial) or NEVER
+        if outcome is not None:
+            self.barrier.write_record(trial, now)
+            trial.decision_lsn = self.barrier.latest
+        return NEVER
+
+    def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
+        """The trials that have to be looked at when something has become of one that they are to clone."""
+        return self._exploits.waiting_for(donor)
+
+    def limits(self, trial: TrialMachine) -> dict[str, str]:
+        """The resource limits that the rungs which a trial has passed give it."""
+        settings = trial.context.spec.scheduler
+        return resources.limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
+
+    def undo_clone(self, trial: TrialMachine, problem: str, now: float) -> None:
+        """Takes back an exploit whose checkpoint can't be restored."""
+        self._exploits.undo(trial, problem, now)
+        self.barrier.write_record(trial, now)
+
+    def hold(self, trial: TrialMachine, *, held: bool) -> None:
+        """Tells the scheduler of a user's pause, or of its end, once."""
+        if held and trial.index not in self._held:
+            self._held.add(trial.index)
+            self.scheduler.on_trial_hold(trial.index)
+        elif not held and trial.index in self._held:
+            self._held.discard(trial.index)
+            self.scheduler.on_trial_release(trial.index)
+
+    def configured(self, trial: TrialMachine, now: float) -> None:
+        """A user has changed the trial's configuration."""
+        self.scheduler.on_configuration(trial.index, trial.configuration)
+        self.barrier.write_record(trial, now)
+
+    def on_status_saved(self, trial: TrialMachine) -> bool:
+        """The API server has a trial's status; whether a record became durable, so that decisions may be due."""
+        return self.barrier.on_status_saved(trial)
+
+    def is_flushed(self, trial: TrialMachine) -> bool:
+        """Whether all records that what was decided on the trial rests on are durable."""
+        return self.barrier.is_flushed(trial.decision_lsn)
+
+    def _reserve_rung_observation(
+        self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float
+    ) -> None:
+        """Reserves a sequence number for the value at a rung, where the searcher learns from these."""
+        value = number(result.metrics, trial.context.spec.objective.metric)
+        if decision.milestone is None or value is None or len(trial.status.rung_observations) >= MAX_RUNG_OBSERVATIONS:
+            return
+        seq = self._rung_seq()
+        if seq is not None:
+            observation = RungObservation(seq=seq, step=decision.milestone, value=show(value))
+            trial.set(rung_observations=[*trial.status.rung_observations, observation])
+            trial.touch(now)
+
+    def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
+        match decision.action:
+            case SchedulerAction.STOP:
+                self.completed(trial, result.metrics, now)
+                reason = TrialReason.MAX_TIME_REACHED if decision.full else TrialReason.STOPPED_BY_SCHEDULER
+                self._decide(trial, decision, reason, result, now)
+            case SchedulerAction.PAUSE:
+                self._decide(trial, decision, TrialReason.PAUSED_BY_SCHEDULER, result, now)
+            case SchedulerAction.CONTINUE:
+                if decision.message:
+                    trial.log_decision(
+                        DecisionKind.CONTINUE, decision.message, decision.inputs, now=now, step=result.step
+                    )
+                if decision.wants_checkpoint and not result.checkpoint:
+                    trial.wanted_step = result.step
+
+    def _exploit(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
+        """Has the trial give up what it has learnt; where the donor has nothing to clone, it goes on.
+
+        Where the donor's checkpoint is still to come, the trial is paused with a checkpoint of its own: it may have to
+        go on from that.
+        """
+        assert decision.exploit is not None  # the caller has looked
+        outcome = self._exploits.carry_out(
+            trial, decision.exploit, decision.message, decision.inputs, now=now, step=result.step
+        )
+        self.barrier.write_record(trial, now)
+        if outcome is ExploitOutcome.SKIPPED:
+            return
+        awaited = trial.status.exploit
+        message = decision.message if awaited is None else describe_wait(awaited)
+        reason, action = TrialReason.PAUSED_BY_SCHEDULER, DecisionAction(decision.action)
+        trial.decide(action, reason, message, step=result.step, lsn=self.barrier.latest, now=now)
+
+    def _fail(self, trial: TrialMachine, missing: MetricMissing, result: Result, now: float) -> None:
+        trial.log_decision(DecisionKind.FAIL, str(missing), {}, now=now, step=result.step)
+        reason, lsn = TrialReason.METRIC_MISSING, self.barrier.latest
+        trial.decide(DecisionAction.FAIL, reason, str(missing), step=result.step, lsn=lsn, now=now)
+
+    def _decide(
+        self, trial: TrialMachine, decision: SchedulerDecision, reason: TrialReason, result: Result, now: float
+    ) -> None:
+        trial.log_decision(DecisionKind(decision.action), decision.message, decision.inputs, now=now, step=result.step)
+        action, lsn = DecisionAction(decision.action), self.barrier.latest
+        trial.decide(action, reason, decision.message, step=result.step, lsn=lsn, now=now)

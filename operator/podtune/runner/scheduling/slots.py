@@ -1,0 +1,247 @@
+"""Which trials hold one of the maxConcurrentTrials slots, and which wait for one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from podtune.api.base import seconds
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import CreatePod
+from podtune.runner.attempts.gangs import PlacementTurn, wait_for_turn
+from podtune.runner.attempts.nodes import Nodes
+from podtune.runner.attempts.warm_pool import PodAssignment, WarmPool, template_hash_of
+from podtune.runner.scheduling import clones
+from podtune.runner.scheduling.namespace_cap import PodQuota
+from podtune.runner.scheduling.pending_queue import PendingQueue
+from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
+from podtune.runner.timers import EXPERIMENT, SOON
+from podtune.runner.trial import parameters
+from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+
+STARTS_AT_A_TIME = 100
+"""Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
+
+
+class Slots:
+    """Starts attempts as there are free slots.
+
+    A trial holds a slot from the moment it is picked until its pod's end is taken in; also while its start is not
+    durable yet, and while it is not known whether the pod was made. With the slot it claims its pods of the quota.
+    """
+
+    def __init__(
+        self, actions: ActionQueue, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPool
+    ) -> None:
+        self.nodes = nodes
+        self._quota = quota
+        self._warm = warm
+        self._actions = actions
+        self._processor = processor
+        self._holders: set[str] = set()
+        self._picked: dict[str, TrialMachine] = {}
+        """Trials that hold a slot and whose pod is to be made as soon as that is possible."""
+        self._begun: set[str] = set()
+        """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
+        self._turn = PlacementTurn()
+        self._pending: set[str] = set()
+        """Trials that hold a slot and whose program does not run yet."""
+        self._resumed: set[str] = set()
+        """Trials that will wait for a slot as soon as it is on record that they may go on."""
+        self._promised: Counter[str] = Counter()
+        """By trial, how many pods were claimed of the quota that were not seen yet."""
+        self.queue = PendingQueue()
+        self.kept_back = ""
+        """Why the quota did not let a trial start when slots were filled last; empty where it did."""
+        self._none_chosen = False
+
+    def update(self, trial: TrialMachine, now: float) -> None:
+        """Takes in what became of a trial."""
+        if trial.name in self._begun and not trial.is_to_run:
+            self._begun.discard(trial.name)
+        creating = self.creating(trial, now)
+        self._warm.update(trial, making=creating and not trial.is_claiming)
+        self._turn.update(trial, creating=creating)
+        holds = trial.occupies_slot or trial.name in self._begun or creating
+        (self._holders.add if holds else self._holders.discard)(trial.name)
+        self._update_promise(trial, creating=creating)
+        pending = (
+            trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
+        )
+        (self._pending.add if pending else self._pending.discard)(trial.name)
+        since = trial.may_start_at()
+        at = max(_due(trial, since, now), self._actions.ready_at(("create-pod", trial.name)))
+        if at <= now and not holds:
+            self.queue.add(trial, since)
+        else:
+            self.queue.discard(trial.index)
+        if at <= now and holds and not trial.is_paused_by_scheduler:
+            self._picked[trial.name] = trial
+        else:
+            self._picked.pop(trial.name, None)
+        (self._resumed.add if trial.is_resumed and not holds else self._resumed.discard)(trial.name)
+        if now < at < NEVER:
+            self._actions.timers.set(trial.name, at)
+
+    def creating(self, trial: TrialMachine, now: float) -> bool:
+        """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
+        if ("create-pod", trial.name) in self._actions or trial.is_claiming:
+            return True
+        if not trial.attempt_pods.lacks_some or now >= trial.expectations.pod_expected_until:
+            return False
+        self._actions.timers.set(trial.name, trial.expectations.pod_expected_until)
+        return True
+
+    @property
+    def promised(self) -> int:
+        """How many pods may be made that were not seen yet."""
+        return self._promised.total()
+
+    @property
+    def taken(self) -> int:
+        """How many trials have a pod, or are to get one."""
+        return len(self._holders)
+
+    def free(self, limit: int) -> int:
+        """How many more trials may have a pod; negative where the limit was lowered."""
+        return limit - self.taken
+
+    def unclaimed(self, limit: int) -> int:
+        """How many slots there are that no trial waits for, but for those that the scheduler keeps paused."""
+        return self.free(limit) - (len(self.queue) - self.queue.paused) - len(self._resumed)
+
+    def is_deadlocked(self, unfinished: int) -> bool:
+        """Whether all unfinished trials are paused by the scheduler, and it starts none of them.
+
+        Args:
+            unfinished: How many there are.
+        """
+        return self._none_chosen and 0 < unfinished == self.queue.paused and not self._holders
+
+    def fill(self, limit: int, now: float, *, max_pending: int | None = None) -> list[TrialMachine]:
+        """Gives free slots to waiting trials, as the scheduler picks them.
+
+        Args:
+            limit: How many slots there are.
+            now: The present time.
+            max_pending: How many trials may hold one whose program does not run yet; None for any number.
+
+        Returns:
+            The trials whose start has to be written before their pods are made, and those that are to wait.
+
+        Raises:
+            ValueError: The scheduler has picked a trial that does not wait.
+        """
+        ready = [trial for trial in list(self._picked.values()) if self._claim(trial)]
+        begun = [trial for trial in ready if self._launch(trial, limit, now)]
+        self._none_chosen = False
+        starts = 0
+        while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
+            if starts == STARTS_AT_A_TIME:
+                self._actions.timers.set(EXPERIMENT, now + SOON)
+                break
+            starts += 1
+            start = self._processor.scheduler.choose(self.queue)
+            if start is None:
+                self._none_chosen = True
+                break
+            if start.trial not in self.queue:
+                raise ValueError(f"the scheduler starts trial {start.trial}, which does not wait; that is its error")
+            if not self._claim(self.queue.trial(start.trial)):
+                break
+            trial = self.queue.take(start.trial)
+            self._holders.add(trial.name)
+            self._pending.add(trial.name)
+            begin = self._processor.start(trial, start, now)
+            if begin is Begin.NOT_YET:
+                self._holders.discard(trial.name)
+                self._pending.discard(trial.name)
+                begun.append(trial)
+            elif begin is Begin.ONCE_WRITTEN:
+                self._begun.add(trial.name)
+                begun.append(trial)
+            elif self._launch(trial, limit, now):
+                begun.append(trial)
+        return begun
+
+    def _update_promise(self, trial: TrialMachine, *, creating: bool) -> None:
+        """Pods that were seen count for themselves; a gang that is there in part is promised the rest of its pods."""
+        pods, has_begun = trial.attempt_pods, trial.name in self._begun
+        if trial.context.reuses:
+            may_come = not trial.is_claiming and (creating or (has_begun and trial.name in self._promised))
+        else:
+            may_come = pods.lacks_some and (creating or bool(pods) or has_begun)
+        if may_come:
+            self._promised[trial.name] = pods.replicas - len(pods.members)
+        else:
+            self._promised.pop(trial.name, None)
+
+    def _claim(self, trial: TrialMachine) -> bool:
+        """Whether a trial may start as far as the quota goes; one that may get a pod that is there has to find out."""
+        return trial.context.reuses or self._promise(trial)
+
+    def _promise(self, trial: TrialMachine) -> bool:
+        """Whether a trial's pods may be made as far as the quota goes."""
+        if trial.name in self._promised:
+            return True
+        self.kept_back = self._quota.claim(trial.attempt_pods.replicas)
+        if self.kept_back:
+            return False
+        self._promised[trial.name] = trial.attempt_pods.replicas
+        return True
+
+    def _launch(self, trial: TrialMachine, limit: int, now: float) -> bool:
+        """Has a trial's pods made, or gives it one that is there; whether that has to be written first."""
+        if not self._processor.is_flushed(trial):
+            self._begun.add(trial.name)
+            self._processor.barrier.waiting[trial.name] = None
+            return False
+        if other := self._turn.blocked_by(trial):
+            self._begun.add(trial.name)
+            self._picked[trial.name] = trial
+            wait_for_turn(trial, other, self._actions, now)
+            return False
+        action = self.creation(trial, now)
+        if trial.context.reuses:
+            if self._quota.wants_back():
+                self._warm.give_back()
+            assignment = self._warm.assign_pod(trial, action, limit=limit, now=now)
+            if assignment is not PodAssignment.CREATE or not self._promise(trial):
+                self._begun.add(trial.name)
+                self._picked[trial.name] = trial
+                return assignment is PodAssignment.ASSIGNED
+        if self._actions.enqueue(action, now, trial.name):
+            self._warm.update(trial, making=True)
+            self._turn.update(trial, creating=True)
+            self._begun.discard(trial.name)
+            self._picked.pop(trial.name, None)
+        return False
+
+    def creation(self, trial: TrialMachine, now: float) -> CreatePod:
+        """What is asked for where a trial's next attempt has its pods made."""
+        limits = trial.context.limits(trial)
+        return CreatePod(
+            trial=trial.name,
+            trial_uid=trial.uid,
+            attempt=trial.attempt,
+            spec=parameters.with_effective(trial.spec, trial.saved),
+            restore=clones.to_restore(trial.saved),
+            iteration=trial.saved.iteration,
+            restore_or_fail=trial.saved.clone is not None,
+            limits=limits,
+            replicas=trial.context.replicas,
+            avoid=self.nodes.to_avoid(trial, now),
+            template_hash=template_hash_of(trial.context.spec, limits) if trial.context.reuses else "",
+            find=trial.finds_checkpoints,
+        )
+
+
+def _due(trial: TrialMachine, at: float, now: float) -> float:
+    """When a wait that was to last until some time is over.
+
+    No wait is longer than the settings say: one that would be was written down by a clock that has gone back since.
+    """
+    if not now < at < NEVER:
+        return at
+    spec = trial.context.spec
+    longest = max(seconds(spec.failures.backoff.max), seconds(spec.trial_template.placement_timeout))
+    return at if at <= now + longest else now

@@ -1,0 +1,141 @@
+"""From proposals to Trials: which numbers were asked for, which are Trials already, which are still to be made.
+
+A proposal's number is that of a configuration. Repeated n times, it becomes n Trials, `<experiment>-<n · number>` and
+those after it, which differ in their seeds alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from podtune.api.resources.experiment import ProposalRequest
+from podtune.api.resources.trial import ProposalRecord, TrialSpec, format_indexes
+from podtune.api.restore_from import RestoreFrom
+from podtune.api.tuning.search_space import format_value
+from podtune.runner.actions import Propose
+from podtune.tuning.randomness import trial_seed
+from podtune.tuning.searchers.base import Proposal
+
+
+class Proposals:
+    """The numbers of proposals, from 0 without gaps.
+
+    A number without a Trial below the highest one is proposed again: its Trial was deleted, or an operator died before
+    it was made.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        repeats: int,
+        seed: int,
+        existing: Iterable[TrialSpec] = (),
+        restore_sources: Sequence[RestoreFrom | None] = (),
+    ) -> None:
+        """Starts with the Trials that are there.
+
+        Args:
+            experiment: Name of the experiment.
+            repeats: How many Trials each configuration becomes.
+            seed: The experiment's seed.
+            existing: All Trials.
+            restore_sources: What the first configurations start from, by number.
+        """
+        self._experiment = experiment
+        self._repeats = repeats
+        self._seed = seed
+        self._restore_sources = tuple(restore_sources)
+        self._present: set[int] = set()
+        self._answered: set[int] = set()
+        self._missing: list[int] = []
+        self._next = 0
+        self.waiting: dict[int, TrialSpec] = {}
+        """By index: Trials that are still to be made."""
+        self.exhausted = False
+        """Whether the searcher has no more configurations."""
+        for spec in sorted(existing, key=lambda spec: spec.index):
+            self.trial_exists(spec)
+
+    @property
+    def present(self) -> int:
+        """How many Trials there are."""
+        return len(self._present)
+
+    @property
+    def made(self) -> int:
+        """How many Trials there are or will be from what was answered."""
+        return len(self._present) + len(self.waiting)
+
+    def open_numbers(self, asked: ProposalRequest | None) -> range:
+        """The first stretch of numbers among those asked for before that nothing came of: they are asked for again."""
+        numbers = range(asked.first, asked.last + 1) if asked is not None else range(0)
+        first = next((number for number in numbers if number not in self._answered), None)
+        if first is None:
+            return range(0)
+        end = next((number for number in range(first, numbers.stop) if number in self._answered), numbers.stop)
+        return range(first, end)
+
+    def next_numbers(self, count: int) -> range:
+        """The numbers to ask for next: the one that was left out earliest, alone, or new ones."""
+        if self._missing:
+            return range(self._missing[0], self._missing[0] + 1)
+        return range(self._next, self._next + count)
+
+    def answered(self, request: Propose, answers: Sequence[Proposal]) -> None:
+        """Takes in the searcher's answer; fewer than asked for mean that there are no more."""
+        running = [trial.number for trial in request.pending]
+        for number, proposed in enumerate(answers, start=request.first):
+            if number not in self._answered:
+                self._mark_answered(number)
+                basis = ProposalRecord(
+                    number=number,
+                    observed_seq=request.observed_seq,
+                    running=format_indexes(running),
+                    attributes=dict(proposed.attributes),
+                )
+                parameters = {name: format_value(value) for name, value in proposed.configuration.items()}
+                self._wait_for(number, parameters, basis)
+            running.append(number)
+        if len(answers) < request.count:
+            self.exhausted = True
+            self._missing.clear()
+
+    def trial_exists(self, spec: TrialSpec) -> None:
+        """A Trial is there; its repeats will be too."""
+        self.waiting.pop(spec.index, None)
+        self._present.add(spec.index)
+        number = spec.index // self._repeats
+        if number not in self._answered:
+            self._mark_answered(number)
+            self._wait_for(number, spec.parameters, spec.proposal)
+
+    def is_begun(self, number: int) -> bool:
+        """Whether a Trial of this configuration is there."""
+        first = number * self._repeats
+        return not self._present.isdisjoint(range(first, first + self._repeats))
+
+    def trial_name(self, index: int) -> str:
+        """Name of the Trial with this index."""
+        return f"{self._experiment}-{index}"
+
+    def _wait_for(self, number: int, parameters: dict[str, str], basis: ProposalRecord | None) -> None:
+        """The Trials of a configuration that are not there are to be made."""
+        for repeat in range(self._repeats):
+            index = number * self._repeats + repeat
+            if index not in self._present:
+                self.waiting[index] = TrialSpec(
+                    experiment=self._experiment,
+                    index=index,
+                    parameters=parameters,
+                    seed=trial_seed(self._seed, repeat),
+                    restore_from=self._restore_sources[number] if number < len(self._restore_sources) else None,
+                    proposal=basis,
+                )
+
+    def _mark_answered(self, number: int) -> None:
+        """There is a configuration with this number."""
+        self._answered.add(number)
+        if number in self._missing:
+            self._missing.remove(number)
+        self._missing.extend(range(self._next, number))
+        self._next = max(self._next, number + 1)

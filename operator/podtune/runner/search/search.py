@@ -1,0 +1,371 @@
+"""The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers.
+
+A searcher answers from what it knows, so which observations it had belongs to each proposal. That is written into the
+Experiment's status before the searcher is asked, and into the Trial that comes of the answer. A restarted operator
+finds there what had been asked for, and asks the same again of a searcher that has been told the same: a proposal that
+was made ahead and lost comes out as it was (decision 9).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from podtune.api.names import ExperimentReason, TrialState
+from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
+from podtune.runner.checkpoints.former_trials import FormerTrials
+from podtune.runner.experiment.experiment_status import ProposalBlocker
+from podtune.runner.search.observation_log import ObservationLog, averaged
+from podtune.runner.search.pending_trials import PendingTrials
+from podtune.runner.search.proposals import Proposals
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timers import EXPERIMENT
+from podtune.runner.trial.results import metrics_of, number
+from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.tuning.searchers import learns_from_rungs
+from podtune.tuning.searchers.base import Observation, PendingTrial
+
+MAX_RUNNING = 1024
+"""So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
+END = -1
+"""Stands for a trial's end, where others stand for one of its rungs."""
+SLOTS_AHEAD = 16
+"""One proposal is made ahead for this many slots, or part of them."""
+
+
+class Search:
+    """Asks for configurations as there are slots for them, and has each made a Trial.
+
+    Some are asked for ahead, so that a slow searcher holds nothing up. With a single slot none is: it would not know
+    the one trial that it is to learn from.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        spec: ExperimentSpec,
+        trials: Mapping[str, TrialMachine],
+        actions: ActionQueue,
+        settings: RunnerSettings,
+        *,
+        prior_observations: Sequence[Observation] | None = (),
+        former: FormerTrials | None = None,
+    ) -> None:
+        """Takes in what the Trials record.
+
+        Args:
+            experiment: Name of the experiment.
+            spec: Its spec.
+            trials: All its trials.
+            actions: Where actions are asked for.
+            settings: Times and limits.
+            prior_observations: What an earlier experiment has found; None where that has to be looked up first.
+            former: Trials that were deleted, and are made anew.
+        """
+        self.spec = spec
+        self.learns_from_rungs = learns_from_rungs(spec)
+        """Whether the searcher is told of values at rungs, before trials have ended."""
+        self._actions = actions
+        self._settings = settings
+        self._former = former or FormerTrials()
+        self._repeats = spec.search.repeats
+        self._proposals = Proposals(
+            experiment,
+            self._repeats,
+            spec.search.seed,
+            (trial.spec for trial in trials.values()),
+            [entry.restore_from for entry in spec.search.initial if not entry.is_known],
+        )
+        self._pending = PendingTrials()
+        self._ended: defaultdict[int, dict[int, Observation]] = defaultdict(dict)
+        for trial in trials.values():
+            self._begin(trial)
+        seqs = sorted(seq for trial in trials.values() for seq in self._seqs_of(trial))
+        self._logged = {(name, rung) for _, name, rung in seqs}
+        self._log = ObservationLog((seq, self._observation_of(trials[name], rung)) for seq, name, rung in seqs)
+        self._log.prepend(prior_observations or ())
+        self._is_informed = prior_observations is not None
+        self._end_pending(self._log.in_order)
+        self._wait_for = 0
+        self._wait_until = 0.0
+        self._failure: ProposalBlocker | None = None
+        self._is_needed = False
+        self._not_made: dict[str, ProposalBlocker] = {}
+        self.to_record: ProposalRequest | None = None
+        """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
+
+    @property
+    def blocker(self) -> ProposalBlocker | None:
+        """What keeps Trials from being made at present."""
+        return (self._failure if self._is_needed else None) or next(iter(self._not_made.values()), None)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the searcher has no more configurations."""
+        return self._proposals.exhausted
+
+    @property
+    def exhaustion(self) -> str:
+        """What was tried, where nothing is left to try."""
+        if not self._proposals.present:
+            return "nothing is left to try: all of the space is known"
+        tried = f"all {self._proposals.present // self._repeats} configurations of the space were tried"
+        return tried if self._repeats == 1 else f"{tried} {self._repeats} times each"
+
+    @property
+    def to_come(self) -> int:
+        """How many Trials may still be made."""
+        return len(self._proposals.waiting) if self._proposals.exhausted else max(0, self._room)
+
+    def is_making_one_before(self, index: int) -> bool:
+        """Whether a Trial with a lower index is being made."""
+        return any(earlier < index and self._is_created(earlier) for earlier in self._proposals.waiting)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every Trial that there will be is there."""
+        if self._room > 0 and (self._proposals.waiting or not self._proposals.exhausted):
+            return False
+        return not any(self._is_created(index) for index in self._proposals.waiting)
+
+    def own_observations(self, start: int) -> Sequence[Observation]:
+        """The observations of the experiment's own trials, in the order that they record, from a position in it on."""
+        return self._log.in_order[self._log.prior + start :]
+
+    def reserve_seq(self) -> int:
+        """Reserves a sequence number for the observation of a trial that has come to its end."""
+        return self._log.reserve()
+
+    def saved(self, trial: TrialMachine) -> None:
+        """The API server has a trial's status: if that is its end, the searcher is to be told."""
+        for seq, name, rung in self._seqs_of(trial):
+            if (name, rung) not in self._logged:
+                self._logged.add((name, rung))
+                self._end_pending(self._log.record(seq, self._observation_of(trial, rung)))
+
+    def trial_exists(self, trial: TrialMachine) -> None:
+        """A Trial was made."""
+        self._not_made.pop(trial.name, None)
+        self._former.made_anew(trial.name)
+        self._proposals.trial_exists(trial.spec)
+        self._begin(trial)
+
+    def configured(self, trial: TrialMachine) -> None:
+        """A user has changed the configuration of a trial that is under way."""
+        number = trial.index // self._repeats
+        if number in self._pending:
+            self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
+
+    def ask(self, slots: int, recorded: ProposalRequest | None, now: float) -> None:
+        """Asks for configurations.
+
+        Args:
+            slots: How many slots there are that no trial waits for.
+            recorded: What the Experiment's status says was last asked for.
+            now: The present time.
+        """
+        self.to_record = None
+        self._is_needed = slots > len(self._proposals.waiting)
+        count = self._wanted(slots)
+        if count < 1:
+            self._failure = None  # it blocks nothing any more
+            return
+        if not self._is_informed:
+            self._learn(now)
+            return
+        if not self._actions.ready(("propose", ""), now):
+            return
+        if not self.spec.search.learns:
+            self._request(self._proposals.next_numbers(count), self._log.end, now)
+            return
+        numbers = self._proposals.open_numbers(recorded)
+        if numbers and recorded is not None:
+            self._request(numbers[: self._left], recorded.observed_seq, now, recorded.last)
+        elif self._has_heard_all(now):
+            numbers = self._proposals.next_numbers(count)
+            self.to_record = ProposalRequest(first=numbers[0], last=numbers[-1], observed_seq=self._log.end)
+
+    def create_trials(self, slots: int, now: float) -> None:
+        """Has as many proposals made Trials as there are slots for, and all repeats of those that were begun."""
+        before, self._not_made = self._not_made, {}  # what is not wanted at present blocks nothing
+        if slots > 0 and self._proposals.waiting and self._is_to_hear_first and not self._has_heard_all(now):
+            return
+        room, chosen = self._room, -1
+        for index in sorted(self._proposals.waiting):
+            number = index // self._repeats
+            if room > 0 and slots > 0:
+                chosen = number
+            elif self._repeats == 1:
+                return
+            if number == chosen or self._proposals.is_begun(number):
+                name = self._proposals.trial_name(index)
+                proposed = self._proposals.waiting[index]
+                self._actions.enqueue(CreateTrial(name, self._former.with_former(name, proposed)), now)
+                if name in before:
+                    self._not_made[name] = before[name]
+            slots -= 1
+            room -= 1
+
+    def learnt(self, result: ActionResult, now: float) -> None:
+        """Hears what an earlier experiment has found, or why that is not known yet."""
+        if result.status is not ActionStatus.DONE:
+            self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
+        elif not self._is_informed:
+            self._failure = None
+            self._is_informed = True
+            self._log.prepend(result.prior_observations)
+            if result.message:
+                self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)
+
+    def proposed(self, request: Propose, result: ActionResult) -> None:
+        """Hears of the searcher's answer; one to a request from before the log was made anew counts for nothing."""
+        if result.status is not ActionStatus.DONE:
+            message = result.message if result.reason else f"the searcher failed: {result.message}"
+            self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, message)
+            return
+        self._failure = None
+        if request.observations is self._log.in_order:
+            self._proposals.answered(request, result.proposals)
+
+    def created(self, action: CreateTrial, result: ActionResult) -> None:
+        """Hears how the creation of a Trial went; one that is there all the same blocks nothing."""
+        if result.status is not ActionStatus.DONE and action.spec.index in self._proposals.waiting:
+            message = f"a Trial can't be made: {result.message}"
+            self._not_made[action.name] = ProposalBlocker(ExperimentReason.TRIAL_NOT_MADE, message)
+
+    # What to ask for
+
+    @property
+    def _room(self) -> int:
+        """How many more Trials there may be."""
+        return self.spec.search.trial_limit - self._proposals.present
+
+    @property
+    def _left(self) -> int:
+        """How many more configurations there may be."""
+        return (self.spec.search.trial_limit - self._proposals.made) // self._repeats
+
+    def _wanted(self, slots: int) -> int:
+        """How many configurations are wanted now."""
+        waiting = len(self._proposals.waiting)
+        if self._proposals.exhausted or (waiting and self.spec.search.learns):
+            return 0  # what is asked for next is to know of those that wait
+        limit = self.spec.max_concurrent_trials
+        ahead = -(-limit // (SLOTS_AHEAD * self._repeats)) if limit > self._repeats else 0
+        needed = -(-max(slots - waiting, 0) // self._repeats)
+        spare = ahead - max(waiting - slots, 0) // self._repeats
+        wanted, batch = needed + max(spare, 0), self._settings.proposal_batch
+        if wanted and not self.spec.search.learns:
+            wanted = batch  # later it would answer the same
+        return min(wanted, self._left, batch)
+
+    @property
+    def _is_to_hear_first(self) -> bool:
+        """Whether a Trial is made only when the last one's end is on record: what ends the experiment may be in it.
+
+        Of several at a time nobody expects that; and a searcher that learns is not asked before.
+        """
+        return self.spec.max_concurrent_trials == 1 and not self.spec.search.learns
+
+    def _has_heard_all(self, now: float) -> bool:
+        """Whether the ends of all trials are on record that had ended when this was first asked.
+
+        Their ends are on their way to the API server, which takes a moment; a Trial that can't be written is not
+        waited for.
+        """
+        if self._log.end == self._log.reserved:
+            self._wait_for = 0
+            return True
+        if not self._wait_for:
+            self._wait_for, self._wait_until = self._log.reserved, now + self._settings.observation_wait
+        if self._log.end < self._wait_for and now < self._wait_until:
+            self._actions.timers.set(EXPERIMENT, self._wait_until)
+            return False
+        self._wait_for = 0
+        return True
+
+    def _request(self, numbers: range, end: int, now: float, last: int | None = None) -> None:
+        """Asks for these numbers, of a searcher that has been told of all observations below `end`.
+
+        Args:
+            numbers: The numbers.
+            end: A sequence number.
+            now: The present time.
+            last: The last number that was asked for together with them: what came of those above them already is not
+                shown to the searcher, who did not know of it when it was asked first.
+        """
+        told = self._log.count(end)
+        later = (observation for observation in self._log.in_order[told:] if observation.final)
+        were = (
+            PendingTrial(observation.number, observation.configuration, observation.attributes) for observation in later
+        )
+        hidden = range(numbers[0], numbers[-1] + 1 if last is None else last + 1)
+        request = Propose(
+            first=numbers[0],
+            count=len(numbers),
+            observations=self._log.in_order,
+            observed=told,
+            observed_seq=end,
+            pending=self._pending.newest(MAX_RUNNING - len(numbers), hidden, were),
+        )
+        self._actions.enqueue(request, now)
+
+    def _learn(self, now: float) -> None:
+        source = self.spec.search.warm_start
+        assert source is not None  # else there is nothing to look up
+        self._actions.enqueue(LoadWarmStart(source.experiment), now)
+
+    def _is_created(self, index: int) -> bool:
+        return ("create-trial", self._proposals.trial_name(index)) in self._actions
+
+    # What it is told
+
+    def _begin(self, trial: TrialMachine) -> None:
+        """A configuration is under way until the searcher has been told of it."""
+        number = trial.index // self._repeats
+        if number not in self._pending:
+            self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
+
+    def _seqs_of(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
+        """The sequence numbers that a Trial's status holds: each with its rung, -1 for the trial's end."""
+        seqs = [(observation.seq, trial.name, rung) for rung, observation in enumerate(trial.saved.rung_observations)]
+        if trial.saved.observation_seq is not None:
+            seqs.append((trial.saved.observation_seq, trial.name, END))
+        return seqs
+
+    def _observation_of(self, trial: TrialMachine, rung: int) -> Observation | None:
+        """The observation of a rung or an end; None where other repeats of the configuration are under way."""
+        if rung != END:
+            recorded = trial.saved.rung_observations[rung]
+            value = self.spec.objective.comparable(float(recorded.value))
+            return replace(self._observe_end(trial), value=value, step=recorded.step, final=False)
+        configuration = trial.index // self._repeats
+        repeats = self._ended[configuration]
+        repeats[trial.index] = self._observe_end(trial)
+        if len(repeats) < self._repeats:
+            return None
+        del self._ended[configuration]
+        return averaged([repeats[index] for index in sorted(repeats)])
+
+    def _end_pending(self, observations: Iterable[Observation]) -> None:
+        """The searcher may be told of these: what has ended is no longer under way."""
+        for observation in observations:
+            if observation.final:
+                self._pending.end(observation.number)
+
+    def _observe_end(self, trial: TrialMachine) -> Observation:
+        metrics = metrics_of(trial.saved.last_result)
+        values = [(criterion, number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
+        known = [criterion.comparable(value) for criterion, value in values if value is not None]
+        has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
+        return Observation(
+            number=trial.index // self._repeats,
+            configuration=trial.configuration,
+            value=known[0] if has_all else None,
+            step=trial.saved.iteration,
+            others=tuple(known[1:]) if has_all else (),
+            attributes=trial.attributes,
+        )

@@ -1,0 +1,58 @@
+"""What a trial runs with: the parameters of its spec, until an exploit gives it others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from podtune.api.resources.trial import TrialSpec, TrialStatus
+
+Parameters = Mapping[str, str]
+"""Written values by parameter name."""
+
+
+def effective(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
+    """What the trial runs with, or will run with next."""
+    return status.parameters or spec.parameters
+
+
+def with_effective(spec: TrialSpec, status: TrialStatus) -> TrialSpec:
+    """The spec as if it held what the trial runs with."""
+    return spec.model_copy(update={"parameters": status.parameters}) if status.parameters else spec
+
+
+def of_best(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
+    """What the trial's best value was reached with."""
+    return status.best_parameters or spec.parameters
+
+
+def changed(spec: TrialSpec, parameters: Parameters) -> dict[str, str]:
+    """Parameters as a status holds them: empty where they are the spec's."""
+    return {} if dict(parameters) == spec.parameters else dict(parameters)
+
+
+def fingerprint(parameters: Parameters) -> str:
+    """Tells the parameters of a status from others, in 12 characters; empty for the spec's.
+
+    A checkpoint carries it: weights are never gone on from with other parameters than they were trained with, unless an
+    exploit says so.
+    """
+    if not parameters:
+        return ""
+    return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def configuration_digest(spec: TrialSpec) -> str:
+    """Tells what a trial trains with from what another one does: a SHA-256, in hexadecimal.
+
+    The manifests of its checkpoints hold it. So a checkpoint whose Trial is gone says by itself what it may be gone on
+    from with.
+    """
+    content = {"parameters": spec.parameters, "seed": spec.seed}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def differences(before: Parameters, after: Parameters) -> dict[str, str]:
+    """By name, each value that changes, such as `0.1 → 0.12`."""
+    return {name: f"{before.get(name, '-')} → {value}" for name, value in after.items() if before.get(name) != value}

@@ -1,0 +1,189 @@
+"""What a trial's agents report and what it changes: results, checkpoints, what was restored, trouble with a store."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import find_condition
+from podtune.api.names import ConditionType, TrialState
+from podtune.api.resources.trial import Checkpoint, TrialStatus
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
+from podtune.runner.checkpoints import found_checkpoints, retention
+from podtune.runner.scheduling import clones
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.trial import ledger, parameters, results
+from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.trial.layout import ITERATION
+
+
+def take_report(trial: TrialMachine, report: Report, now: float) -> None:
+    """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
+    trial.expectations.heard(report.attempt, report.unstored)
+    if report.restored is not None:
+        _observe_restored(trial, report.restored, now)
+    for result in report.results:
+        if result.seq == trial.acked_seq + 1:
+            _take(trial, result, now)
+    for commit in report.checkpoints:
+        if not is_ahead(trial, commit):
+            _accept(trial, commit, now)
+    if report.store_problem != trial.store_problem:
+        _observe_store_problem(trial, report.store_problem, now)
+
+
+def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], now: float) -> None:
+    """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
+    if final.restored is not None:
+        _observe_restored(trial, final.restored, now)
+    for result in [*unacked, final.last]:
+        if result is not None and result.seq == trial.acked_seq + 1:
+            _take(trial, result, now)
+    if final.seq > trial.acked_seq or not final.complete:
+        trial.results_lost = not (trial.is_stopped or trial.is_pausing) or trial.results_lost
+        if final.last is not None and final.last.seq > trial.acked_seq:
+            _take(trial, final.last, now)
+    for commit in final.checkpoints:
+        _accept(trial, commit, now)
+    trial.status = ledger.exported(trial.status, final.ledger)
+    trial.store_problem = final.store_problem
+
+
+def misplaced(trial: TrialMachine, report: Report) -> str:
+    """URI of a checkpoint in a report that does not lie below the trial's prefix in its bucket; empty where all do."""
+    commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
+    return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
+
+
+def lies_below(uri: str, prefix: str) -> bool:
+    """Whether a URI is below a prefix that ends with a slash, on servers too that fold `..`; below none is nothing."""
+    if not prefix or not uri.startswith(prefix):
+        return False
+    return not any(part in ("", ".", "..") for part in uri.removeprefix(prefix).split("/"))
+
+
+def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
+    """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
+    return commit.seq > trial.acked_seq
+
+
+def _take(trial: TrialMachine, result: Result, now: float) -> None:
+    """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new.
+
+    The results after the one that a trial was stopped at depend on how fast its pod is deleted, so they change
+    nothing. Nor do those after a scheduler's pause, unless they come before the checkpoint that it goes on from:
+    they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
+    """
+    trial.acked_seq = result.seq
+    if trial.context.spec.failures.silence_deadline is not None:
+        trial.set(last_result_time=rfc3339(now))
+    objective = trial.context.spec.objective
+    if result.checkpoint:
+        value = results.number(result.metrics, objective.metric)
+        trial.checkpoint_values[result.seq] = "" if value is None else results.show(value)
+    if trial.is_stopped:
+        return
+    if trial.is_pausing:
+        trial.held.append(result)
+        return
+    new = results.is_new(trial.status, result, trial.context.time_attribute)
+    trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
+    if new:
+        trial.context.process_result(trial, result, now)
+    trial.touch(now + _wait_for_others(trial))
+
+
+def _wait_for_others(trial: TrialMachine) -> float:
+    """How long a result waits for others that are written down with it."""
+
+    def says_running(status: TrialStatus) -> bool:
+        return status.state is TrialState.RUNNING and status.attempt == trial.attempt
+
+    if any(map(says_running, (trial.saved, *trial.expectations.statuses))):
+        return trial.context.result_debounce()
+    # In a warm pod a short trial is over before anybody looks; of another it is soon seen that it runs.
+    may_wait = trial.recorded_pod or not says_running(trial.status)
+    settings = trial.context.settings
+    return settings.running_debounce if may_wait else settings.first_result_debounce
+
+
+def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
+    """Records a checkpoint of the current attempt; one from elsewhere is passed over.
+
+    Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
+    result, or else the next one; of one that has given up what it has learnt, none.
+    """
+    home = trial.home
+    if not lies_below(commit.uri, home) or clones.is_superseded(trial.status):
+        return
+    newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
+    decision = trial.status.decision
+    ends = trial.is_stopped or trial.is_pausing
+    if commit.step <= newest or (decision is not None and ends and newest >= decision.step):
+        return
+    _count_held(trial, commit.seq)
+    checkpoint = Checkpoint(
+        step=commit.step,
+        uri=commit.uri,
+        digest=commit.digest,
+        metric=_value_at(trial, commit),
+        configuration=parameters.fingerprint(trial.status.parameters),
+    )
+    for seq in [seq for seq in trial.checkpoint_values if seq <= commit.seq]:
+        del trial.checkpoint_values[seq]
+    if trial.wanted_step is not None and commit.step >= trial.wanted_step:
+        trial.wanted_step = None
+    spec = trial.context.spec
+    pinned = trial.context.pinned_steps(trial.index)
+    trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
+    trial.set(clone=None)  # what it has cloned is its own now
+    trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)
+
+
+def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> None:
+    """The agent has told what the attempt started from.
+
+    One that is pausing may have started from the very checkpoint that the next one is to clone once more.
+    """
+    trial.restored = restored
+    if trial.finds_checkpoints:
+        found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, trial.folder), now=now)
+    if trial.is_pausing:
+        return
+    status = clones.with_restored(trial.status, restored.uri, trial.attempt)
+    if status is not trial.status:
+        trial.status = status
+        trial.touch(now)
+
+
+def _count_held(trial: TrialMachine, seq: int) -> None:
+    """Results up to a checkpoint won't come again: they count, but nobody is asked what they mean."""
+    covered = [result for result in trial.held if result.seq <= seq]
+    del trial.held[: len(covered)]
+    for result in covered:
+        trial.status = results.with_result(
+            trial.status, result, trial.context.spec.objective, trial.context.time_attribute
+        )
+
+
+def _observe_store_problem(trial: TrialMachine, problem: StoreProblem | None, now: float) -> None:
+    if trial.store_problem is None:
+        trial.store_problem_since = _store_problem_recorded(trial) or now
+    trial.store_problem = problem
+    trial.touch(now + trial.context.settings.pending_debounce)
+
+
+def _store_problem_recorded(trial: TrialMachine) -> float | None:
+    """Since when this attempt has had a problem with its store, as far as the status knows."""
+    condition = find_condition(trial.saved.conditions, ConditionType.CHECKPOINTS_STORED)
+    is_this_attempt = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
+    if condition is None or condition.status != "False" or not is_this_attempt:
+        return None
+    return parse_rfc3339(condition.last_transition_time)
+
+
+def _value_at(trial: TrialMachine, commit: CheckpointCommit) -> str:
+    """The objective's value with a checkpoint: remembered, or else found in the status; empty where it is lost."""
+    known = trial.checkpoint_values.get(commit.seq)
+    if known is not None:
+        return known
+    metric = trial.context.spec.objective.metric
+    shown = (trial.status.last_result, trial.status.best)
+    return next((result.get(metric, "") for result in shown if result.get(ITERATION) == str(commit.step)), "")

@@ -1,0 +1,102 @@
+"""Taking in a trial's results: what each one changes in the trial's status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from podtune.api.resources.trial import TrialStatus
+from podtune.api.tuning.objective import Objective
+from podtune.protocol.messages import Result, Value
+from podtune.trial.layout import TIME_THIS_ITER
+
+MAX_SHOWN = 64
+"""Longest value that a status shows, in characters."""
+
+
+def show(value: Value) -> str:
+    """Writes a metric's value for a status; a float so that reading it back gives the same number."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)[:MAX_SHOWN] if isinstance(value, str) else repr(value)
+
+
+def shown(metrics: Mapping[str, Value]) -> dict[str, str]:
+    """Writes a result's metrics for a status."""
+    return {name: show(value) for name, value in metrics.items()}
+
+
+def number(metrics: Mapping[str, Value], name: str) -> float | None:
+    """A metric's value as a number, None where there is none."""
+    value = metrics.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def best_value(status: TrialStatus, metric: str) -> float | None:
+    """The best value of a trial so far, a finite number; None where it has none."""
+    written = status.best.get(metric)
+    value = math.nan if written is None else float(written)
+    return value if math.isfinite(value) else None
+
+
+def comparable(metrics: Mapping[str, Value], objective: Objective) -> Mapping[str, Value]:
+    """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
+    value = number(metrics, objective.metric)
+    if value is None or not math.isinf(value):
+        return metrics
+    return {**metrics, objective.metric: objective.comparable(value)}
+
+
+def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
+    """Whether a result goes beyond what was recorded: a stretch that is run again after a restore does not."""
+    time = number(result.metrics, time_attribute)
+    if time is None or math.isnan(time):
+        return True
+    return status.progress == "" or time > float(status.progress)
+
+
+def with_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
+    """The status after a result: last and best result, iteration and progress."""
+    changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
+    written = shown(_told(result.metrics, objective, time_attribute))
+    if is_new(status, result, time_attribute):
+        if not _is_passed_over(status, result, objective):
+            changes["last_result"] = written
+        time = number(result.metrics, time_attribute)
+        if time is not None and not math.isnan(time):
+            changes["progress"] = repr(time)
+    value = number(result.metrics, objective.metric)
+    if value is not None and objective.is_better(value, best_value(status, objective.metric)):
+        changes["best"] = written
+        changes["best_value"] = show(value)
+        changes["best_parameters"] = status.parameters
+    return status.model_copy(update=changes)
+
+
+def _told(metrics: Mapping[str, Value], objective: Objective, time_attribute: str) -> Mapping[str, Value]:
+    """What a status tells of a result: how long its iteration took only where something goes by that."""
+    if TIME_THIS_ITER in (time_attribute, *(criterion.metric for criterion in objective.criteria)):
+        return metrics
+    return {name: value for name, value in metrics.items() if name != TIME_THIS_ITER}
+
+
+def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -> bool:
+    """Whether a result is not to stand for the trial: it lacks what an earlier one has, and that is no mistake."""
+    if objective.missing == "strict":
+        return False
+    wanted = [criterion.metric for criterion in objective.criteria]
+    lacks = any(number(result.metrics, metric) is None for metric in wanted)
+    return lacks and all(metric in status.last_result for metric in wanted)
+
+
+def metrics_of(shown: Mapping[str, str]) -> dict[str, Value]:
+    """Reads the metrics of a status back as numbers, where they are numbers."""
+    metrics: dict[str, Value] = {}
+    for name, value in shown.items():
+        try:
+            metrics[name] = float(value)
+        except ValueError:
+            metrics[name] = value
+    return metrics

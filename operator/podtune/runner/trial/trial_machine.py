@@ -1,0 +1,544 @@
+"""One trial: what was seen of it, what its status should say, and what has to be done next.
+
+`saved` is the status as the API server has it, `status` as it should be. Everything that acts on the world (a pod
+created, deleted) follows from `saved` alone: so whatever was decided is durable before it is acted on, and a restarted
+operator, which knows nothing but `saved`, goes on with the same step.
+
+An attempt ends in four steps, each of which may be the first that a restarted operator takes: the pod is seen to be
+over; its logs are fetched if they are needed; the end is classified and written; the pod is cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from podtune.api.conditions import clip, find_condition
+from podtune.api.names import ConditionType, DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialStatus
+from podtune.api.tuning.search_space import parse_value
+from podtune.protocol.assignment import attempt_folder, number_of, pod_of
+from podtune.protocol.fields import ProtocolError
+from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
+from podtune.runner.actions import Logs
+from podtune.runner.attempts.attempt_pods import AttemptPods, pod_name
+from podtune.runner.expectations import Expectations
+from podtune.runner.records import Pod, Trial
+from podtune.runner.scheduling import clones
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.trial import ledger, parameters
+from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
+from podtune.tuning.searchers.base import Attributes, Configuration
+
+NEVER = float("inf")
+USER_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
+"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the user takes that back."""
+GOES_ON = frozenset({DecisionAction.PAUSE, DecisionAction.RETRY, DecisionAction.END, DecisionAction.REQUEUE})
+"""Decisions that end an attempt and not the trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialContext:
+    """What a trial shares with the other trials of its experiment."""
+
+    spec: ExperimentSpec
+    settings: RunnerSettings
+    time_attribute: str
+    run_generation: int
+    """How often the experiment has gone on after an end."""
+    store_prefix: str
+    """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
+    process_result: Callable[[TrialMachine, Result, float], None]
+    """Shows a result to stopper and scheduler, and records their decision."""
+    limits: Callable[[TrialMachine], Mapping[str, str]]
+    """Resource limits that the rungs which a trial has passed give it."""
+    pinned_steps: Callable[[int], Collection[int]]
+    """The iterations of a trial's results by which others may clone it."""
+    undo_clone: Callable[[TrialMachine, str, float], None]
+    """Takes back an exploit whose checkpoint can't be restored, and says why."""
+    result_debounce: Callable[[], float]
+    """Within how many seconds a result is to be written that nothing depends on."""
+    replicas: int = 1
+    """How many pods an attempt has."""
+    reuses: bool = False
+    """Whether attempts share pods, one after the other."""
+
+
+class TrialMachine:
+    """The state of one trial. The experiment's machine feeds it what was seen, and asks it what it needs."""
+
+    def __init__(self, trial: Trial, context: TrialContext, expectations: Expectations | None = None) -> None:
+        self.name = trial.name
+        self.uid = trial.uid
+        self.index = trial.spec.index
+        self.spec = trial.spec
+        self.generation = trial.generation
+        self.version = trial.version
+        self.deleting = trial.deleting
+        self.saved = trial.status
+        self.status = trial.status
+        self.context = context
+        self.expectations = expectations or Expectations()
+        self.attempt_pods = AttemptPods(context.replicas)
+        self.leftovers: dict[str, Pod] = {}
+        self.attempt_uid = self._recorded_attempt_uid()
+        self.acked_seq = trial.status.durable_seq if self.attempt_uid else 0
+        self.logs: Logs | None = None
+        self.printed: str | None = None
+        """What the program had printed last when its end was decided; None where that was not read."""
+        self.write_due = NEVER
+        self.decision_lsn = 0
+        self.restored: Restored | None = None
+        self.store_problem: StoreProblem | None = None
+        self.store_problem_since = 0.0
+        self.results_lost = False
+        self.checkpoint_values: dict[int, str] = {}
+        self.wanted_step: int | None = None
+        """A checkpoint of this step or a later one is worth having."""
+        self.news = ""
+        """What was found of a former Trial, for an Event."""
+        self.remark = ""
+        """What is wrong with its last result that the trial goes on for."""
+        self.refusal = ""
+        """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
+        self.refused_since = _refused_since(trial.status)
+        """Since when the API server has refused the pod of its next attempt; None where it has not."""
+        self.held: list[Result] = []
+        """Results after the one that the scheduler has paused the trial at."""
+
+    # What was seen of the Trial and its pods
+
+    @property
+    def record(self) -> Trial:
+        """The Trial as it was last seen."""
+        return Trial(self.name, self.uid, self.version, self.generation, self.spec, self.saved, self.deleting)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The values of its parameters as it runs with them now, in the manifest's order."""
+        written = parameters.effective(self.spec, self.status)
+        return {p.name: parse_value(p, written[p.name]) for p in self.context.spec.parameters if p.name in written}
+
+    @property
+    def attributes(self) -> Attributes:
+        """What its searcher has to know again of the proposal."""
+        return self.spec.proposal.attributes if self.spec.proposal is not None else {}
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod that leads the current attempt; the only one, unless that is a gang."""
+        return self.attempt_pods.leader
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods as they were last seen."""
+        return (*self.leftovers.values(), *self.attempt_pods)
+
+    def observe_trial(self, trial: Trial) -> bool:
+        """Takes in a version of the Trial.
+
+        Returns:
+            Whether its status is one that this machine knows or wrote. If not, somebody else acts on the trial too,
+            and what this machine makes of it is worth nothing.
+        """
+        if trial.version <= self.version:
+            return True
+        is_known = trial.status == self.saved or trial.status in self.expectations.statuses
+        self.expectations.statuses.clear()  # any that is still on its way is for an older version, and will be refused
+        self.spec, self.generation, self.version = trial.spec, trial.generation, trial.version
+        self.deleting = trial.deleting
+        self.saved = trial.status
+        if self.status == self.saved:
+            self.write_due = NEVER
+        return is_known
+
+    def owns(self, pod: Pod) -> bool:
+        """Whether a pod is this trial's, not one of an earlier trial of the same name."""
+        return pod.trial_uid in ("", self.uid)
+
+    def observe_pod(self, pod: Pod) -> None:
+        """Takes in a version of one of the trial's pods."""
+        if pod.uid in self.expectations.gone and not pod.gone:
+            return
+        if pod.gone:
+            self.expectations.gone.add(pod.uid)
+            self.expectations.deletions.discard(pod_of(pod.uid))
+        if pod.attempt == self.attempt and not self.is_finished:
+            self._observe_attempt_pod(pod)
+        elif not pod.gone:
+            self._observe_leftover(pod)
+        elif (known := self.leftovers.get(pod.name)) is not None and known.uid == pod.uid:
+            del self.leftovers[pod.name]
+
+    def _observe_attempt_pod(self, pod: Pod) -> None:
+        known = self.attempt_pods.of(pod.rank)
+        if known is not None and pod.version < known.version:
+            if pod.uid != known.uid or not pod.gone:
+                return
+            pod = replace(known, gone=True)
+        if known is not None and known.uid != pod.uid and pod.gone:
+            return
+        if pod.rank == 0 and pod.uid != self.attempt_uid:
+            self._attempt_begins(pod.uid)
+        self.attempt_pods = self.attempt_pods.with_pod(pod)
+        if not self.attempt_pods.lacks_some:
+            self.expectations.pod_expected_until = 0.0
+            self.refused_since = None
+
+    def _observe_leftover(self, pod: Pod) -> None:
+        known = self.leftovers.get(pod.name)
+        if known is None or known.uid != pod.uid or known.version <= pod.version:
+            self.leftovers[pod.name] = pod
+
+    @property
+    def lacks_recorded_pod(self) -> bool:
+        """Whether the status names a pod of the current attempt that has not been seen."""
+        return self.pod is None and bool(self.attempt_uid or self.recorded_pod) and self.saved.pod is not None
+
+    def miss_pods(self) -> None:
+        """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
+        recorded = self.saved.pod
+        if self.lacks_recorded_pod and recorded is not None:
+            self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
+        if self.attempt_pods.has_begun:
+            for rank in range(self.attempt_pods.replicas):
+                if self.attempt_pods.of(rank) is None:
+                    self._miss_pod(rank, pod_name(self.name, self.attempt, rank, self.attempt_pods.replicas))
+
+    def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
+        lost = Pod(
+            name=name,
+            uid=uid,
+            trial=self.name,
+            attempt=self.attempt,
+            gone=True,
+            node=node,
+            training=self.saved.state is TrialState.RUNNING,
+            rank=rank,
+        )
+        self.attempt_pods = self.attempt_pods.with_pod(lost)
+
+    @property
+    def attempt(self) -> int:
+        """Number of the current attempt: the one after the last that ended."""
+        return (self.status.last_attempt.attempt if self.status.last_attempt else 0) + 1
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the trial has come to its end, be it recorded already or not."""
+        return self.status.state is not None and self.status.state.is_finished
+
+    @property
+    def awaits_restore_source(self) -> bool:
+        """Whether the checkpoint that its user has it start from is still to be found."""
+        return clones.awaits_restore_source(self.spec, self.status)
+
+    @property
+    def awaits_takeover(self) -> bool:
+        """Whether it was made anew and what it takes over, the first entry of its ledger, is not on record yet."""
+        return self.spec.former is not None and not self.saved.ledger
+
+    @property
+    def finds_checkpoints(self) -> bool:
+        """Whether its attempt looks in the bucket for what a deleted Trial has left, and has not told what it found.
+
+        The pods of a gang look one by one, and might not find the same.
+        """
+        former, status = self.spec.former, self.status
+        may_find = former is not None and former.find_checkpoints and status.former is None and not status.checkpoints
+        return may_find and bool(self.context.store_prefix) and self.context.replicas == 1
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
+        return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the API server has all that the status should say of attempts, decisions, exploits and the end."""
+        saved, status = self.saved, self.status
+        return (
+            saved.last_attempt == status.last_attempt
+            and saved.decision == status.decision
+            and saved.parameters == status.parameters
+            and saved.run_generation == status.run_generation
+            and saved.restore_source == status.restore_source
+            and saved.former == status.former
+            and clones.is_same(saved.clone, status.clone)
+            and saved.exploit == status.exploit
+            and (saved.state == status.state or not self.is_finished)
+        )
+
+    @property
+    def is_start_durable(self) -> bool:
+        """Whether the API server has the reason for which the scheduler has picked it to run next."""
+        return ledger.latest_start(self.saved) == ledger.latest_start(self.status)
+
+    @property
+    def recorded_pod(self) -> str:
+        """UID of the warm pod that the current attempt has on record; empty where it has none."""
+        return self._warm_pod_uid(self.saved.pod)
+
+    @property
+    def claimed_pod(self) -> str:
+        """UID of the warm pod that the current attempt has, or is to have; empty where it has none."""
+        if self.pod is not None:
+            return pod_of(self.pod.uid)
+        return self._warm_pod_uid(self.status.pod)
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether its claim on a warm pod is being written."""
+        return self.pod is None and bool(self.claimed_pod) and self.claimed_pod != self.recorded_pod
+
+    def _warm_pod_uid(self, pod: PodRef | None) -> str:
+        if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
+            return ""
+        return pod_of(pod.uid)
+
+    @property
+    def has_only_results(self) -> bool:
+        """Whether the API server lacks nothing of the status but results, which nothing rests on."""
+        saved, status = self.saved, self.status
+        return (
+            self.is_durable
+            and saved.state == status.state
+            and saved.scheduler == status.scheduler
+            and saved.rung_observations == status.rung_observations
+            and saved.checkpoints == status.checkpoints
+        )
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether its current attempt has handed over results: so its program runs, which the kubelet tells later."""
+        return self.acked_seq > 0
+
+    @property
+    def occupies_slot(self) -> bool:
+        """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
+        return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a decision was taken that ends it: results that come after do not count."""
+        decision = self.status.decision
+        return decision is not None and decision.action not in GOES_ON
+
+    @property
+    def is_to_run(self) -> bool:
+        """Whether it lacks pods and is to get them."""
+        waits = self.status.state in (None, TrialState.PENDING) and self.status.decision is None
+        lacks = self.attempt_pods.lacks_some and not self.deleting
+        return waits and lacks and self.spec.desired_state is DesiredState.RUNNING
+
+    @property
+    def is_paused_by_scheduler(self) -> bool:
+        """Whether it waits for the scheduler to start it again, or to give it up."""
+        return self.status.state is TrialState.PAUSED and self.status.reason == TrialReason.PAUSED_BY_SCHEDULER
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it is to go on after a pause, and that is not on record yet."""
+        return self.saved.state is TrialState.PAUSED and self.is_to_run and not self.refusal
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether the scheduler has decided to pause it: the results that come after do not count."""
+        decision = self.status.decision
+        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in USER_PAUSES
+
+    @property
+    def is_paused_by_user(self) -> bool:
+        """Whether it waits for a user to let it go on."""
+        return self.status.state is TrialState.PAUSED and self.status.reason in USER_PAUSES
+
+    def may_start_at(self) -> float:
+        """When a new attempt may be started: a point in time, infinity where none is to be started.
+
+        For a trial that the scheduler has paused, it is the time from which that may pick it.
+        """
+        if (
+            self.refusal
+            or self.awaits_restore_source
+            or self.awaits_takeover
+            or self.status.exploit is not None
+            or not self.is_durable
+            or not self.is_start_durable
+            or not (self.is_to_run or self.is_paused_by_scheduler)
+        ):
+            return NEVER
+        if not self.attempt_pods.lacks_some or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
+            return NEVER
+        return parse_rfc3339(self.status.retry_time) or 0.0
+
+    # Decisions
+
+    def decide(
+        self,
+        action: DecisionAction,
+        reason: TrialReason,
+        message: str,
+        *,
+        now: float,
+        step: int | None = None,
+        ranks: Sequence[int] = (),
+        lsn: int = 0,
+    ) -> None:
+        """Records a decision that ends or pauses the current attempt.
+
+        Args:
+            action: What is to become of the attempt.
+            reason: Why, in one word.
+            message: Why, in a sentence.
+            now: The present time.
+            step: The iteration of the result that it was taken on; the last one unless it is said.
+            ranks: Of an END: the ranks whose pods had ended, or were being taken away.
+            lsn: The decision must not be acted on before all records up to this one are durable.
+        """
+        decision = Decision(
+            action=action,
+            reason=reason,
+            message=clip(message, MAX_DECISION_MESSAGE),
+            attempt=self.attempt,
+            step=self.status.iteration if step is None else step,
+            seq=self.acked_seq,
+            time=rfc3339(now),
+            ranks=list(ranks),
+        )
+        self.set(decision=decision)
+        self.decision_lsn = lsn
+        self.touch(now)
+
+    def claim(self, pod: PodRef, now: float) -> None:
+        """Has a warm pod run the next attempt, as soon as that is on record."""
+        self.set(pod=pod, durable_seq=0)
+        self.explain(TrialState.PENDING, TrialReason.STARTING, f"pod {pod.name} runs it next")
+        self.touch(now)
+
+    def resume(self, message: str, *, lsn: int, now: float) -> None:
+        """The scheduler has picked it: it is made to run as soon as that is durable.
+
+        Args:
+            message: Why it was picked.
+            lsn: It must not run before all records up to this one are durable.
+            now: The present time.
+        """
+        self.set(decision=None)
+        self.explain(TrialState.PENDING, TrialReason.QUEUED, clip(message))
+        self.decision_lsn = lsn
+        self.touch(now)
+
+    def log_decision(
+        self, action: DecisionKind, message: str, inputs: DecisionInputs, *, now: float, step: int | None = None
+    ) -> None:
+        """Puts a decision into the ledger; it is written with what follows from it."""
+        at = self.status.iteration if step is None else step
+        attempt = self.status.attempt if self.pod is None else self.attempt
+        self.status = ledger.enter(self.status, action, message, inputs, now=now, attempt=attempt, step=at)
+
+    # The end of an attempt
+
+    @property
+    def to_delete(self) -> list[Pod]:
+        """The pods of the current attempt that still run and whose deletion nobody has asked for."""
+        return [
+            pod
+            for pod in self.attempt_pods
+            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.expectations.deletions)
+        ]
+
+    def final_commit(self) -> FinalCommit | None:
+        """The agent's last word, None where there is none that is this attempt's."""
+        if self.pod is None or not self.pod.agent_message:
+            return None
+        try:
+            final = parse_final_commit(self.pod.agent_message)
+        except ProtocolError:
+            return None
+        return final if final.attempt == self.pod.uid else None
+
+    def attempt_over(self) -> None:
+        """The end of the current attempt is in the status: the next one begins afresh."""
+        if not self.context.reuses:  # else the pod is not the trial's to clean up
+            self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
+        self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
+        self.logs = self.printed = None
+        self._attempt_begins("")
+
+    # Writing
+
+    def touch(self, due: float) -> None:
+        """Asks for the status to be written by then."""
+        self.write_due = min(self.write_due, due)
+
+    def set(self, **changes: object) -> None:
+        """Changes fields of the status."""
+        self.status = self.status.model_copy(update=changes)
+
+    def explain(self, state: TrialState, reason: TrialReason | str, message: str) -> bool:
+        """Sets state, reason and message; whether that changed anything."""
+        before = (self.status.state, self.status.reason, self.status.message)
+        if before == (state, str(reason), message):
+            return False
+        self.set(state=state, reason=str(reason), message=message)
+        return True
+
+    def finish(self, state: TrialState, reason: TrialReason | str, message: str, now: float) -> None:
+        """Brings the trial to its end."""
+        self.explain(state, reason, clip(message))
+        self.set(
+            completion_time=rfc3339(now),
+            retry_time=None,
+            clone=None,
+            exploit=None,
+            run_generation=self.context.run_generation,
+        )
+        self.touch(now)
+
+    def cover(self) -> None:
+        """Has the status say which results it covers: all that were taken in."""
+        pod = self.status.pod
+        if self.pod is not None and self.attempt_pods.has_begun:
+            since = pod.since if pod is not None and pod.uid == self.pod.uid else ""
+            pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node, since=since)
+        covered = self.acked_seq - len(self.held)
+        if pod != self.status.pod or covered != self.status.durable_seq:
+            self.set(pod=pod, durable_seq=covered)
+
+    @property
+    def pod_name(self) -> str:
+        """Name of the pod that leads the current attempt."""
+        return pod_name(self.name, self.attempt, 0, self.context.replicas)
+
+    @property
+    def folder(self) -> str:
+        """What the URIs of its checkpoints start with; empty without a store."""
+        prefix = self.context.store_prefix
+        return f"{prefix}{self.name}/" if prefix else ""
+
+    @property
+    def home(self) -> str:
+        """Where the checkpoints of the current attempt are; empty without a store."""
+        return f"{self.folder}{attempt_folder(self.attempt_uid)}/" if self.folder else ""
+
+    def _recorded_attempt_uid(self) -> str:
+        """The current attempt's id, if the status knows it."""
+        pod = self.saved.pod
+        is_current = bool(self.recorded_pod) if self.context.reuses else pod is not None and pod.name == self.pod_name
+        return pod.uid if pod is not None and is_current else ""
+
+    def _attempt_begins(self, uid: str) -> None:
+        self.attempt_uid = uid
+        self.acked_seq = 0
+        self.restored = None
+        self.store_problem = None
+        self.checkpoint_values.clear()
+        self.wanted_step = None
+        self.held.clear()
+
+
+def _refused_since(status: TrialStatus) -> float | None:
+    accepted = find_condition(status.conditions, ConditionType.POD_ACCEPTED)
+    return parse_rfc3339(accepted.last_transition_time) if accepted and accepted.status == "False" else None

@@ -1,0 +1,336 @@
+"""Takes one trial as far as it can go: what its user asks, the end of an attempt, decisions, its status."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import clip
+from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, TrialReason, TrialState
+from podtune.protocol.assignment import pod_of
+from podtune.runner.action_queue import ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
+from podtune.runner.attempts import attempt_end, attempt_logs, gangs
+from podtune.runner.attempts.attempt_end import Ending
+from podtune.runner.checkpoints import checkpoint_waits, former_trials, retention
+from podtune.runner.checkpoints.restore_sources import RestoreSources
+from podtune.runner.experiment.experiment_status import ExperimentOutcome
+from podtune.runner.records import Pod
+from podtune.runner.scheduling.paused_trials import PausedEnd
+from podtune.runner.scheduling.result_processor import ResultProcessor
+from podtune.runner.scheduling.slots import Slots
+from podtune.runner.search.search import Search
+from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial import deadlines, lost_work, trial_status, usage
+from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.overrides import Overrides
+from podtune.runner.trial.results import metrics_of
+from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+
+
+class TrialPlanner:
+    """Decides what is done about a trial that something happened to."""
+
+    def __init__(
+        self,
+        actions: ActionQueue,
+        processor: ResultProcessor,
+        slots: Slots,
+        search: Search,
+        restore_sources: RestoreSources,
+    ) -> None:
+        self._actions = actions
+        self._processor = processor
+        self._slots = slots
+        self._search = search
+        self._overrides = Overrides(processor, search)
+        self._restore_sources = restore_sources
+
+    def plan(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
+        """Brings a trial's status up to date and asks for the actions that are due.
+
+        Args:
+            trial: The trial.
+            outcome: Why the experiment has come to its end, if it has.
+            now: The present time.
+        """
+        if trial.lacks_recorded_pod:
+            if self._slots.creating(trial, now):
+                return  # another leader has made it, and the watch of pods has yet to tell
+            trial.miss_pods()
+        self._take_over(trial, now)
+        self._follow_user_requests(trial, outcome, now)
+        pod = trial.pod
+        if pod is not None and trial.attempt_pods.is_over:
+            self._end_attempt(trial, pod, now)
+        elif pod is not None:
+            self._check_deadlines(trial, now)
+            gangs.keep_together(trial, self._actions, now)
+            self._make_anew(trial, pod, now)
+            self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
+            self._overrides.check(trial, now)
+            trial_status.explain_pods(trial, now)
+            self._carry_out_decision(trial, now)
+        elif not trial.is_finished:
+            trial_status.explain_queue(trial, now)
+            if not trial.attempt_pods and not self._slots.creating(trial, now):
+                self._overrides.take_in(trial, now)
+                self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
+                self._check_refusal(trial, now)
+        trial_status.note_generation(trial, now)
+        self._write(trial, now)
+
+    def checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
+        """Hears of the checkpoint of another experiment that a trial is to start from."""
+        if not trial.is_finished:
+            self._fail_without_restore_source(trial, self._restore_sources.on_action_result(trial, result, now), now)
+
+    def _fail_without_restore_source(self, trial: TrialMachine, problem: str, now: float) -> None:
+        """Ends a trial whose checkpoint to start from can't be had."""
+        if problem:
+            self._fail_unstarted(trial, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
+
+    def _fail_unstarted(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Ends a trial without a pod."""
+        trial.log_decision(DecisionKind.FAIL, message, {}, now=now)
+        trial.finish(TrialState.ERROR, reason, message, now)
+        self._processor.scheduler.on_trial_remove(trial.index)
+        self._reserve_observation(trial)
+
+    def end_paused(self, end: PausedEnd, now: float) -> None:
+        """Ends a trial that the scheduler has paused and that will never run again."""
+        trial = end.trial
+        self._processor.scheduler.on_trial_remove(trial.index)
+        trial.log_decision(DecisionKind.STOP, end.message, end.inputs, now=now)
+        trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
+        self._reserve_observation(trial)
+
+    def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
+        trial.expectations.pod_expected_until = 0.0
+        if trial.refused_since is None:
+            trial.refused_since = now
+        trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
+        trial.touch(now)
+
+    def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
+        trial.expectations.pod_expected_until = 0.0
+        self._after_end(trial, attempt_end.reject(trial, message, now), now)
+
+    def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
+        """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
+        settings = trial.context.settings
+        trial.expectations.pod_expected_until = now + settings.creation_timeout
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
+        trial.touch(now + settings.pending_debounce)
+
+    def logs_fetched(self, trial: TrialMachine, action: FetchLogs, result: ActionResult) -> None:
+        """Hears of an ended pod's logs; after some tries the end is told without them."""
+        if trial.pod is None or trial.pod.name != action.pod:
+            return
+        tries = trial.context.settings.log_tries
+        if result.status is not ActionStatus.FAILED or self._actions.failures(action.key) >= tries:
+            logs = result.logs or Logs()
+            if action.early:
+                trial.printed = logs.program_tail
+            else:
+                trial.logs = logs
+
+    def _take_over(self, trial: TrialMachine, now: float) -> None:
+        """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
+        if message := former_trials.take_over(trial, now):
+            self._warn_of_new_one(f"{trial.name} is {message}", now)
+        if trial.news:
+            self._warn_of_new_one(f"{trial.name} {trial.news}", now)
+            trial.news = ""
+
+    def _warn_of_new_one(self, message: str, now: float) -> None:
+        self._actions.enqueue(EmitEvent("", ExperimentReason.TRIAL_MADE_ANEW, message, warning=True), now)
+
+    # User requests
+
+    def _follow_user_requests(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
+        """What the user asks of this trial, and the experiment's end of all trials."""
+        if trial.is_finished:
+            return
+        if outcome is not None:
+            self._stop(trial, TrialReason.STOPPED_BY_EXPERIMENT, outcome.message, now)
+            return
+        is_paused = trial.spec.desired_state is DesiredState.PAUSED
+        self._processor.hold(trial, held=is_paused and (trial.pod is None or bool(trial.context.store_prefix)))
+        match trial.spec.desired_state:
+            case DesiredState.STOPPED:
+                self._stop(trial, TrialReason.STOPPED_BY_USER, "spec.desiredState is Stopped", now)
+            case DesiredState.PAUSED:
+                self._pause(trial, now)
+            case DesiredState.RUNNING if trial.context.spec.suspend:
+                self._suspend(trial, now)
+            case DesiredState.RUNNING:
+                self._resume(trial, now)
+
+    def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Stops a trial for a reason outside of its results, whether it has a pod or not."""
+        tells_scheduler = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
+        if trial.attempt_pods:
+            if trial.status.decision is None and not trial.attempt_pods.is_over:
+                if tells_scheduler:
+                    self._processor.completed(trial, metrics_of(trial.status.last_result), now)
+                trial.log_decision(DecisionKind.STOP, message, {}, now=now)
+                trial.decide(DecisionAction.STOP, reason, message, now=now)
+        elif not self._slots.creating(trial, now):
+            if tells_scheduler:
+                self._processor.scheduler.on_trial_remove(trial.index)
+            trial.log_decision(DecisionKind.STOP, message, {}, now=now)
+            trial.finish(TrialState.TERMINATED, reason, message, now)
+            self._reserve_observation(trial)
+
+    def _pause(self, trial: TrialMachine, now: float) -> None:
+        """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
+        reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
+        if trial.attempt_pods:
+            if trial.context.store_prefix or trial.context.spec.suspend:
+                self._give_pod_back(trial, reason, message, now)
+        elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._slots.creating(trial, now)):
+            trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
+            trial.explain(TrialState.PAUSED, reason, message)
+            trial.touch(now)
+
+    def _suspend(self, trial: TrialMachine, now: float) -> None:
+        """Takes a trial's pod away while the whole experiment is suspended, store or not, as a Job's are."""
+        if trial.attempt_pods:
+            self._give_pod_back(trial, TrialReason.SUSPENDED, "spec.suspend of the experiment is true", now)
+
+    def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
+        """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
+        assert trial.attempt_pods  # the caller has looked
+        if trial.status.decision is None and not trial.attempt_pods.is_over:
+            trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
+            trial.decide(DecisionAction.PAUSE, reason, message, now=now)
+
+    def _resume(self, trial: TrialMachine, now: float) -> None:
+        if trial.is_paused_by_user:
+            trial.set(decision=None)
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
+            trial.touch(now)
+
+    # The end of an attempt
+
+    def _end_attempt(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
+        if ("fetch-logs", trial.name) in self._actions or ("create-pod", trial.name) in self._actions:
+            return
+        needed = attempt_logs.needed_at_end(trial, pod)
+        if needed is not None:
+            self._actions.enqueue(needed, now, trial.name)
+        else:
+            self._after_end(trial, attempt_end.conclude(trial, pod, now), now)
+
+    def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
+        if ending.completed:
+            self._processor.completed(trial, metrics_of(trial.status.last_result), now)
+        if ending.outcome.failure_class.is_failure:
+            self._processor.scheduler.on_trial_error(trial.index)
+            event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
+            self._actions.enqueue(event, now)
+        if loss := lost_work.loss_of_last_attempt(trial.status):
+            self._actions.enqueue(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
+        if trial.status.state is TrialState.ERROR:
+            self._processor.scheduler.on_trial_remove(trial.index)
+        if trial.is_finished:
+            self._reserve_observation(trial)
+
+    def _reserve_observation(self, trial: TrialMachine) -> None:
+        trial.set(observation_seq=self._search.reserve_seq())
+        spec, pinned = trial.context.spec, trial.context.pinned_steps(trial.index)
+        trial.status = retention.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
+        self._processor.ended(trial)
+
+    # Decisions
+
+    def _check_deadlines(self, trial: TrialMachine, now: float) -> None:
+        """Ends an attempt that was waited for long enough."""
+        deadline = deadlines.earliest(trial, now)
+        if deadline is None:
+            return
+        if now < deadline.due:
+            self._actions.timers.set(trial.name, deadline.due)
+            return
+        trial.log_decision(DecisionKind.FAIL, deadline.sentence, {}, now=now)
+        trial.decide(deadline.action, deadline.reason, deadline.sentence, now=now)
+
+    def _check_refusal(self, trial: TrialMachine, now: float) -> None:
+        """Ends a trial whose first pod was refused for long enough."""
+        deadline = deadlines.of_refused_pod(trial)
+        if deadline is None:
+            return
+        if now < deadline.due:
+            self._actions.timers.set(trial.name, deadline.due)
+            return
+        self._fail_unstarted(trial, deadline.reason, deadline.sentence, now)
+        self._actions.enqueue(EmitEvent(trial.name, deadline.reason, clip(trial.status.message), warning=True), now)
+
+    def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
+        """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
+        if trial.status.decision is not None or pod.node or not pod.avoids:
+            return
+        due = max(self._slots.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
+        if now < due:
+            self._actions.timers.set(trial.name, due)
+            return
+        message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
+        trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_AVOIDANCE_EXPIRED, message, step=0, now=now)
+
+    def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:
+        """Deletes the pods of a trial that is to stop or pause, once all that it rests on is durable."""
+        doomed = trial.to_delete
+        if trial.status.decision is None or not trial.is_durable or not doomed:
+            return
+        if now < (stored_by := checkpoint_waits.stored_by(trial, now)):
+            self._actions.timers.set(trial.name, stored_by)
+        elif not self._processor.is_flushed(trial):
+            self._processor.barrier.waiting[trial.name] = None
+        elif now < (leave_by := _leaves_by(trial)):
+            self._actions.timers.set(trial.name, leave_by)
+        elif ("fetch-logs", trial.name) not in self._actions:
+            self._end_pods(trial, doomed, now)
+
+    def _end_pods(self, trial: TrialMachine, doomed: list[Pod], now: float) -> None:
+        """Deletes pods, after what the program has printed was read, where that tells of a bad end."""
+        needed = attempt_logs.needed_before_deletion(trial)
+        if needed is not None:
+            self._actions.enqueue(needed, now, trial.name)
+        else:
+            for pod in doomed:
+                grace = checkpoint_waits.grace_period(trial, pod)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
+
+    # The status
+
+    def _write(self, trial: TrialMachine, now: float) -> None:
+        if trial.write_due == NEVER or trial.deleting:
+            return
+        if trial.write_due > now:
+            self._actions.timers.set(trial.name, trial.write_due)
+            return
+        if not self._actions.ready(("write-trial", trial.name), now, trial.name):
+            return
+        trial.cover()
+        if not trial.is_opening:
+            self._processor.barrier.refresh_record(trial)
+        trial_status.finish_wording(trial, now)
+        trial.write_due = NEVER
+        if trial.status != trial.saved:
+            trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
+            trial.expectations.statuses.append(trial.status)
+            routine = trial.has_only_results
+            self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
+
+
+def _leaves_by(trial: TrialMachine) -> float:
+    """Until when a program that shares its pod may leave the trial by itself; its agent tells it to. 0 for no time."""
+    decision, ledger = trial.saved.decision, trial.saved.ledger
+    if not trial.context.reuses or decision is None or not ledger:
+        return 0.0
+    if not (trial.attempt_pods.is_training or trial.has_reported):
+        return 0.0
+    if decision.action not in (DecisionAction.STOP, DecisionAction.PAUSE):
+        return 0.0
+    return (parse_rfc3339(ledger[-1].time) or 0.0) + trial.context.settings.handover_wait

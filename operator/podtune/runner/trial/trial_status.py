@@ -1,0 +1,192 @@
+"""How a trial's status reads: the projection of what is known onto state, message and conditions."""
+
+from __future__ import annotations
+
+from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition, set_condition
+from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
+from podtune.api.resources.trial import AttemptEnd
+from podtune.protocol.messages import Restored
+from podtune.runner import resources
+from podtune.runner.attempts import usable_results
+from podtune.runner.records import Pod
+from podtune.runner.timestamps import rfc3339
+from podtune.runner.trial import ledger, lost_work
+from podtune.runner.trial.trial_machine import USER_PAUSES, TrialMachine
+
+HELD = "; its user has paused it, too (spec.desiredState)"
+
+
+def explain_pods(trial: TrialMachine, now: float) -> None:
+    """Says in the status what the current attempt's pods are doing."""
+    waiting = trial.attempt_pods.not_started
+    if trial.status.decision is not None:
+        if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
+            trial.touch(now)
+    elif taken := next((pod for pod in trial.attempt_pods if pod.disruption and not pod.is_over), None):
+        message = f"{taken.disruption}; waits for the end of pod {taken.name} on node {taken.node}"
+        if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DISRUPTED, clip(message)):
+            trial.touch(now + trial.context.settings.pending_debounce)
+    elif trial.attempt_pods.lacks_some:
+        return  # why they can't be made is said where that is known
+    elif waiting is None:
+        if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
+            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
+            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+            trial.touch(now + trial.context.settings.running_debounce)
+    else:
+        reason, message = _why_pending(waiting)
+        if trial.attempt_pods.replicas > 1:
+            message = f"rank {waiting.rank}: {message}"
+        before = trial.status.reason
+        if trial.explain(TrialState.PENDING, reason, clip(message)):
+            trial.set(attempt=trial.attempt)
+            settings = trial.context.settings
+            kept_from_starting = reason != TrialReason.STARTING
+            patience = settings.pending_debounce if kept_from_starting else settings.starting_debounce
+            trial.touch(now + (settings.message_debounce if before == reason else patience))
+
+
+def explain_queue(trial: TrialMachine, now: float) -> None:
+    """Says in the status that a trial without a pod waits for its turn."""
+    if trial.status.state is None:
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
+        trial.touch(now + trial.context.settings.starting_debounce)
+
+
+def note_generation(trial: TrialMachine, now: float) -> None:
+    """Has the status say, before long, that a changed spec was looked at."""
+    if trial.generation != trial.status.observed_generation and trial.status.observed_generation >= 0:
+        trial.touch(now + trial.context.settings.pending_debounce)
+
+
+def finish_wording(trial: TrialMachine, now: float) -> None:
+    """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
+    if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
+        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+    elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
+        message = lost_work.with_loss(trial.status, _completion_message(trial))
+        trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
+    elif trial.is_paused_by_scheduler:
+        trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
+    trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
+    trial.status = ledger.fitted(trial.spec, trial.status)
+
+
+def progress_message(trial: TrialMachine) -> str:
+    """Such as: epoch 9, accuracy 0.961; attempt 2 resumed from iteration 6 after exit code 1."""
+    parts = [_last_result(trial)] if trial.status.last_result else ["no result yet"]
+    last = trial.status.last_attempt
+    if last is not None:
+        restored = trial.restored
+        parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
+        if restored and restored.message:
+            parts.append(restored.message)
+    if given := resources.shown(trial.context.limits(trial)):
+        parts.append(f"with {given}")
+    if trial.store_problem is not None:
+        parts.append(trial.store_problem.message)
+    if trial.status.missing_metrics:
+        parts.append(f"{trial.status.missing_metrics} results were passed over for want of a metric")
+    if trial.remark:
+        parts.append(trial.remark)
+    if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
+        parts.append("can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store, or stop it")
+    return clip("; ".join(parts))
+
+
+def _start(trial: TrialMachine, restored: Restored | None) -> str:
+    if restored is None:
+        return ""  # not known yet
+    clone = trial.status.clone
+    if clone is not None and clone.checkpoint.uri == restored.uri:
+        return f" cloned {clone.donor} at iteration {restored.step}"
+    return f" resumed from iteration {restored.step}" if restored.step else " started afresh"
+
+
+def _ended_by(last: AttemptEnd) -> str:
+    if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *USER_PAUSES):
+        return "a pause"
+    return f"exit code {last.exit_code}" if last.exit_code else last.reason
+
+
+def _last_result(trial: TrialMachine) -> str:
+    last, metric = trial.status.last_result, trial.context.spec.objective.metric
+    time = trial.context.time_attribute
+    shown = [f"{name} {last[name]}" for name in (time, metric) if name in last]
+    return ", ".join(shown) or ", ".join(f"{name} {value}" for name, value in list(last.items())[:2])
+
+
+def _completion_message(trial: TrialMachine) -> str:
+    objective = trial.context.spec.objective
+    lack, metric = usable_results.lack(trial.status, objective), objective.metric
+    if metric not in trial.status.best:
+        return clip(f"ended by itself, but {lack}")
+    return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")
+
+
+def _pause_message(trial: TrialMachine) -> str:
+    """The scheduler's reason, and whether the trial would go on if the scheduler wanted that."""
+    reason = trial.status.message.removesuffix(HELD)
+    return clip(reason, MAX_MESSAGE - len(HELD)) + HELD if trial.spec.desired_state is DesiredState.PAUSED else reason
+
+
+def _why_pending(pod: Pod) -> tuple[str, str]:
+    if pod.restoring:
+        return TrialReason.RESTORING, "the checkpoint is being restored"
+    if pod.waiting is None:
+        return TrialReason.STARTING, f"pod {pod.name} is starting" + (f" on node {pod.node}" if pod.node else "")
+    words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting.message else pod.waiting.reason
+    if pod.waiting.reason in ("Unschedulable", "SchedulingGated"):
+        return TrialReason.UNSCHEDULABLE, words
+    if "Image" in pod.waiting.reason:
+        return TrialReason.PULLING_IMAGE, words
+    return TrialReason.CANNOT_START if pod.waiting.hopeless else TrialReason.STARTING, words
+
+
+def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
+    """Whether the trial runs with what its user has changed, or will."""
+    if trial.refusal:
+        return False, TrialReason.INVALID_OVERRIDES, trial.refusal
+    if trial.spec.overrides == trial.status.overrides:
+        return True, "Accepted", ""
+    if not trial.is_finished:
+        return False, "WaitForPod", "they are taken in when its next pod starts; pause and resume it to have that now"
+    said = find_condition(trial.status.conditions, ConditionType.OVERRIDES_ACCEPTED)
+    if said is not None and said.reason == TrialReason.INVALID_OVERRIDES:
+        return False, said.reason, said.message
+    return False, "TrialEnded", "the trial has ended, and no pod of it has started with them"
+
+
+def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
+    status = trial.status
+    moment, generation = rfc3339(now), trial.generation
+    conditions = tuple(status.conditions)
+
+    def put(type_: ConditionType, holds: bool, reason: str, message: str) -> None:
+        nonlocal conditions
+        conditions = set_condition(conditions, type_, holds, reason, message, now=moment, generation=generation)
+
+    put(ConditionType.RUNNING, status.state is TrialState.RUNNING, status.reason, "")
+    if status.state is not None and status.state.is_finished:
+        good = status.state is TrialState.TERMINATED
+        put(ConditionType.COMPLETE, good, status.reason, status.message if good else "")
+        put(ConditionType.FAILED, not good, status.reason, "" if good else status.message)
+    else:
+        for type_ in (ConditionType.COMPLETE, ConditionType.FAILED):
+            if find_condition(conditions, type_) is not None:  # it had ended before its experiment went on
+                put(type_, False, status.reason, "")
+    if trial.store_problem is not None:
+        put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
+    elif trial.pod is None and (loss := lost_work.loss_of_last_attempt(status)):
+        put(ConditionType.CHECKPOINTS_STORED, False, TrialReason.CHECKPOINT_LOST, loss)
+    elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
+        put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
+    if trial.refused_since is not None:
+        put(ConditionType.POD_ACCEPTED, False, TrialReason.POD_REFUSED, status.message)
+    elif find_condition(conditions, ConditionType.POD_ACCEPTED) is not None:
+        put(ConditionType.POD_ACCEPTED, True, "Accepted", "")
+    if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
+        put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
+    if trial.results_lost:
+        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "results of an ended attempt could not be had")
+    return conditions

@@ -1,0 +1,204 @@
+"""A checkpoint's directory, which a program wrote: its files, none of them a link, however it is changed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from podtune.storage.checkpoint.manifest import MAX_FILES, InvalidManifest, check_paths
+from podtune.storage.directory import Directory, descended, open_entry
+
+MAX_DEPTH = 32
+
+
+class UnusableTree(Exception):
+    """The directory holds what can't be stored; the message names it and the remedy."""
+
+
+class MissingTree(UnusableTree):
+    """There is no such directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """One file.
+
+    Attributes:
+        path: Relative to the directory, with slashes.
+        size: Bytes when it was looked at.
+        modified: When it was last written to then, in nanoseconds since the epoch.
+    """
+
+    path: str
+    size: int
+    modified: int = 0
+
+
+class LocalTree:
+    """An open directory."""
+
+    def __init__(self, directory: int, name: str) -> None:
+        """Takes an open directory over; use `open_tree` to get one.
+
+        Args:
+            directory: File descriptor.
+            name: What it is called in messages.
+        """
+        self._directory = directory
+        self._name = name
+
+    @property
+    def modified(self) -> float:
+        """When something was last added to the directory, or taken away, in seconds since the epoch."""
+        return os.fstat(self._directory).st_mtime
+
+    def files(
+        self, excluded: Callable[[str], bool] = lambda _: False, refused: Callable[[str], None] | None = None
+    ) -> tuple[LocalFile, ...]:
+        """All files at any depth, sorted by path.
+
+        Args:
+            excluded: Says of a path whether it is to be passed over, with all that lies below it.
+            refused: Told of links and the like, which are then passed over; without it they are an error.
+
+        Raises:
+            UnusableTree: It holds a link, a device or a pipe, or too much.
+            OSError: It can't be read.
+        """
+        found: list[LocalFile] = []
+        for file in self._walk(self._directory, "", excluded, refused):
+            found.append(file)
+            if len(found) > MAX_FILES:
+                raise UnusableTree(f"{self._name} holds more than {MAX_FILES} files; pack them")
+        found.sort(key=lambda file: file.path)
+        try:
+            check_paths([file.path for file in found])
+        except InvalidManifest as error:
+            raise UnusableTree(f"{self._name}: {error}") from error
+        return tuple(found)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        """Opens one of the files for reading.
+
+        Raises:
+            UnusableTree: It is no regular file any more.
+            OSError: It can't be opened.
+        """
+        *parents, name = path.split("/")
+        shown = f"{self._name}/{path}"
+        with _descended(self._directory, parents, self._name) as directory, _explained(shown):
+            # Without O_NONBLOCK, opening a pipe would wait for its other end.
+            file = open_entry(name, os.O_RDONLY | os.O_NONBLOCK, directory)
+        with os.fdopen(file, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise UnusableTree(f"{shown} is not a regular file; leave it out of the checkpoint")
+            yield stream
+
+    def _walk(
+        self,
+        directory: int,
+        prefix: str,
+        excluded: Callable[[str], bool],
+        refused: Callable[[str], None] | None,
+    ) -> Iterator[LocalFile]:
+        if prefix.count("/") > MAX_DEPTH:
+            raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {MAX_DEPTH} levels")
+        with os.scandir(directory) as entries:
+            listed = list(entries)
+        for entry in listed:
+            path = prefix + entry.name
+            if excluded(path):
+                continue
+            try:
+                mode = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
+                if refused is None:
+                    raise
+                continue  # gone since it was listed
+            if stat.S_ISDIR(mode.st_mode):
+                with _descended(directory, [entry.name], self._name) as child:
+                    yield from self._walk(child, f"{path}/", excluded, refused)
+            elif stat.S_ISREG(mode.st_mode):
+                yield LocalFile(path, mode.st_size, mode.st_mtime_ns)
+            else:
+                kind = "a symbolic link" if stat.S_ISLNK(mode.st_mode) else "not a regular file"
+                problem = f"{self._name}/{path} is {kind}; leave it out of the checkpoint"
+                if refused is None:
+                    raise UnusableTree(problem)
+                refused(problem)
+
+
+@contextmanager
+def open_tree(root: Directory, parts: Sequence[str]) -> Iterator[LocalTree]:
+    """Opens the directory `root/parts…`.
+
+    Raises:
+        MissingTree: It does not exist.
+        UnusableTree: It is a link, or no directory.
+        OSError: `root` can't be opened.
+    """
+    with root.opened() as opened, _descended(opened, parts, str(root)) as directory:
+        yield LocalTree(directory, parts[-1] if parts else str(root))
+
+
+def delete_tree(root: Directory, parts: Sequence[str]) -> None:
+    """Deletes the directory `root/parts…`, links in it as links; nothing happens where it does not exist.
+
+    Raises:
+        UnusableTree: It is a link, or no directory.
+        OSError: Something in it can't be deleted.
+    """
+    *parents, name = parts
+    try:
+        with root.opened() as opened, _descended(opened, parents, str(root)) as parent:
+            _delete(name, parent)
+    except MissingTree:
+        return
+
+
+def _delete(name: str, parent: int) -> None:
+    with _descended(parent, [name], "") as directory:
+        with os.scandir(directory) as entries:
+            listed = list(entries)
+        for entry in listed:
+            if entry.is_dir(follow_symlinks=False):
+                _delete(entry.name, directory)
+            else:
+                os.unlink(entry.name, dir_fd=directory)
+    os.rmdir(name, dir_fd=parent)
+
+
+@contextmanager
+def _descended(directory: int, parts: Sequence[str], name: str) -> Iterator[int]:
+    """As `descended`, with errors that say what to do."""
+    with ExitStack() as stack:
+        with _explained(name):
+            child = stack.enter_context(descended(directory, parts))
+        yield child
+
+
+@contextmanager
+def _explained(shown: str) -> Iterator[None]:
+    """Turns an error into one that says what to do; `shown` is the place, or where it lies."""
+    try:
+        yield
+    except OSError as error:
+        below = f"/{error.filename}" if error.filename and not shown.endswith(f"/{error.filename}") else ""
+        raise _explanation(error, f"{shown}{below}") from error
+
+
+def _explanation(error: OSError, shown: str) -> UnusableTree:
+    match error:
+        case FileNotFoundError():
+            return MissingTree(f"{shown} does not exist; write a checkpoint before it is reported")
+        case PermissionError():
+            return UnusableTree(
+                f"{shown} can't be read by the agent, which is another user; make it readable for everyone"
+            )
+        case _:
+            return UnusableTree(f"{shown} is a link, or not what it should be: {error.strerror}")

@@ -1,0 +1,163 @@
+"""Getting a checkpoint back: only whole, and if not this one, then the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
+from podtune.storage.checkpoint.candidate import Candidate
+from podtune.storage.checkpoint.download import CorruptCheckpoint, Download, LocalSource
+from podtune.storage.checkpoint.finding import find_checkpoints
+from podtune.storage.checkpoint.manifest import (
+    MAX_BYTES,
+    CheckpointManifest,
+    InvalidManifest,
+    digest_of,
+    parse_manifest,
+)
+from podtune.storage.directory import Directory
+from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, TimedOut, Unreachable
+from podtune.storage.object_store import ObjectStore
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOutcome:
+    """What came of a restore.
+
+    Attributes:
+        candidate: What was restored; None for a fresh start.
+        manifest: Its manifest.
+        message: What went wrong on the way; empty when nothing did.
+        local_bytes: How much of it did not have to come from the bucket.
+    """
+
+    candidate: Candidate | None
+    manifest: CheckpointManifest | None
+    message: str
+    local_bytes: int = 0
+
+
+class Restorer:
+    """Restores the first of several checkpoints that is whole.
+
+    A store that does not answer is asked again until patience is at an end, and then that is an error: what it holds
+    may be whole, and going on from less would throw it away. What is missing or damaged stays so: then the next one is
+    tried, and after the last a fresh start is the outcome.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        bucket: str,
+        *,
+        backoff: ExponentialBackoff,
+        patience: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        local: LocalSource | None = None,
+        timeout: float = float("inf"),
+    ) -> None:
+        """Prepares a restore.
+
+        Args:
+            store: Where the checkpoints are.
+            bucket: Name of the store's bucket: others can't be reached through it.
+            backoff: Waits between two tries.
+            patience: Seconds after which a store that does not answer is given up.
+            clock: Monotonic time in seconds.
+            sleep: Waits.
+            local: Where files may be had without the store.
+            timeout: Seconds that the restore may take in all.
+        """
+        self._store = store
+        self._bucket = bucket
+        self._backoff = backoff
+        self._give_up_at = clock() + patience
+        self._end = clock() + timeout
+        self._timeout = timeout
+        self._clock = clock
+        self._sleep = sleep
+        self._local = local
+
+    def find(self, trial: TrialAddress, configuration: str) -> tuple[Candidate, ...]:
+        """Finds what a trial may go on from that no record tells of; see `find_checkpoints`.
+
+        Raises:
+            StoreError: The store does not answer, or does not let us look.
+        """
+        return self._patiently(lambda: find_checkpoints(self._store, trial, configuration))
+
+    def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> RestoreOutcome:
+        """Restores into a directory that is there afterwards only if something was restored.
+
+        Args:
+            candidates: The one to try first at the front.
+            parent: Where the directory lies.
+            name: What it is called. It does not have to exist; what it holds is deleted.
+
+        Raises:
+            OSError: Files can't be written here.
+            StoreError: The store does not answer, or not in time.
+        """
+        problems: list[str] = []
+        for candidate in candidates:
+            parent.remove(name)
+            try:
+                download = self._restore_one(candidate, parent, name)
+            except (CorruptCheckpoint, InvalidManifest, StoreError, OSError) as error:
+                if not _is_of_the_checkpoint(error):
+                    raise
+                problems.append(f"step {candidate.step} was not restored: {error}")
+                continue
+            return RestoreOutcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
+        parent.remove(name)
+        return RestoreOutcome(None, None, "; ".join(problems))
+
+    def _restore_one(self, candidate: Candidate, parent: Directory, name: str) -> Download:
+        address = CheckpointAddress.from_uri(candidate.uri)
+        if address.bucket != self._bucket:
+            raise StoreSettingsError(f"it is in bucket {address.bucket!r}, the store's bucket is {self._bucket!r}")
+        manifest = self._patiently(lambda: self._fetch_manifest(candidate, address))
+        unfinished = f".{name}"
+        parent.remove(unfinished)
+        target = parent.below(unfinished)
+        download = Download(self._store, address, manifest, target, local=self._local, checked=self._check)
+        try:
+            self._patiently(download.run)
+            parent.rename(unfinished, name)
+        finally:
+            parent.remove(unfinished)
+        return download
+
+    def _fetch_manifest(self, candidate: Candidate, address: CheckpointAddress) -> CheckpointManifest:
+        try:
+            data = self._store.get_bytes(address.manifest, MAX_BYTES)
+        except NotFound as error:
+            raise CorruptCheckpoint("its manifest is missing") from error
+        if digest_of(data) != candidate.digest:
+            raise CorruptCheckpoint(f"its manifest is not the one that was committed: {digest_of(data)}")
+        return parse_manifest(data)
+
+    def _check(self) -> None:
+        if self._clock() > self._end:
+            raise TimedOut(f"it took longer than checkpoints.sync.timeout of {self._timeout:g} s; raise it")
+
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+        while True:
+            try:
+                return attempt()
+            except Unreachable:
+                wait_for = self._backoff.next()
+                if self._clock() + wait_for > self._give_up_at:
+                    raise
+                self._sleep(wait_for)
+
+
+def _is_of_the_checkpoint(error: Exception) -> bool:
+    """Whether it will be the same at another time, and on another node."""
+    return not isinstance(error, OSError) and not (isinstance(error, StoreError) and not error.permanent)

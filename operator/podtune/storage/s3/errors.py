@@ -1,0 +1,106 @@
+"""From what the AWS SDK raises to `StoreError`: a sentence with the bucket, the server and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from botocore import exceptions as aws
+from botocore.parsers import ResponseParserError
+
+from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
+from podtune.storage import errors
+from podtune.storage.checkpoint.address import StoreAddress
+
+_CREDENTIALS = frozenset(
+    {
+        "AuthorizationHeaderMalformed",
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+        "XAdminUserNotFound",  # versitygw's word for InvalidAccessKeyId
+    }
+)
+_LATER = frozenset(
+    {
+        "RequestTimeout",
+        "RequestTimeTooSkewed",
+        "SlowDown",
+        "ServiceUnavailable",
+        "InternalError",
+        # Damaged on the way: the next try may be luckier.
+        "BadDigest",
+        "XAmzContentSHA256Mismatch",
+        "IncompleteBody",
+    }
+)
+_ANOTHER_REGION = frozenset({"PermanentRedirect", "301", "IllegalLocationConstraintException"})
+_PERMISSIONS = (
+    "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and "
+    "s3:ListBucketMultipartUploads"
+)
+_ROLE = "name a Secret in checkpoints.store.credentialsSecret, or give the pod's service account a role"
+_NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
+_RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+@contextmanager
+def translated(address: StoreAddress, doing: str) -> Iterator[None]:
+    """Turns errors of the AWS SDK into `StoreError`s.
+
+    Args:
+        address: The store, named in the message.
+        doing: What was tried, for the message.
+    """
+    try:
+        yield
+    except aws.ClientError as error:
+        raise _refused(address, doing, error) from error
+    except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
+        raise errors.InvalidCredentials(
+            f"no credentials for {address.where} while {doing}: {error}; {_ROLE}"
+        ) from error
+    except aws.ParamValidationError as error:
+        raise errors.StoreSettingsError(f"{address.where} can't be asked while {doing}: {error}") from error
+    except (aws.BotoCoreError, ResponseParserError) as error:
+        raise errors.Unreachable(
+            f"{address.where} does not answer while {doing}: {error}; check the endpoint, and that the network "
+            "lets the trial's pod reach it"
+        ) from error
+
+
+def _remedy(address: StoreAddress) -> str:
+    """What helps against credentials that are refused."""
+    if not address.credentials:
+        return _ROLE
+    keys = f"{ACCESS_KEY_ID} and {SECRET_ACCESS_KEY} (and {SESSION_TOKEN}, if there is one)"
+    return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
+
+
+def _refused(address: StoreAddress, doing: str, error: aws.ClientError) -> errors.StoreError:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    said = str(error.response.get("Error", {}).get("Message", "")) or code
+    if code in _CREDENTIALS:
+        return errors.InvalidCredentials(
+            f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_remedy(address)}"
+        )
+    if code == "NoSuchBucket":
+        return errors.BucketNotFound(f"{address.where} does not exist; create it, or correct checkpoints.store.bucket")
+    if status in _NOT_THERE:
+        return errors.NotFound(f"{address.where} does not hold what was asked for while {doing}")
+    if code in _ANOTHER_REGION or status == HTTPStatus.MOVED_PERMANENTLY:
+        return errors.StoreSettingsError(
+            f"{address.where} is in another region than {address.region!r}; correct checkpoints.store.region"
+        )
+    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    if broken or code in _LATER or status in _RETRIED:
+        return errors.Unreachable(f"{address.where} can't serve at present while {doing} ({code}: {said})")
+    if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
+        return errors.AccessDenied(
+            f"{address.where} does not allow {doing} ({code}: {said}); allow the credentials {_PERMISSIONS}"
+        )
+    return errors.RequestRejected(f"{address.where} refuses {doing} ({code}: {said}); see what it says")

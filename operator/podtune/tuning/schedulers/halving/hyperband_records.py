@@ -1,0 +1,108 @@
+"""What HyperBand records of a trial, as text and back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from podtune.tuning.schedulers.base import Record
+from podtune.tuning.schedulers.halving.halving_bracket import BracketEntry, Cutoff, Round
+from podtune.tuning.schedulers.records import Reading
+
+MAX_BANDS = 10**6
+_CUTOFF = re.compile(
+    r"(?P<value>-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)) by trial (?P<trial>[0-9]{1,9}) of (?P<ranked>[0-9]{1,9})"
+)
+
+
+def write_entry(entry: BracketEntry, band: int, rounds: Sequence[Round], sign: float) -> Record:
+    """The record of a trial, such that reading it gives the same floats.
+
+    Args:
+        entry: What its bracket knows of it.
+        band: Which round of brackets it is in.
+        rounds: The rounds of its bracket.
+        sign: What rewards are multiplied by to be the metric's values.
+    """
+    bracket = {"band": str(band), "s": str(len(rounds) - 1), "round": str(entry.round)}
+    time = entry.time if entry.ended else entry.arrived
+    if time > 0:
+        bracket["time"] = str(int(time)) if time.is_integer() else repr(time)
+    if entry.ended:
+        bracket["ended"] = "true"
+    record = {"bracket": bracket}
+    if entry.rewards:
+        record["rungs"] = {
+            str(rounds[number].milestone): repr(sign * reward) for number, reward in sorted(entry.rewards.items())
+        }
+    if entry.cutoffs:
+        record["lines"] = {
+            str(round_.milestone): f"{sign * cutoff.reward!r} by trial {cutoff.trial} of {cutoff.ranked}"
+            for round_, cutoff in zip(rounds, entry.cutoffs, strict=False)
+        }
+    return record
+
+
+def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]:
+    """The band of a trial's bracket, and how many halvings that has.
+
+    Args:
+        trial: The trial.
+        record: Its record.
+        most_rungs: The most halvings that a bracket has.
+
+    Raises:
+        RecordError: There can be no such bracket.
+    """
+    reading = Reading(trial, record)
+    return reading.integer("bracket", "band", most=MAX_BANDS), reading.integer("bracket", "s", most=most_rungs)
+
+
+def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float) -> BracketEntry:
+    """What a bracket knows of a trial.
+
+    Args:
+        trial: The trial.
+        record: Its record.
+        rounds: The rounds of its bracket.
+        sign: What the metric's values are multiplied by to be rewards.
+
+    Raises:
+        RecordError: A milestone isn't one of the bracket's, something is missing, or no number.
+    """
+    reading = Reading(trial, record)
+    entry = BracketEntry(trial, rewards=_read_rewards(reading, rounds, sign))
+    entry.round = reading.integer("bracket", "round", most=len(rounds))
+    if entry.rewards or "time" in reading.keys("bracket"):
+        time = reading.number("bracket", "time")
+        entry.arrived = time if entry.rewards else entry.arrived
+        entry.time = time if math.isfinite(time) else entry.time
+    entry.ended = "ended" in reading.keys("bracket")
+    drawn = rounds[: min(entry.round, len(rounds) - 1)]
+    entry.cutoffs = tuple(_read_cutoff(reading, str(round_.milestone), sign) for round_ in drawn)
+    return entry
+
+
+def _read_rewards(reading: Reading, rounds: Sequence[Round], sign: float) -> dict[int, float]:
+    numbers = {str(round_.milestone): number for number, round_ in enumerate(rounds)}
+    written = reading.keys("rungs")
+    for strange in sorted(written - numbers.keys()):
+        known = ", ".join(numbers)
+        reading.refuse("rungs", strange, f"but the bracket's rungs are {known}; restore the scheduler's settings")
+    return {
+        number: sign * reading.number("rungs", milestone)
+        for milestone, number in numbers.items()
+        if milestone in written
+    }
+
+
+def _read_cutoff(reading: Reading, milestone: str, sign: float) -> Cutoff:
+    match = _CUTOFF.fullmatch(reading.text("lines", milestone))
+    if match is None:
+        reading.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")
+    try:
+        value = float(match["value"])
+    except ValueError:
+        reading.refuse("lines", milestone, "which does not begin with a number; correct it or remove the record")
+    return Cutoff(sign * value, int(match["trial"]), int(match["ranked"]))

@@ -1,0 +1,127 @@
+"""Gaussian process search: Bayesian optimisation by expected improvement.
+
+Needs scikit-learn and SciPy, which only the operator's `gp` image has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_settings import GpSettings
+from podtune.api.tuning.search_space import Parameter
+from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.gp.gaussian_process import GaussianProcess, fit_map, one_thread
+from podtune.tuning.searchers.gp.improvement import ExpectedImprovement, maximize
+from podtune.tuning.searchers.gp.model_space import ModelSpace
+from podtune.tuning.searchers.random import RandomSearcher
+from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.unit_cube import Vector
+
+_CANDIDATES = 2048
+"""So many random points are looked at."""
+_STARTS = 10
+"""From so many of the best ones a maximum of the expected improvement is looked for."""
+_MOST_UNFINISHED = 200
+"""So many trials under way are kept clear of, the newest."""
+
+
+class GpSearcher(Searcher):
+    """Models the objective as a Gaussian process, and proposes where the expected improvement is highest.
+
+    Jones et al., "Efficient Global Optimization of Expensive Black-Box Functions", 1998; a Matérn kernel with a weight
+    for each parameter, and a prior on these as in Optuna's `GPSampler`. Trials under way are taken to come to what is
+    expected of them, so that proposals made at the same time spread out.
+
+    It models up to `maxPoints` trials: the best half of them and the latest others. A finished trial costs some
+    100 ms, whatever their number; trials under way and proposals from the same results cost less.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: GpSettings, seed: int) -> None:
+        """Makes a searcher that has been told nothing.
+
+        Args:
+            parameters: The search space.
+            objective: Says whether more or less is better.
+            settings: Of the model.
+            seed: The experiment's seed.
+        """
+        self._space = OptunaSpace(parameters)
+        self._model_space = ModelSpace(self._space.distributions)
+        self._random = RandomSearcher(parameters, seed)
+        self._settings = settings
+        self._sign = 1.0 if objective.mode == "max" else -1.0
+        self._seed = seed
+        self._points: list[Vector] = []
+        self._values: list[float] = []
+        self._fitted: tuple[int, GaussianProcess] | None = None
+
+    @override
+    def tell(self, observation: Observation) -> None:
+        """Takes in a finished trial; one that failed is passed over."""
+        if observation.value is not None and not math.isnan(observation.value):
+            self._points.append(self._point(observation.configuration))
+            self._values.append(self._sign * observation.value)
+
+    @override
+    def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
+        """Proposes a configuration, at random while fewer than `startupTrials` have finished well.
+
+        A further attempt looks at half as many points as the one before, so that it comes to something else.
+        """
+        if not self._model_space.axes or len(self._values) < self._settings.startup_trials:
+            return self._random.ask(number, pending, attempt)
+        with one_thread():
+            point = self._promising(number, pending, attempt)
+        return Proposal(self._space.decode(self._model_space.params(point)))
+
+    def _promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
+        """The point with the highest expected improvement that is found."""
+        under_way = [self._point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
+        process = self._process().fantasize(np.array(under_way).reshape(len(under_way), len(self._model_space.axes)))
+        acquisition = ExpectedImprovement(process)
+        random = np.random.default_rng(proposal_seed(self._seed, number, attempt))
+        candidates = self._model_space.draw(random, max(_CANDIDATES >> attempt, 1))
+        best_first = np.argsort(-acquisition.evaluate(candidates), kind="stable")
+        point: Vector = candidates[best_first[0]]
+        if not attempt:
+            known = self._points[int(np.argmax(self._values))]
+            starts = [known, *candidates[best_first[: _STARTS - 1]]]
+            maxima = [maximize(acquisition, start, self._model_space.axes) for start in starts]
+            point = max(maxima, key=lambda reached: reached[0])[1]
+        return point
+
+    def _point(self, configuration: Configuration) -> Vector:
+        return self._model_space.point(self._space.encode(configuration))
+
+    def _process(self) -> GaussianProcess:
+        """The process of what was told so far; it is looked for once, and then kept."""
+        if self._fitted is None or self._fitted[0] != len(self._values):
+            chosen = _chosen(self._values, self._settings.max_points)
+            points = np.array([self._points[index] for index in chosen])
+            values = _standardised([self._values[index] for index in chosen])
+            self._fitted = len(self._values), fit_map(points, values, self._model_space.choices)
+        return self._fitted[1]
+
+
+def _chosen(values: Sequence[float], limit: int) -> Sequence[int]:
+    """The indices of those that are modelled: the best half, and the latest of the others."""
+    if len(values) <= limit:
+        return range(len(values))
+    best = set(sorted(range(len(values)), key=lambda index: (-values[index], index))[: limit // 2])
+    others = [index for index in range(len(values)) if index not in best]
+    return sorted(best | set(others[len(others) - (limit - len(best)) :]))
+
+
+def _standardised(values: Sequence[float]) -> Vector:
+    """The values with mean 0 and standard deviation 1; infinite ones become the best or worst of the others."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    clipped = np.clip(np.array(values), min(finite), max(finite))
+    spread = float(clipped.std())
+    standardised: Vector = (clipped - clipped.mean()) / spread if spread > 0 else np.zeros(len(values))
+    return standardised

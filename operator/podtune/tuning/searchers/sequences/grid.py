@@ -1,0 +1,52 @@
+"""Grid search: every combination of values, in a fixed order."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.api.tuning.search import GridSettings
+from podtune.tuning.searchers.base import Configuration
+from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+from podtune.tuning.searchers.spaces.domains import grid_points
+from podtune.tuning.searchers.spaces.tree import PointTree
+
+
+class GridSearcher(SequenceSearcher):
+    """Goes through all combinations of values once; the last parameter changes fastest.
+
+    Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced
+    ones. A parameter that a condition leaves out doesn't multiply the combinations.
+
+    Attributes:
+        size: How many combinations the grid has, before constraints.
+    """
+
+    def __init__(self, space: ActiveSpace, settings: GridSettings) -> None:
+        """Makes a searcher.
+
+        Args:
+            space: What may be tried.
+            settings: How dense the grid is.
+
+        Raises:
+            TooManyCombinations: The conditions can meet in too many ways.
+        """
+        tree = space.points(lambda domain: grid_points(domain, settings.points))
+        assert tree is not None  # a grid is finite
+        self.size = tree.count
+        super().__init__(space, InOrder(tree))
+
+
+class InOrder(PointSequence):
+    """All points of a finite space, in their order."""
+
+    def __init__(self, tree: PointTree) -> None:
+        """Takes the points."""
+        self._tree = tree
+        self.length = tree.count
+
+    @override
+    def point(self, index: int) -> Configuration:
+        """The values at a position."""
+        return self._tree.point(index)

@@ -1,0 +1,52 @@
+"""Quasi-Monte Carlo search: configurations that fill the space more evenly than random ones."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from podtune.api.tuning.search_settings import QmcSettings
+from podtune.tuning.quantiles import value_at
+from podtune.tuning.randomness import generator
+from podtune.tuning.searchers.base import Configuration
+from podtune.tuning.searchers.sequences.low_discrepancy import Halton, Sobol, UnitSequence
+from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher, ThenEveryOther
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+
+
+class QmcSearcher(SequenceSearcher):
+    """Takes configurations from a Sobol or Halton sequence over all sampled parameters, each a dimension.
+
+    Conditions leave out what does not exist, so in a conditional space the points of a branch are as even as a part of
+    the whole sequence is. A finite space has each configuration once; the last few come in the order of a grid.
+    """
+
+    def __init__(self, space: ActiveSpace, settings: QmcSettings, seed: int) -> None:
+        """Makes a searcher.
+
+        Args:
+            space: What may be tried.
+            settings: Which sequence.
+            seed: The experiment's seed; it scrambles the sequence, the same for all proposals.
+        """
+        scramble = generator(seed, "scramble") if settings.scramble else None
+        kind = Sobol if settings.sequence == "sobol" else Halton
+        points = QmcPoints(space, kind(len(space.sampled), scramble))
+        every = space.countable_points()
+        super().__init__(space, points if every is None else ThenEveryOther(points, every))
+
+
+class QmcPoints(PointSequence):
+    """The points of a sequence in the unit cube, as values."""
+
+    def __init__(self, space: ActiveSpace, sequence: UnitSequence) -> None:
+        """Takes the sequence, which has a dimension for each sampled parameter."""
+        self._domains = {parameter.name: parameter.domain for parameter in space.sampled}
+        self._sequence = sequence
+
+    @override
+    def point(self, index: int) -> Configuration:
+        """The values at a position."""
+        shares = self._sequence.at(index)
+        return {
+            name: value_at(domain, share) for (name, domain), share in zip(self._domains.items(), shares, strict=True)
+        }
