@@ -15,7 +15,7 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
-from podtune.runner.attempts.attempt_pods import pod_name
+from podtune.runner.attempts.pods import pod_name
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]

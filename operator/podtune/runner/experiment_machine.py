@@ -60,10 +60,10 @@ from podtune.runner.search.search import Search
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import replies, reported
+from podtune.runner.trial import replies, reports
+from podtune.runner.trial.machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trial.trial_action_results import TrialActionResults
-from podtune.runner.trial.trial_machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial.trial_planner import TrialPlanner
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
@@ -303,9 +303,9 @@ class ExperimentMachine:
             answer = Unaccepted.FENCED if trial is None else replies.fence(trial, pod_name, report.attempt)
         if answer is not None or trial is None:
             return answer or Unaccepted.FENCED
-        if reported.misplaced(trial, report):
+        if reports.misplaced(trial, report):
             return Unaccepted.MISPLACED
-        reported.take_report(trial, report, now)
+        reports.take_report(trial, report, now)
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 
 Thing = Experiment | Trial | Pod | StoragePod

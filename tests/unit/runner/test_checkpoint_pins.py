@@ -9,7 +9,7 @@ import pytest
 
 from podtune.api.resources.trial import Checkpoint, Clone, TrialStatus
 from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 def checkpoint(step: int) -> Checkpoint:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, FetchLogs
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault
 from tests.unit.runner.simulation import START, STORE, Simulation, spec
 from tests.unit.runner.test_runner_properties import bounded, run, weathers

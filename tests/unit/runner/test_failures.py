@@ -12,7 +12,7 @@ from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
-from podtune.runner.attempts.failures import AttemptOutcome, FailureClass, classify
+from podtune.runner.attempts.classification import AttemptOutcome, FailureClass, classify
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault

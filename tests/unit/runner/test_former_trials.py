@@ -13,7 +13,7 @@ from podtune.api.resources.trial import Checkpoint, FormerTrial, RestoreSource, 
 from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.checkpoints.former_trials import FormerTrials
-from podtune.runner.trial.reported import take_report
+from podtune.runner.trial.reports import take_report
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Fault, Program, ScheduledFault, curve
 from tests.unit.runner.simulation import STORE, Simulation, Weather, spec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGates
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.runner.scheduling.pending_queue import PendingQueue
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 @dataclass

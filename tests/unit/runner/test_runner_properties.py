@@ -13,7 +13,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState, TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import CreateStoragePod
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.settings import RunnerSettings
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner import user_moves

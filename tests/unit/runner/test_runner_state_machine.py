@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import Action, ActionResult, ActionStatus
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.made_anew import assert_made_anew_agrees

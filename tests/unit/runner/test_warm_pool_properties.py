@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 from tests.unit.runner import user_moves
 from tests.unit.runner.made_anew import assert_made_anew_agrees
 from tests.unit.runner.simulated_pod import Program, ScheduledFault

@@ -19,13 +19,13 @@ from podtune.api.names import QUEUE_NAME, DecisionAction, TrialReason, TrialStat
 from podtune.api.resources.trial import Decision
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import OpenGates
-from podtune.runner.attempts.attempt_pods import AttemptPods
-from podtune.runner.attempts.failures import NODE_REASONS, OUT_OF_MEMORY
+from podtune.runner.attempts.classification import NODE_REASONS, OUT_OF_MEMORY
+from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None:

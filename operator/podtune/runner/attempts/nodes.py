@@ -16,9 +16,9 @@ from podtune.api.base import seconds
 from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
-from podtune.runner.attempts.failures import AttemptOutcome
+from podtune.runner.attempts.classification import AttemptOutcome
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
-from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial.machine import NEVER, TrialMachine
 
 
 def noted(status: TrialStatus, outcome: AttemptOutcome, failures: Failures, now: float) -> list[NodeFailure]:

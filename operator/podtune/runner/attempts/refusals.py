@@ -26,7 +26,7 @@ from podtune.runner.scheduling.slots import Slots
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 MAX_WORDS = 700
 """So much is told of what the API server says."""

@@ -10,7 +10,7 @@ from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import RestoreFailure, parse_final_commit
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 @dataclass(frozen=True, slots=True)

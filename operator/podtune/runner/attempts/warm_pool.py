@@ -21,7 +21,7 @@ from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_o
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
-from podtune.runner.attempts.failures import OWN
+from podtune.runner.attempts.classification import OWN
 from podtune.runner.attempts.warm_pod import EndInPod, WarmPod
 from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
@@ -29,8 +29,8 @@ from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import rfc3339_precise
 from podtune.runner.trial import parameters
+from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.replies import Unaccepted
-from podtune.runner.trial.trial_machine import TrialMachine
 
 
 class PodAssignment(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from podtune.api.resources.trial import TrialStatus
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 Needed = tuple[str, int]
 """URI and step of a checkpoint."""

@@ -14,7 +14,7 @@ from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
 """Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""

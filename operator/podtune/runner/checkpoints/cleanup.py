@@ -9,11 +9,11 @@ from podtune.api.base import seconds
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
-from podtune.runner.attempts.failures import OWN
+from podtune.runner.attempts.classification import OWN
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 Retention = Literal["None", "Failed", "All"]
 

@@ -14,7 +14,7 @@ from podtune.runner.checkpoints import exports
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.records import Experiment
 from podtune.runner.trial import ledger
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 class DueJobs:

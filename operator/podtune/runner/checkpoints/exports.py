@@ -13,7 +13,7 @@ from podtune.runner.checkpoints import retention
 from podtune.runner.records import Experiment
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 VERSION = 1
 """Of the model card."""

@@ -20,9 +20,9 @@ from collections.abc import Collection
 
 from podtune.api.resources.trial import FormerTrial, TrialSpec
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.reported import lies_below
+from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.reports import lies_below
 from podtune.runner.trial.results import metrics_of, number, show
-from podtune.runner.trial.trial_machine import TrialMachine
 
 
 class FormerTrials:

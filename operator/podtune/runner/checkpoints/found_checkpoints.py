@@ -13,8 +13,8 @@ from podtune.api.resources.trial import Checkpoint, RestoreSource
 from podtune.protocol.messages import Restored
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import metrics_of, number, show
-from podtune.runner.trial.trial_machine import TrialMachine
 from podtune.trial.layout import ITERATION
 
 

@@ -24,7 +24,7 @@ from podtune.runner.scheduling import clones
 from podtune.runner.search.search import Search
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 class RestoreSources:

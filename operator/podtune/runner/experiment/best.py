@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.tuning.objective import Objective
 from podtune.runner.search.observation_log import mean, spread
 from podtune.runner.trial import results
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 @dataclass(frozen=True, slots=True)

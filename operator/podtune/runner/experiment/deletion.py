@@ -21,7 +21,7 @@ from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.records import Experiment, Pod
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 DUE = StorageJobSpec(StoragePurpose.PURGE, "deletion")
 

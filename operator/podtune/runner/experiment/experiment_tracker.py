@@ -31,7 +31,7 @@ from podtune.runner.records import Experiment
 from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import parameters, results
-from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.usage import Totals
 from podtune.tuning.schedulers.base import Metrics
 

@@ -13,7 +13,7 @@ from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialSt
 from podtune.api.resources.resume import ResumePolicy, Resumption
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 FORGIVEN = {"failures": 0, "disruptions": 0, "infrastructure_failures": 0, "ignored": 0}
 

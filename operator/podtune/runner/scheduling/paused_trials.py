@@ -11,7 +11,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.search import Search
 from podtune.runner.trial.ledger import DecisionInputs
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import overload
 
 from typing_extensions import override
 
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 
 class PendingQueue(Sequence[int]):

@@ -14,8 +14,8 @@ from podtune.runner.scheduling.write_barrier import WriteBarrier
 from podtune.runner.timers import SOON
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.results import comparable, metrics_of, number, show
-from podtune.runner.trial.trial_machine import NEVER, TrialMachine
 from podtune.runner.trial.usage import training_time
 from podtune.tuning.schedulers.base import (
     MetricMissing,

@@ -16,7 +16,7 @@ from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial import parameters
-from podtune.runner.trial.trial_machine import NEVER, TrialMachine
+from podtune.runner.trial.machine import NEVER, TrialMachine
 
 STARTS_AT_A_TIME = 100
 """Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""

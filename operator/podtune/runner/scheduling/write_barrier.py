@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 from podtune.tuning.schedulers.base import Record, Scheduler
 
 

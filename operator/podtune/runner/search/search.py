@@ -23,8 +23,8 @@ from podtune.runner.search.pending_trials import PendingTrials
 from podtune.runner.search.proposals import Proposals
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT
+from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import metrics_of, number
-from podtune.runner.trial.trial_machine import TrialMachine
 from podtune.tuning.searchers import learns_from_rungs
 from podtune.tuning.searchers.base import Observation, PendingTrial
 

@@ -15,7 +15,7 @@ from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.resources.trial import MAX_DECISION_MESSAGE
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.usage import training_time
 
 

@@ -16,7 +16,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.search.search import Search
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 MAX_REFUSAL = 512
 

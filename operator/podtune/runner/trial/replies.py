@@ -9,8 +9,8 @@ from podtune.protocol.messages import Reply, Report
 from podtune.runner.checkpoints import checkpoint_waits
 from podtune.runner.scheduling import clones
 from podtune.runner.trial import ledger
-from podtune.runner.trial.reported import is_ahead
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.reports import is_ahead
 
 
 class Unaccepted(Enum):

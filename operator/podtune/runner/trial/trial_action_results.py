@@ -19,7 +19,7 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.attempts.refusals import Refusals
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.trial_planner import TrialPlanner
 
 

@@ -7,8 +7,8 @@ from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, Tr
 from podtune.protocol.assignment import pod_of
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
-from podtune.runner.attempts import attempt_end, attempt_logs, gangs
-from podtune.runner.attempts.attempt_end import Ending
+from podtune.runner.attempts import ending, gangs, logs, lost_work
+from podtune.runner.attempts.ending import Ending
 from podtune.runner.checkpoints import checkpoint_waits, former_trials, retention
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.experiment_status import ExperimentOutcome
@@ -18,11 +18,11 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.search import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, lost_work, trial_status, usage
+from podtune.runner.trial import deadlines, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
+from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
 from podtune.runner.trial.results import metrics_of
-from podtune.runner.trial.trial_machine import NEVER, TrialMachine
 
 
 class TrialPlanner:
@@ -66,15 +66,15 @@ class TrialPlanner:
             self._make_anew(trial, pod, now)
             self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
             self._overrides.check(trial, now)
-            trial_status.explain_pods(trial, now)
+            status_text.explain_pods(trial, now)
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
-            trial_status.explain_queue(trial, now)
+            status_text.explain_queue(trial, now)
             if not trial.attempt_pods and not self._slots.creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
                 self._check_refusal(trial, now)
-        trial_status.note_generation(trial, now)
+        status_text.note_generation(trial, now)
         self._write(trial, now)
 
     def checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
@@ -113,7 +113,7 @@ class TrialPlanner:
     def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.expectations.pod_expected_until = 0.0
-        self._after_end(trial, attempt_end.reject(trial, message, now), now)
+        self._after_end(trial, ending.reject(trial, message, now), now)
 
     def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
@@ -217,11 +217,11 @@ class TrialPlanner:
         """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
         if ("fetch-logs", trial.name) in self._actions or ("create-pod", trial.name) in self._actions:
             return
-        needed = attempt_logs.needed_at_end(trial, pod)
+        needed = logs.needed_at_end(trial, pod)
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
-            self._after_end(trial, attempt_end.conclude(trial, pod, now), now)
+            self._after_end(trial, ending.conclude(trial, pod, now), now)
 
     def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
         if ending.completed:
@@ -294,7 +294,7 @@ class TrialPlanner:
 
     def _end_pods(self, trial: TrialMachine, doomed: list[Pod], now: float) -> None:
         """Deletes pods, after what the program has printed was read, where that tells of a bad end."""
-        needed = attempt_logs.needed_before_deletion(trial)
+        needed = logs.needed_before_deletion(trial)
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
@@ -315,7 +315,7 @@ class TrialPlanner:
         trial.cover()
         if not trial.is_opening:
             self._processor.barrier.refresh_record(trial)
-        trial_status.finish_wording(trial, now)
+        status_text.finish_wording(trial, now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))

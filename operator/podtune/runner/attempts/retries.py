@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from podtune.api.names import TrialReason
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import TrialStatus
-from podtune.runner.attempts.failures import FailureClass
+from podtune.runner.attempts.classification import FailureClass
 
 _COUNTERS = {
     FailureClass.USER: "failures",

@@ -22,7 +22,7 @@ from podtune.protocol.assignment import attempt_folder, number_of, pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
 from podtune.runner.actions import Logs
-from podtune.runner.attempts.attempt_pods import AttemptPods, pod_name
+from podtune.runner.attempts.pods import AttemptPods, pod_name
 from podtune.runner.expectations import Expectations
 from podtune.runner.records import Pod, Trial
 from podtune.runner.scheduling import clones

@@ -10,7 +10,7 @@ from podtune.api.names import DecisionAction
 from podtune.api.resources.trial import LostCheckpoint, TrialStatus
 from podtune.protocol.messages import FinalCommit, Unstored
 from podtune.runner.scheduling import clones
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 MAX_LOSS = 256
 MAX_CAUSE = 128

@@ -8,15 +8,21 @@ from podtune.api.base import seconds
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
-from podtune.runner.attempts import attempt_logs, budgets, gangs, nodes, usable_results
-from podtune.runner.attempts.failures import RESTORE_FAILED, AttemptOutcome, FailureClass, classify, without_result
+from podtune.runner.attempts import gangs, logs, lost_work, nodes, retries, usable_results
+from podtune.runner.attempts.classification import (
+    RESTORE_FAILED,
+    AttemptOutcome,
+    FailureClass,
+    classify,
+    without_result,
+)
 from podtune.runner.records import Pod
 from podtune.runner.retry import Backoff
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial import lost_work, reported, usage
+from podtune.runner.trial import reports, usage
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 WHOLE = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
 """Reasons of stopped trials that have trained for as long as they were meant to."""
@@ -43,7 +49,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """
     final = trial.final_commit()
     if final is not None:
-        reported.take_final(trial, final, attempt_logs.unacked_results(trial), now)
+        reports.take_final(trial, final, logs.unacked_results(trial), now)
     lost_work.note_loss(trial, final)
     decision = trial.status.decision
     outcome = classify(
@@ -51,12 +57,12 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
         None if decision is not None and decision.action == DecisionAction.END else decision,
         said_done=final is not None and final.done,
         failures=trial.context.spec.failures,
-        log_tail=attempt_logs.tail(trial),
+        log_tail=logs.tail(trial),
         swept=gangs.swept(decision, trial.attempt_pods),
     )
     lack = _lack(trial, outcome)
     if lack:
-        outcome = without_result(outcome, lack, trial.context.spec.failures, attempt_logs.tail(trial))
+        outcome = without_result(outcome, lack, trial.context.spec.failures, logs.tail(trial))
     if pod.training and trial.status.start_time is None:
         trial.set(start_time=rfc3339(pod.started or now))
     trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
@@ -90,7 +96,7 @@ def reject(trial: TrialMachine, message: str, now: float) -> Ending:
 
 def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
     _record(trial, pod, outcome, now)
-    told = attempt_logs.with_last_line(trial, outcome)
+    told = logs.with_last_line(trial, outcome)
     trial.attempt_over()
     if outcome.reason == RESTORE_FAILED and clones.restores_from_source(trial.status):
         trial.status = clones.without_restore_source(trial.status)
@@ -115,13 +121,13 @@ def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, no
         ),
         durable_seq=0,
         failed_nodes=nodes.noted(trial.status, outcome, trial.context.spec.failures, now),
-        **budgets.counted(trial.status, outcome.failure_class),
+        **retries.counted(trial.status, outcome.failure_class),
     )
 
 
 def _last_lines(trial: TrialMachine, outcome: AttemptOutcome) -> str:
     """The lines of the log that the status keeps: whole ones, if they are not too long, and of a bad end alone."""
-    lines = attempt_logs.tail(trial) if outcome.failure_class.is_failure else ""
+    lines = logs.tail(trial) if outcome.failure_class.is_failure else ""
     if len(lines) <= MAX_LOG_TAIL:
         return lines
     kept = lines[-MAX_LOG_TAIL:]
@@ -187,7 +193,7 @@ def _retry(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) 
     The ledger does without the last line of the log, which stands in the status besides.
     """
     setting = trial.context.spec.failures
-    budget = budgets.of(trial.status, setting, outcome.failure_class)
+    budget = retries.of(trial.status, setting, outcome.failure_class)
     if budget.is_exceeded:
         follows = f"that was {budget.words}"
         trial.log_decision(

@@ -13,9 +13,9 @@ from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
 from podtune.runner.actions import FetchLogs
 from podtune.runner.attempts import gangs, usable_results
-from podtune.runner.attempts.failures import AttemptOutcome, FailureClass
+from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
 from podtune.runner.records import Pod, PodPhase
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 
 MAX_LINE = 160
 """Of a program's last line so much is said in messages."""

@@ -7,11 +7,11 @@ from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialSta
 from podtune.api.resources.trial import AttemptEnd
 from podtune.protocol.messages import Restored
 from podtune.runner import resources
-from podtune.runner.attempts import usable_results
+from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial import ledger, lost_work
-from podtune.runner.trial.trial_machine import USER_PAUSES, TrialMachine
+from podtune.runner.trial import ledger
+from podtune.runner.trial.machine import USER_PAUSES, TrialMachine
 
 HELD = "; its user has paused it, too (spec.desiredState)"
 

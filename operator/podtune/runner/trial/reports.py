@@ -10,7 +10,7 @@ from podtune.runner.checkpoints import found_checkpoints, retention
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import ledger, parameters, results
-from podtune.runner.trial.trial_machine import TrialMachine
+from podtune.runner.trial.machine import TrialMachine
 from podtune.trial.layout import ITERATION
 
 
