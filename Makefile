@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
-CLUSTER := $(BIN)/python -m e2e.cluster
+CLUSTER := $(BIN)/python -m e2e.devcluster
 
 .PHONY: help
 help: ## Say what can be made
@@ -66,7 +66,7 @@ chaos-sample: cluster ## Inject some of the faults, evenly chosen
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
 	@$(BIN)/pytest -n auto --dist worksteal -m long tests/unit
-	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/cluster/tests
+	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
 
 .PHONY: test
 test: lint unit component e2e chaos-sample ## Run everything

@@ -1,6 +1,6 @@
 """Records the picture in the README: what `kubectl podtune watch` shows in the middle of a real experiment.
 
-python -m e2e.cluster exec -- python docs/record_watch.py demo digits docs/pictures/watch.svg
+python -m e2e.devcluster exec -- python docs/record_watch.py demo digits docs/pictures/watch.svg
 """
 
 from __future__ import annotations

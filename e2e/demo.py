@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from e2e import install, prepare
-from e2e.cluster import Cluster
-from e2e.cluster.errors import ClusterError
+from e2e.devcluster import Cluster
+from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes
 
 NAMESPACE = "demo"
@@ -94,9 +94,9 @@ The experiment is complete.
 def say_goodbye() -> None:
     print("""
 The cluster stays up (its GPUs are simulated: counted by the scheduler, with no device behind them). Look around:
-  .venv/bin/python -m e2e.cluster kubectl get experiments.podtune.dev,trials.podtune.dev,pods -A
-  .venv/bin/python -m e2e.cluster exec -- .venv/bin/podtune list -n demo
-  .venv/bin/python -m e2e.cluster exec -- .venv/bin/podtune best digits -n demo
+  .venv/bin/python -m e2e.devcluster kubectl get experiments.podtune.dev,trials.podtune.dev,pods -A
+  .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune list -n demo
+  .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune best digits -n demo
 Remove it:
   make down""")
 
@@ -107,7 +107,7 @@ def main() -> int:
     try:
         with watch.step("Kubernetes, built from source where it is not in the cache, and an S3 server"):
             prepare.prepare()
-            if subprocess.run([sys.executable, "-m", "e2e.cluster", "up"], check=False).returncode != 0:
+            if subprocess.run([sys.executable, "-m", "e2e.devcluster", "up"], check=False).returncode != 0:
                 return 1
         cluster = Cluster.connect()
         kubernetes = Kubernetes(cluster, NAMESPACE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 
 Object = dict[str, Any]
 

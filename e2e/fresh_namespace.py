@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.kubernetes import Kubernetes
 
 

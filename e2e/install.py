@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import Cluster
-from e2e.cluster.errors import ClusterError
-from e2e.cluster.kwok import TAINT as FAKE_NODES_TAINT
+from e2e.devcluster import Cluster
+from e2e.devcluster.errors import ClusterError
+from e2e.devcluster.node.kwok import TAINT as FAKE_NODES_TAINT
 from e2e.kubernetes import Kubernetes, eventually
 from podtune.api.pods.template_policy import DEFAULT_TOLERATIONS
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from e2e.cluster import Cluster
-from e2e.cluster.errors import ClusterError
+from e2e.devcluster import Cluster
+from e2e.devcluster.errors import ClusterError
 
 Object = dict[str, Any]
 T = TypeVar("T")

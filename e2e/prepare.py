@@ -11,9 +11,10 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from e2e.cluster import builds, kind, native
-from e2e.cluster.errors import ClusterError
-from e2e.cluster.side_by_side import Pipeline, Step, make_all
+from e2e.devcluster import kind, native
+from e2e.devcluster.building import builds
+from e2e.devcluster.errors import ClusterError
+from e2e.devcluster.side_by_side import Pipeline, Step, make_all
 
 
 def prepare() -> None:

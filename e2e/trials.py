@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from e2e.cluster import Cluster
-from e2e.cluster.errors import ClusterError
+from e2e.devcluster import Cluster
+from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
 
 EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"

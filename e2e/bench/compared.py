@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from e2e.bench.sync_tools import RCLONE, install_aws
+from e2e.bench.sync.sync_tools import RCLONE, install_aws
 from e2e.bench.tuner.environments import Environment, Missing
-from e2e.cluster import packages
-from e2e.cluster.errors import ClusterError
+from e2e.devcluster.building import packages
+from e2e.devcluster.errors import ClusterError
 
 ENVIRONMENTS = ("replay.txt", "bench-syne-tune.txt", "bench-optuna-gp.txt")
 

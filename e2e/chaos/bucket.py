@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from e2e.chaos.injector import Armed
-from e2e.chaos.kubelet import Kubelet
+from e2e.chaos.faults.injector import Armed
+from e2e.chaos.pods.kubelet import Kubelet
 from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress
 from podtune.storage.s3.store import S3Store
 
@@ -22,7 +22,7 @@ class Bucket:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Bucket:
-        """As `e2e.cluster exec` describes it."""
+        """As `e2e.devcluster exec` describes it."""
         return cls(environ.get("PODTUNE_S3_BUCKET", ""), environ.get("PODTUNE_S3_ENDPOINT", ""))
 
     def checkpoints(self, prefix: str, uid: str) -> dict[str, int]:

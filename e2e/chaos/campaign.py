@@ -11,8 +11,8 @@ from pathlib import Path
 from e2e.chaos.api import Api
 from e2e.chaos.catalog import Group, undisturbed
 from e2e.chaos.invariants import Ending
-from e2e.chaos.operator_process import ForkServer
 from e2e.chaos.perturbation import Perturbation
+from e2e.chaos.processes.operator_process import ForkServer
 from e2e.chaos.testbed import PerturbationResult, Testbed
 
 TESTBEDS_AT_ONCE = 2

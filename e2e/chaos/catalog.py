@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from e2e.chaos.calls import Call
+from e2e.chaos.faults.calls import Call
 from e2e.chaos.perturbation import Fault, Perturbation
 
 

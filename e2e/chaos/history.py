@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.chaos.api import Api, Object
-from e2e.chaos.calls import experiment_of
+from e2e.chaos.faults.calls import experiment_of
 
 KINDS = {
     "experiments": "/apis/podtune.dev/v1alpha1/namespaces/{namespace}/experiments",

@@ -5,8 +5,8 @@ Processes are none of it: they end with the harness.
 
 from __future__ import annotations
 
-from e2e.chaos import volumes
 from e2e.chaos.api import Api, ApiFailure
+from e2e.chaos.pods import volumes
 from e2e.chaos.polling import until
 
 LABEL = "podtune-e2e/chaos"

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from e2e.chaos.calls import Call
+from e2e.chaos.faults.calls import Call
 
 
 class Fault(StrEnum):

@@ -7,12 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, eventually
 
 AS_IT_IS = "PODTUNE_CHAOS_AS_IT_IS"
-"""Set: KUBECONFIG is of a cluster with a fake node (see `e2e.cluster.kwok`), and without an operator."""
+"""Set: KUBECONFIG is of a cluster with a fake node (see `e2e.devcluster.node.kwok`), and without an operator."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from e2e.cluster.kwok import PLAYED
+from e2e.devcluster.node.kwok import PLAYED
 
 Object = dict[str, Any]
 

@@ -13,20 +13,20 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.chaos import refusals
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.bucket import AgentProcesses, Bucket
-from e2e.chaos.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.faults import refusals
+from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.faults.injector import Injector
+from e2e.chaos.faults.proxy import Answer, Proxy, text_answer
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.history import Historian, History
-from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Ending, Run, broken, ending
-from e2e.chaos.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.leftovers import LABEL
-from e2e.chaos.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
+from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.polling import until
-from e2e.chaos.proxy import Answer, Proxy, text_answer
+from e2e.chaos.processes.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.scenarios import SCENARIOS, Scenario
 
 PREFIX = "chaos"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import STORE_SECRET
 from e2e.install import OPERATOR_NAMESPACE
 from e2e.kubernetes import Kubernetes

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from docs.fenced_blocks import DOCS, ROOT, find_blocks, find_session
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.tests.conftest import make_namespace

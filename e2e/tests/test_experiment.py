@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, condition, eventually
 from e2e.trials import finish, live_pods

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import Cluster
-from e2e.cluster.layout import SIMULATED_GPUS
+from e2e.devcluster import Cluster
+from e2e.devcluster.layout import SIMULATED_GPUS
 from e2e.disruptions import urgent_pod
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
 from e2e.trials import epochs_of_attempt, finish

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.fresh_namespace import fresh_namespace
 from e2e.install import CAP, CAPPED_NAMESPACE

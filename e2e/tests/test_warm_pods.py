@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from e2e.cluster import Cluster
+from e2e.devcluster import Cluster
 from e2e.experiments import Object, experiment, program, store
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.trials import trial_status

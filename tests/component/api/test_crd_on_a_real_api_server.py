@@ -1,6 +1,6 @@
 """The definitions on a real API server: what it refuses, fills in and shows.
 
-Needs the local cluster: `python -m e2e.cluster up`, then pytest with `-m cluster` where KUBECONFIG points to it.
+Needs the local cluster: `python -m e2e.devcluster up`, then pytest with `-m cluster` where KUBECONFIG points to it.
 """
 
 from __future__ import annotations

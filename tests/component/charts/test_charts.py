@@ -1,4 +1,4 @@
-"""The charts as Helm renders them; needs the programs of the local cluster, `eval "$(python -m e2e.cluster env)"`."""
+"""The charts as Helm renders them. Needs the local cluster's programs: `eval "$(python -m e2e.devcluster env)"`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A namespace of their own on the local cluster (`python -m e2e.cluster up`), and clients of its API server.
+"""A namespace of their own on the local cluster (`python -m e2e.devcluster up`), and clients of its API server.
 
-Run as `python -m e2e.cluster exec -- pytest tests/component/cluster tests/component/results`.
+Run as `python -m e2e.devcluster exec -- pytest tests/component/cluster tests/component/results`.
 """
 
 from __future__ import annotations

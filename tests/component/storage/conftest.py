@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from e2e.bench.sync_server import ACCESS_KEY, SECRET_KEY, running_server
+from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY, running_server
 
 
 @pytest.fixture(scope="session")

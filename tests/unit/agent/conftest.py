@@ -3,12 +3,12 @@ import threading
 from random import Random
 
 import pytest
-from stub_operator import StubOperator
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.protocol.messages import parse_final_commit
+from tests.unit.agent.stub_operator import StubOperator
 
 
 @pytest.fixture

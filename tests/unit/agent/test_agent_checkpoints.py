@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from stub_operator import FENCED, dumps, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
@@ -22,6 +21,7 @@ from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
+from tests.unit.agent.stub_operator import FENCED, dumps, wait_until
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
 ROOT = "demo/experiment-1/digits-7/pod-1"

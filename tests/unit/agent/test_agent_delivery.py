@@ -10,7 +10,6 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
-from stub_operator import BUSY, FENCED, GARBLED, LOST_REPLY, LOST_REQUEST, NO_TOKEN, StubOperator, dumps, wait_until
 
 from podtune.agent.delivery.control_file import ControlFileWriter
 from podtune.agent.delivery.outbox import Outbox
@@ -18,6 +17,17 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.termination_message import TerminationLog
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
 from podtune.storage.directory import Directory
+from tests.unit.agent.stub_operator import (
+    BUSY,
+    FENCED,
+    GARBLED,
+    LOST_REPLY,
+    LOST_REQUEST,
+    NO_TOKEN,
+    StubOperator,
+    dumps,
+    wait_until,
+)
 
 
 def start_command(environ):

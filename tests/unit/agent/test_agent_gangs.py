@@ -5,7 +5,6 @@ import json
 from random import Random
 
 import pytest
-from stub_operator import dumps, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore.restore import NotNow, restore
@@ -13,6 +12,7 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.errors import Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
+from tests.unit.agent.stub_operator import dumps, wait_until
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
 GANG = STORE | {"PODTUNE_REPLICAS": "2", "PODTUNE_DRAIN_SECONDS": "1"}

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from stub_operator import StubOperator, dumps
 
 from podtune.protocol import agent_environment as env
 from podtune.protocol.messages import parse_final_commit
+from tests.unit.agent.stub_operator import StubOperator, dumps
 
 PROGRAM = """
 import os, signal, sys

@@ -6,7 +6,6 @@ import threading
 from random import Random
 
 import pytest
-from stub_operator import dumps, wait_until
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore.restore import restore
@@ -17,6 +16,7 @@ from podtune.storage.checkpoint import file_upload
 from podtune.storage.errors import Unreachable
 from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
+from tests.unit.agent.stub_operator import dumps, wait_until
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models"})}
 ROOT = "experiment-1/digits-7/pod-1"

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 from e2e.bench import __main__ as command
-from e2e.bench import fairness, growth, profile, reaction, restart, results
-from e2e.bench.api_objects import Objects, Refused, selecting
-from e2e.bench.fake_cluster import run_fake_cluster
+from e2e.bench.fake_cluster.api_objects import Objects, Refused, selecting
+from e2e.bench.fake_cluster.fake_cluster import run_fake_cluster
+from e2e.bench.fake_cluster.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
-from e2e.bench.operator_with_profile import EVENT_LOOP, owner, package_of
+from e2e.bench.operator import fairness, growth, profile, reaction, restart, results
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until

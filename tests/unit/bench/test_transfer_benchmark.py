@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.bench import sync_floor
-from e2e.bench.sync import LOADS, Load, Measured, Run, limits
-from e2e.bench.sync_tools import AWS, FLOOR, RCLONE, podtune
+from e2e.bench.sync import sync_floor
+from e2e.bench.sync.sync import LOADS, Load, Measured, Run, limits
+from e2e.bench.sync.sync_tools import AWS, FLOOR, RCLONE, podtune
 from e2e.bench.targets import TARGETS
 
 LARGE, SEVERAL, SMALL = LOADS

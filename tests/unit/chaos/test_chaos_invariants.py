@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from e2e.chaos.calls import Call, classify_api, classify_s3
+from e2e.chaos.faults.calls import Call, classify_api, classify_s3
+from e2e.chaos.faults.injector import Injector
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
-from e2e.chaos.injector import Injector
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
 from e2e.chaos.scenarios import PodFault, Scenario

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.chaos import leftovers, volumes
+from e2e.chaos import leftovers
 from e2e.chaos.api import ApiFailure
+from e2e.chaos.pods import volumes
 
 DEAD = 1 << 30  # no process has this id
 

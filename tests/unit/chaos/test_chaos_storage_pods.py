@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.chaos.api import ApiFailure
 from e2e.chaos.ground_truth import GroundTruth
-from e2e.chaos.simulated_storage import StoragePod
+from e2e.chaos.pods.simulated_storage import StoragePod
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask
 

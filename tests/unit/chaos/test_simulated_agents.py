@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.simulated_agent import OUT_OF_TIME, SimulatedAgent, Uploads
+from e2e.chaos.pods.simulated_agent import OUT_OF_TIME, SimulatedAgent, Uploads
 from podtune.protocol.messages import FinalCommit, Unstored, parse_final_commit
 
 
@@ -52,7 +52,7 @@ async def run(uploads: Uploads, steps: int) -> tuple[FinalCommit, FinalCommit, l
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("e2e.chaos.simulated_agent.PATIENCE", 0.0)
+    monkeypatch.setattr("e2e.chaos.pods.simulated_agent.PATIENCE", 0.0)
 
 
 async def test_what_is_on_its_way_is_stored_after_the_programs_end() -> None:

@@ -22,7 +22,7 @@ from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
 
 Manifest = dict[str, Any]
-PODS = Path(__file__).parent / "pods"
+PODS = Path(__file__).parent / "pod_examples"
 
 
 def recorded(name: str) -> Manifest:

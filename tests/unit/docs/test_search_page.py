@@ -19,8 +19,8 @@ from podtune.api.validation import parse_experiment
 from podtune.runner.search.search import SLOTS_AHEAD
 from podtune.runner.search.warm_start import MAX_BYTES
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.simulated_pod import Program
-from tests.unit.runner.simulation import Simulation
+from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulation import Simulation
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "steer-the-search.md").read_text(encoding="utf-8")
 SPECS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]

@@ -23,7 +23,7 @@ from tests.unit.fuzz.junk import assert_one_sentence, fuzzed, spoilt, values
 
 ROOT = Path(__file__).parents[3]
 GOOD = yaml.safe_load((ROOT / "tests" / "component" / "api" / "good.yaml").read_text())
-PODS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "tests/unit/cluster/pods").glob("*.yaml"))]
+PODS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "tests/unit/cluster/pod_examples").glob("*.yaml"))]
 SERVED = copy.deepcopy(GOOD) | {
     "metadata": {"name": "digits", "namespace": "ml", "uid": "uid", "resourceVersion": "7", "generation": 1},
     "status": {"state": "Running", "trials": {"total": 1}, "conditions": []},

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from e2e import demo, prepare
-from e2e.cluster import builds, kind, native, progress, tools
-from e2e.cluster.errors import ClusterError
-from e2e.cluster.locks import locked
-from e2e.cluster.processes import follow
-from e2e.cluster.progress import Screen, Task, estimate_left, line_of, say_duration, say_left
-from e2e.cluster.side_by_side import Pipeline, Step, make_all
+from e2e.devcluster import kind, native, progress
+from e2e.devcluster.building import builds, tools
+from e2e.devcluster.errors import ClusterError
+from e2e.devcluster.locks import locked
+from e2e.devcluster.processes import follow
+from e2e.devcluster.progress import Screen, Task, estimate_left, line_of, say_duration, say_left
+from e2e.devcluster.side_by_side import Pipeline, Step, make_all
 
 
 class Clock:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import archives, builds, cleanup, images, kind, layout, storage
-from e2e.cluster.archives import File
-from e2e.cluster.errors import ClusterError
-from e2e.cluster.layout import NODES, Layout
+from e2e.devcluster import cleanup, kind, layout
+from e2e.devcluster.building import archives, builds, images
+from e2e.devcluster.building.archives import File
+from e2e.devcluster.errors import ClusterError
+from e2e.devcluster.layout import NODES, Layout
+from e2e.devcluster.node import storage
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,348 @@
+"""The kubelet of the fake nodes, for pods whose agents speak: kwok's own end at once, and say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from e2e.chaos.api import MERGE, Api, ApiFailure, Object
+from e2e.chaos.faults.calls import experiment_of
+from e2e.chaos.faults.injector import Armed
+from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
+from e2e.chaos.pods.pod_status import AGENT, COMPLETED, End, draining, ended, now, running
+from e2e.chaos.pods.process_agent import ProcessAgent
+from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
+from e2e.chaos.pods.simulated_storage import StoragePod
+from e2e.chaos.polling import until
+from e2e.chaos.scenarios import PodFault, Scenario, curve
+from podtune.api.names import LABEL_STORAGE
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.messages import Restored, parse_final_commit
+
+AUDIENCE = "podtune.dev/results"
+HIDDEN_SECONDS = 60.0
+"""How long a zombie waits for its successor, at most."""
+FULL_SECONDS = 1.5
+"""How long a program whose disk is full goes on before it crashes."""
+
+
+@dataclass(frozen=True)
+class ExperimentScript:
+    """What the pods of an experiment go by."""
+
+    scenario: Scenario
+    truth: GroundTruth
+    random: random.Random
+
+
+VANISHED = End(0, "", "")
+"""No end that anybody sees: the pod is removed by force, and its agent comes back while the next one runs."""
+
+
+class SimulatedPod:
+    """A pod from its being bound to its end."""
+
+    def __init__(self, api: Api, body: Object, script: ExperimentScript, session: aiohttp.ClientSession) -> None:
+        self._api = api
+        self._script = script
+        self._body = body
+        self._session = session
+        metadata = body["metadata"]
+        self.name: str = metadata["name"]
+        self.namespace: str = metadata["namespace"]
+        self.uid: str = metadata["uid"]
+        self.trial = metadata["labels"]["podtune.dev/trial"]
+        self.index = int(self.trial.rpartition("-")[2])
+        self.number = int(metadata["labels"]["podtune.dev/attempt"])
+        self._settings = _agent_settings(body)
+        self._random = random.Random(script.random.random())
+        self._path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+        self._token = ""
+        self._started = ""
+        self._deleted = asyncio.Event()
+        self._killed = asyncio.Event()
+        self.truth = AttemptTruth(self.trial, self.number, self.uid)
+        self.agent: SimulatedAgent | ProcessAgent | None = None
+
+    def delete(self, grace: float) -> None:
+        """Somebody has asked for its deletion, and gives it so many seconds; later ones can but shorten that."""
+        self._kill_after(grace)
+        self._deleted.set()
+
+    def _kill_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._killed.set)
+
+    async def run(self) -> None:
+        """Lives."""
+        try:
+            await self._live()
+        except ApiFailure as failure:
+            if failure.status != 404:  # it was removed by force
+                raise
+        finally:
+            if self.agent is not None:
+                self.agent.die()
+
+    async def _live(self) -> None:
+        self._script.truth.attempts.append(self.truth)
+        self._token = await self._mint_token()
+        self.agent = await self._make_agent()
+        if not self._deleted.is_set():
+            self._started = now()
+            await self._status(running(self._started))
+            await self.agent.start()
+            end = await self._train()
+        else:
+            end = None
+        if end is VANISHED:
+            self.agent.fall_silent()
+            await self._remove()
+            await until(self._has_successor, HIDDEN_SECONDS)
+            step = self.truth.steps + 1
+            await self.agent.report_after_removal(step, curve(self.index, step))
+            return
+        if end is not None:
+            ended_at = now()
+            words = await self._drain(end, ended_at)
+            if words:
+                self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
+            self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
+            await self._status(ended(self._started, end, words, ended_at))
+            await self._deleted.wait()
+        await self._remove()
+
+    async def _drain(self, end: End, until: str) -> str:
+        """The program has ended: its agent goes on for as long as the pod is given; returns its termination message."""
+        assert self.agent is not None  # made
+        self._kill_after(self._body["spec"]["terminationGracePeriodSeconds"])
+        if self.agent.is_storing:
+            await self._status(draining(self._started, end, until))
+        ending = asyncio.ensure_future(self.agent.end())
+        killed = asyncio.ensure_future(self._killed.wait())
+        try:
+            await asyncio.wait([ending, killed], return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                return ending.result()
+        finally:
+            ending.cancel()
+            killed.cancel()
+        words = self.agent.words
+        self.agent.die()
+        return words
+
+    async def _train(self) -> End | None:
+        """Runs the program; None where the pod never ran."""
+        program = asyncio.ensure_future(self._program())
+        deleted = asyncio.ensure_future(self._deleted.wait())
+        done, _ = await asyncio.wait([program, deleted], return_when=asyncio.FIRST_COMPLETED)
+        if program in done:
+            deleted.cancel()
+            return program.result()
+        program.cancel()
+        self.truth.ended = self.truth.ended or "deleted"
+        return End(143, "Error", "Failed")
+
+    async def _program(self) -> End:
+        assert self.agent is not None  # made
+        scenario = self._script.scenario
+        faults = scenario.faults.get(self.index, ())
+        fault = faults[self.number - 1] if self.number <= len(faults) else None
+        step = self.truth.restored
+        while step < scenario.steps:
+            if fault is not None and step >= fault.step:
+                return await self._overtaken(fault.kind, step)
+            await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
+            step += 1
+            every = scenario.checkpoint_every
+            has_store = bool(self._settings.get(agent_env.STORE))
+            self.truth.steps = step
+            due = self.agent.wants_checkpoint or (every > 0 and step % every == 0)
+            self.agent.result(step, curve(self.index, step), checkpoint=has_store and due)
+            if scenario.waits:
+                await self.agent.until_acknowledged()
+            elif scenario.look_seconds:
+                await until(self._is_asked_to_stop, scenario.look_seconds)
+            if self.agent.wants_stop:
+                await asyncio.sleep(60)  # the pod is about to be deleted
+        self.agent.say_done()
+        return COMPLETED
+
+    def _is_asked_to_stop(self) -> bool:
+        return self.agent is not None and self.agent.wants_stop
+
+    def _has_successor(self) -> bool:
+        """Whether a later attempt of the trial has reported something."""
+        return any(other.number > self.number and other.values for other in self._script.truth.of_trial(self.trial))
+
+    async def _overtaken(self, fault: PodFault, step: int) -> End:
+        self.truth.ended = str(fault)
+        match fault:
+            case PodFault.CRASH:
+                return End(1, "Error", "Failed")
+            case PodFault.OOM:
+                return End(137, "OOMKilled", "Failed")
+            case PodFault.EVICTED | PodFault.TRAPPED:
+                condition = {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "drained",
+                    "lastTransitionTime": now(),
+                }
+                await self._status({"conditions": [condition]})
+                await self._api.request("DELETE", self._path)
+                await self._deleted.wait()
+                trapped = fault is PodFault.TRAPPED
+                return COMPLETED if trapped else End(143, "Error", "Failed")
+            case PodFault.VANISHED:
+                return VANISHED
+            case PodFault.DISK_FULL:
+                assert isinstance(self.agent, ProcessAgent)  # the others have no disk
+                self.agent.fill_disk()
+                with contextlib.suppress(OSError):
+                    self.agent.result(step + 1, curve(self.index, step + 1), checkpoint=True)
+                await asyncio.sleep(FULL_SECONDS)
+                return End(1, "Error", "Failed")
+
+    async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
+        candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
+        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
+        if self._script.scenario.agent_bytes:
+            agent = ProcessAgent(self._body, self.truth, self._script.scenario, token=self._token)
+            self.truth.restored = await agent.restore()
+            return agent
+        return self._simulate_agent(candidates)
+
+    def _simulate_agent(self, candidates: list[Object]) -> SimulatedAgent:
+        store = json.loads(self._settings.get(agent_env.STORE) or "null")
+        home = ""
+        if store:
+            prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
+            home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
+        restored = next((c for c in candidates if c["uri"] in self._script.truth.bucket), None)
+        self.truth.restored = restored["step"] if restored else 0
+        url = self._settings[agent_env.RESULTS_URL]
+        agent = SimulatedAgent(
+            self._script.truth,
+            self.truth,
+            url=f"{url}/v1/namespaces/{self.namespace}/trials/{self.trial}/results",
+            token=lambda: self._token,
+            home=home,
+            uploads=self._uploads,
+            session=self._session,
+            rng=random.Random(self._random.random()),
+        )
+        if restored:
+            agent.set_restored(Restored(restored["step"], restored["uri"]))
+        return agent
+
+    @property
+    def _uploads(self) -> Uploads:
+        scenario = self._script.scenario
+        stuck = scenario.stuck.get(self.index, ())
+        return Uploads(
+            scenario.upload_seconds,
+            stuck[self.number - 1] if self.number <= len(stuck) else 0,
+            float(self._settings[agent_env.DRAIN_SECONDS]),
+        )
+
+    async def _mint_token(self) -> str:
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        spec = {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": reference}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default/token"
+        found: str = (await self._api.request("POST", path, body))["status"]["token"]
+        return found
+
+    async def _status(self, status: Object) -> None:
+        await self._api.request("PATCH", f"{self._path}/status", {"status": status}, content_type=MERGE)
+
+    async def _remove(self) -> None:
+        await self._api.request("DELETE", self._path, {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}})
+
+
+class Kubelet:
+    """Plays all pods of a namespace that ask for it."""
+
+    def __init__(self, api: Api, namespace: str, script_of: Callable[[str], ExperimentScript | None]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._script_of = script_of
+        self._pods: dict[str, SimulatedPod | StoragePod] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        async for event in self._api.watch(f"/api/v1/namespaces/{self._namespace}/pods"):
+            self._see(event)
+
+    async def close(self) -> None:
+        """Ends all pods."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._session.close()
+
+    async def kill(self, armed: Armed) -> None:
+        """SIGKILLs the agents of an experiment; those that still have a program beside them are started again."""
+        for pod in self._training_pods:
+            if isinstance(pod.agent, ProcessAgent) and pod.name.startswith(f"{armed.subject}-"):
+                await pod.agent.kill()
+
+    def log(self, name: str, container: str) -> str:
+        """What a container has printed."""
+        for pod in self._training_pods:
+            if pod.name == name and pod.agent is not None:
+                return (
+                    "".join(line + "\n" for line in pod.agent.log) if container == AGENT else "a line of the program\n"
+                )
+        return ""
+
+    def logs(self, experiment: str) -> dict[str, list[str]]:
+        """What the agents of an experiment have printed, by pod."""
+        pods = [pod for pod in self._training_pods if experiment_of(pod.name) == experiment]
+        return {pod.name: pod.agent.log for pod in pods if pod.agent is not None}
+
+    def _see(self, event: Object) -> None:
+        body = event["object"]
+        uid = body["metadata"]["uid"]
+        pod = self._pods.get(uid)
+        if pod is None and event["type"] != "DELETED" and body["spec"].get("nodeName"):
+            script = self._script_of(experiment_of(body["metadata"]["name"]))
+            if script is None:
+                return
+            pod = self._pods[uid] = self._make(body, script)
+            self._tasks.append(asyncio.ensure_future(self._run(pod.name, pod.run())))
+        if pod is not None and (event["type"] == "DELETED" or "deletionTimestamp" in body["metadata"]):
+            is_gone = event["type"] == "DELETED"
+            pod.delete(0.0 if is_gone else float(body["metadata"].get("deletionGracePeriodSeconds") or 0))
+
+    def _make(self, body: Object, script: ExperimentScript) -> SimulatedPod | StoragePod:
+        if LABEL_STORAGE in body["metadata"]["labels"]:
+            return StoragePod(self._api, body, script.truth, is_real=bool(script.scenario.agent_bytes))
+        return SimulatedPod(self._api, body, script, self._session)
+
+    @property
+    def _training_pods(self) -> list[SimulatedPod]:
+        return [pod for pod in self._pods.values() if isinstance(pod, SimulatedPod)]
+
+    async def _run(self, name: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
+            self.problems.append(f"{name}: {type(error).__name__}: {error}")
+
+
+def _agent_settings(body: Object) -> dict[str, str]:
+    agent = next(c for c in body["spec"]["initContainers"] if c["name"] == AGENT)
+    _command, variables = agent["args"]
+    settings: dict[str, str] = json.loads(variables.replace("$$", "$"))
+    return settings

@@ -1,0 +1,36 @@
+"""Simulated GPUs: the scheduler counts them, containers get no device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from e2e.devcluster.kubectl import Kubectl
+from e2e.devcluster.processes import wait_until
+
+RESOURCE = "nvidia.com/gpu"
+MARK = Path("/var/lib/kubelet/device-plugins/podtune-simulated-gpu")
+"""A file where the kubelet looks for checkpoints of device plugins (the directory is fixed in its source).
+
+A kubelet that finds none takes its node for a new one and zeroes all extended resources when it starts; running pods
+that hold a GPU would then be refused. It only lists the directory, so any file will do.
+"""
+
+_JSON_POINTER = RESOURCE.replace("/", "~1")
+_JSON_PATH = "{.status.allocatable." + RESOURCE.replace(".", "\\.") + "}"
+
+
+def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 180) -> None:
+    """Give a node GPUs and wait until the scheduler may count on them."""
+    if allocatable(kubectl, node) != count:
+        patch = [
+            {"op": "add", "path": f"/status/{field}/{_JSON_POINTER}", "value": str(count)}
+            for field in ("capacity", "allocatable")
+        ]
+        kubectl("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(patch))
+    wait_until(lambda: allocatable(kubectl, node) == count, f"{node} has no simulated GPUs", seconds)
+
+
+def allocatable(kubectl: Kubectl, node: str) -> int:
+    """Return how many GPUs the API server holds a node to have."""
+    return int(kubectl("get", "node", node, "-o", f"jsonpath={_JSON_PATH}") or 0)

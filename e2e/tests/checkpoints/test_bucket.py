@@ -1,0 +1,208 @@
+"""Work in the bucket without a running trial: done by storage pods, against a real S3 server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+
+import pytest
+
+from e2e.devcluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
+from e2e.tests.conftest import make_namespace, store_secret
+from e2e.trials import finish
+
+EXPERIMENTS = "experiments.podtune.dev"
+TRIALS = "trials.podtune.dev"
+
+
+def job(namespace: Kubernetes, name: str, purpose: str) -> Object:
+    jobs = (namespace.get(EXPERIMENTS, name)["status"].get("storage") or {}).get("jobs", [])
+    return next((job for job in jobs if job["purpose"] == purpose), {})
+
+
+def keys(cluster: Cluster, prefix: str) -> list[str]:
+    return sorted(cluster.s3_client.list(prefix))
+
+
+def key_of(cluster: Cluster, uri: str) -> str:
+    return uri.removeprefix(f"s3://{cluster.s3.bucket}/")
+
+
+def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    namespace.apply(
+        experiment(
+            "tidy", counter({"EPOCHS": "4"}), checkpoints={"store": store(cluster), "keep": {"count": 1, "by": "best"}}
+        )
+    )
+    namespace.wait_for_condition(EXPERIMENTS, "tidy", "Complete")
+    namespace.wait_for_condition(EXPERIMENTS, "tidy", "BucketPruned")
+    done = job(namespace, "tidy", "Prune")
+    assert done["state"] == "Done", done
+    uid = namespace.get(EXPERIMENTS, "tidy")["metadata"]["uid"]
+    manifests = [key for key in keys(cluster, f"e2e/{uid}/") if key.endswith("/manifest.json")]
+    recorded = [c["uri"] for trial in namespace.list(TRIALS) for c in trial["status"]["checkpoints"]]
+    assert manifests == sorted(f"{key_of(cluster, uri)}/manifest.json" for uri in recorded)
+    assert len(manifests) == 2
+    eventually(lambda: namespace.list("pods", "podtune.dev/storage"), lambda pods: not pods)
+    eventually(lambda: namespace.list("configmaps", "podtune.dev/experiment=tidy"), lambda found: not found)
+
+
+def slow(cluster: Cluster, name: str, **checkpoints: Object) -> Object:
+    """An experiment that runs until it is deleted, with a checkpoint every half second."""
+    program = counter({"EPOCHS": "10000", "EPOCH_SECONDS": "0.5"})
+    return experiment(name, program, checkpoints={"store": store(cluster), "deletionPolicy": "Delete", **checkpoints})
+
+
+def started(namespace: Kubernetes, name: str) -> str:
+    """Waits until there is a checkpoint; the experiment's UID."""
+    eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
+    found: Object = namespace.get(EXPERIMENTS, name)["metadata"]
+    assert found["finalizers"] == ["podtune.dev/checkpoints"]
+    return str(found["uid"])
+
+
+def test_a_deleted_experiment_takes_with_it_all_that_it_has_stored(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(slow(cluster, "gone"))
+    uid = started(namespace, "gone")
+    assert keys(cluster, f"e2e/{uid}/")
+    namespace.kubectl("delete", EXPERIMENTS, "gone", f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    assert keys(cluster, f"e2e/{uid}/") == []
+    eventually(lambda: namespace.list("pods"), lambda pods: not pods)
+
+
+def test_where_the_bucket_can_not_be_emptied_a_warning_names_what_is_left(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    namespace.apply(slow(cluster, "denied"))
+    uid = started(namespace, "denied")
+    namespace.kubectl("delete", "secret", "podtune-s3")
+    namespace.apply(store_secret("nobody", "wrong"))
+    namespace.kubectl("delete", EXPERIMENTS, "denied", "--timeout=400s", timeout=420)
+    (event,) = [e for e in namespace.list("events") if e["reason"] == "CheckpointsLeft"]
+    assert event["type"] == "Warning"
+    assert f"s3://{cluster.s3.bucket}/e2e/{uid}/" in event["message"]
+
+
+@pytest.mark.long
+def test_a_corrected_secret_reaches_trials_that_run(cluster: Cluster, namespace: Kubernetes) -> None:
+    """As long as the kubelet takes to bring a mounted Secret up to date."""
+    namespace.apply(store_secret(cluster.s3.access_key, "not the key"))
+    namespace.apply(slow(cluster, "corrected"))
+    trials = eventually(
+        lambda: namespace.list(TRIALS),
+        lambda found: [t for t in found if "correct the keys" in problem(t)] == found != [],
+    )
+    assert all("Secret 'podtune-s3'" in problem(trial) for trial in trials)
+    before = sorted(pod["metadata"]["uid"] for pod in namespace.list("pods"))
+    namespace.apply(store_secret(cluster.s3.access_key, cluster.s3.secret_key))
+    eventually(
+        lambda: namespace.list(TRIALS),
+        lambda found: all(t["status"].get("checkpoint") and not problem(t) for t in found),
+    )
+    assert sorted(pod["metadata"]["uid"] for pod in namespace.list("pods")) == before
+    pod = namespace.list("pods")[0]["metadata"]["name"]
+    assert mounted_keys(namespace, pod, "trial") == set()
+    assert mounted_keys(namespace, pod, "podtune-agent") == {"accessKeyID", "secretAccessKey"}
+    namespace.kubectl("delete", "secret", "podtune-s3")
+    eventually(lambda: mounted_keys(namespace, pod, "podtune-agent"), lambda keys: not keys)
+    stored = [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)]
+    eventually(
+        lambda: [trial["status"]["checkpoint"]["step"] for trial in namespace.list(TRIALS)],
+        lambda steps: all(now > then + 5 for now, then in zip(steps, stored, strict=True)),
+    )
+
+
+def mounted_keys(namespace: Kubernetes, pod: str, container: str) -> set[str]:
+    """The keys of the store's Secret that a container sees."""
+    program = "import glob, os; print(*map(os.path.basename, glob.glob('/etc/podtune/credentials/podtune-s3/*')))"
+    return set(namespace.kubectl("exec", pod, "-c", container, "--", "python3", "-c", program).split())
+
+
+def problem(trial: Object) -> str:
+    """What a trial says of its store; empty where there is nothing to say."""
+    conditions = trial.get("status", {}).get("conditions", [])
+    return next((c["message"] for c in conditions if c["type"] == "CheckpointsStored" and c["status"] == "False"), "")
+
+
+def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(slow(cluster, "held"))
+    started(namespace, "held")
+    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+
+
+def test_the_best_checkpoint_is_exported_with_a_model_card_before_the_experiment_is_complete(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    place = f"s3://{cluster.s3.bucket}/models/{namespace.namespace}"
+    checkpoints = {"store": store(cluster), "export": {"to": place}, "deletionPolicy": "Delete"}
+    namespace.apply(experiment("model", counter(), checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "model", "Complete")
+    status = namespace.get(EXPERIMENTS, "model")["status"]
+    best = status["best"]
+    assert best["exported"] == f"{place}/best"
+    root = key_of(cluster, best["exported"])
+    card = json.loads(cluster.s3_client.get(f"{root}/model-card.json"))
+    assert card["experiment"]["name"] == "model"
+    assert card["trial"] == best["trial"]
+    assert card["parameters"] == best["parameters"]
+    assert card["checkpoint"]["uri"] == best["checkpoint"]
+    manifest = cluster.s3_client.get(f"{root}/manifest.json")
+    assert card["manifest"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    state = cluster.s3_client.get(f"{root}/data/state.json")
+    assert hashlib.sha256(state).hexdigest() == json.loads(manifest)["files"][0]["sha256"]
+    namespace.kubectl("delete", EXPERIMENTS, "model", f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    assert cluster.s3_client.get(f"{root}/data/state.json") == state, "an export outlives its experiment"
+
+
+def test_an_experiment_is_deleted_some_time_after_its_end(namespace: Kubernetes) -> None:
+    namespace.apply(experiment("brief", counter({"EPOCHS": "1"}), ttlSecondsAfterFinished=3))
+    words = ["wait", "--for=delete", f"{EXPERIMENTS}/brief", f"--timeout={DEADLINE:.0f}s"]
+    namespace.kubectl(*words, timeout=DEADLINE + 30)
+    eventually(lambda: namespace.list(TRIALS), lambda trials: not trials)
+
+
+def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, namespace: Kubernetes) -> None:
+    program = counter({"EPOCHS": "8", "HOLD_AT": "4"})
+    search = {"algorithm": "random", "maxTrials": 3, "seed": 3}
+    namespace.apply(experiment("moves", program, checkpoints={"store": store(cluster)}, search=search))
+    eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
+    namespace.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    eventually(
+        lambda: namespace.get(EXPERIMENTS, "moves")["status"],
+        lambda status: (
+            status["trials"].get("running", 0) == 0
+            and any(c["type"] == "Suspended" and c["status"] == "True" for c in status["conditions"])
+        ),
+    )
+    archive = podtune(cluster, namespace, "export", "moves", "-o", "-")
+    paused = {t["metadata"]["name"]: t for t in namespace.list(TRIALS)}
+    other = make_namespace(cluster)
+    try:
+        podtune(cluster, other, "import", "-", stdin=archive)
+        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "moves")["metadata"])
+        imported = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
+        assert imported.keys() == paused.keys()
+        other.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+        finish(other, "moves")
+        ended = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
+        assert sorted(ended) == ["moves-0", "moves-1", "moves-2"]
+        for name, before in paused.items():
+            assert ended[name]["spec"]["parameters"] == before["spec"]["parameters"]
+        begun = [name for name, trial in paused.items() if trial["status"].get("checkpoint")]
+        for name in begun:
+            step = paused[name]["status"]["checkpoint"]["step"]
+            assert int(ended[name]["status"]["lastResult"]["start"]) >= step, "it goes on from its checkpoint"
+            assert ended[name]["status"]["lastResult"]["epoch"] == "8"
+    finally:
+        other.kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
+def podtune(cluster: Cluster, namespace: Kubernetes, *words: str, stdin: str = "") -> str:
+    """Runs the command as a user would."""
+    command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", namespace.namespace]
+    return cluster.run(command, stdin=stdin).stdout

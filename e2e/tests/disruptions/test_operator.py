@@ -1,0 +1,208 @@
+"""The operator dies, is not there, or is told that everything is to go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.containers import kill_container
+from e2e.devcluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
+from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
+from e2e.trials import let_go_on
+
+pytestmark = pytest.mark.alone
+
+DEPLOYMENT = f"deployment/{RELEASE}"
+
+
+def operator_pods(operator: Kubernetes) -> list[Object]:
+    return operator.list("pods", OPERATOR_PODS)
+
+
+@pytest.fixture
+def without_operator(operator: Kubernetes) -> Iterator[None]:
+    """Scales the operator to nothing, and back again afterwards."""
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
+    yield
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+
+
+def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
+    """SIGKILLs the operator's process on its node; the kubelet starts its container again."""
+    pod = operator_pods(operator)[0]
+    container = pod["status"]["containerStatuses"][0]
+    restarts = container["restartCount"]
+    kill_container(container)
+    eventually(
+        lambda: operator_pods(operator)[0]["status"]["containerStatuses"][0]["restartCount"] > restarts,
+        what="the operator's container is restarted",
+    )
+
+
+def created_pods(cluster: Cluster, namespace: str) -> list[str]:
+    """Names of all trials' pods that were ever created in a namespace, from the audit log."""
+    names = []
+    with cluster.audit_log.open() as lines:
+        for line in lines:
+            event = json.loads(line)
+            reference = event.get("objectRef", {})
+            if (
+                event.get("verb") == "create"
+                and event.get("stage") == "ResponseComplete"
+                and reference.get("resource") == "pods"
+                and "subresource" not in reference
+                and reference.get("namespace") == namespace
+                and event["responseStatus"]["code"] == 201
+            ):
+                names.append(reference["name"])
+    return [name for name in names if "-storage-" not in name]
+
+
+def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
+    container = counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.4"})
+    namespace.apply(
+        experiment(
+            "killed",
+            container,
+            search={"algorithm": "random", "maxTrials": 4, "seed": 3},
+            checkpoints={"store": store(cluster)},
+            maxConcurrentTrials=2,
+        )
+    )
+    eventually(
+        lambda: namespace.list("trials.podtune.dev"),
+        lambda trials: any(int(t.get("status", {}).get("lastResult", {}).get("epoch", "0")) >= 3 for t in trials),
+    )
+    before = {t["metadata"]["uid"]: t["spec"] for t in namespace.list("trials.podtune.dev")}
+    kill_operator(cluster, operator)
+    namespace.wait_for_condition("experiments.podtune.dev", "killed", "Complete")
+    trials = namespace.list("trials.podtune.dev")
+    after = {t["metadata"]["uid"]: t["spec"] for t in trials}
+    assert before.items() <= after.items()
+    assert len(trials) == 4
+    for trial in trials:
+        assert (trial["status"]["attempt"], trial["status"]["iteration"]) == (1, 20)
+        assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
+    pods = created_pods(cluster, namespace.namespace)
+    assert sorted(pods) == sorted(f"{t['metadata']['name']}-1" for t in trials), "a pod was created twice"
+
+
+def test_a_standby_takes_over(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=2")
+    try:
+        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+        leaders = eventually(
+            lambda: operator.list("pods", f"{OPERATOR_PODS},podtune.dev/leader=true"), lambda pods: len(pods) == 1
+        )
+        namespace.apply(experiment("handover", counter({"EPOCHS": "15", "EPOCH_SECONDS": "0.4"})))
+        eventually(lambda: any(t.get("status", {}).get("lastResult") for t in namespace.list("trials.podtune.dev")))
+        operator.kubectl("delete", "pod", leaders[0]["metadata"]["name"], "--grace-period=0", "--force")
+        namespace.wait_for_condition("experiments.podtune.dev", "handover", "Complete")
+        assert {t["status"]["iteration"] for t in namespace.list("trials.podtune.dev")} == {15}
+    finally:
+        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+        eventually(lambda: len(operator_pods(operator)) == 1)
+
+
+def test_results_reported_while_the_operator_is_away_are_not_lost(
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
+) -> None:
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+    namespace.apply(experiment("alone", counter({"EPOCHS": "10", "HOLD_AT": "3"})))
+    eventually(
+        lambda: len([t for t in namespace.list("trials.podtune.dev") if t.get("status", {}).get("lastResult")]) == 2
+    )
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
+    let_go_on(namespace)
+    eventually(lambda: all(p["status"]["phase"] == "Succeeded" for p in namespace.list("pods")), what="all pods ended")
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    namespace.wait_for_condition("experiments.podtune.dev", "alone", "Complete")
+    for trial in namespace.list("trials.podtune.dev"):
+        assert trial["status"]["iteration"] == 10
+        assert trial["status"]["lastResult"]["epoch"] == "10"
+        assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
+
+
+def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is_in_the_bucket(
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
+) -> None:
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+    container = counter({"EPOCHS": "8", "HOLD_AT": "5"})
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 3}
+    namespace.apply(experiment("lost", container, search=search, checkpoints={"store": store(cluster)}))
+    stored = eventually(
+        lambda: namespace.list("trials.podtune.dev"),
+        lambda trials: any(t.get("status", {}).get("checkpoint", {}).get("step", 0) >= 3 for t in trials),
+    )[0]
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
+    namespace.kubectl("delete", "trials.podtune.dev", "lost-0")
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    namespace.wait_for_condition("experiments.podtune.dev", "lost", "Complete")
+
+    trial = namespace.get("trials.podtune.dev", "lost-0")
+    status = trial["status"]
+    assert trial["metadata"]["uid"] != stored["metadata"]["uid"]
+    assert (status["attempt"], status["iteration"], status["lastResult"]["epoch"]) == (1, 8, "8")
+    found = status["former"]["step"]
+    assert found >= stored["status"]["checkpoint"]["step"]
+    said = [entry["message"] for entry in status["ledger"] if entry["action"] == "RECREATE"]
+    assert said[1:] == [f"goes on from the checkpoint of iteration {found}, found in the bucket"]
+    eventually(
+        lambda: [event["message"] for event in namespace.list("events") if event["reason"] == "TrialMadeAnew"],
+        lambda messages: f"lost-0 {said[1]}" in messages,
+    )
+
+
+def test_a_deleted_experiment_takes_its_trials_and_pods_along(namespace: Kubernetes) -> None:
+    namespace.apply(experiment("deleted", counter({"EPOCHS": "100000"})))
+    eventually(lambda: len(namespace.list("pods")) == 2)
+    namespace.kubectl("delete", "experiments.podtune.dev", "deleted")
+    eventually(lambda: not namespace.list("trials.podtune.dev") and not namespace.list("pods"))
+
+
+def test_a_deleted_namespace_goes_although_an_experiment_runs_in_it(cluster: Cluster, namespace: Kubernetes) -> None:
+    namespace.apply(experiment("inside", counter({"EPOCHS": "100000"}), checkpoints={"store": store(cluster)}))
+    eventually(lambda: len(namespace.list("pods")) == 2)
+    cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+
+
+def test_a_deleted_namespace_goes_although_no_operator_is_there(
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
+) -> None:
+    # Without an operator it is the grace period that bounds how long a pod stays: the template's and drain.
+    checkpoints = {"store": store(cluster), "drain": "10s"}
+    namespace.apply(experiment("orphaned", counter({"EPOCHS": "100000"}), checkpoints=checkpoints))
+    eventually(lambda: len(namespace.list("pods")) == 2)
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    try:
+        eventually(lambda: not operator_pods(operator))
+        cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    finally:
+        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+
+
+def test_the_operator_may_do_what_it_needs_and_no_more(cluster: Cluster) -> None:
+    account = f"--as=system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
+
+    def may(verb: str, resource: str, subresource: str = "") -> bool:
+        words = ["kubectl", "auth", "can-i", verb, resource, f"--subresource={subresource}", account, "-A"]
+        done = cluster.run(words, check=False)
+        return done.stdout.strip() == "yes"
+
+    assert may("create", "pods")
+    assert may("get", "pods", "log")
+    assert not may("create", "pods", "exec")
+    assert not may("get", "secrets")
+    assert not may("list", "secrets")
+    assert not may("*", "*")

@@ -1,0 +1,131 @@
+"""What a tenant's pod tries on the operator's servers: reports that are not its own, and connections that stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from e2e.devcluster import Cluster
+from e2e.experiments import EXAMPLES_IMAGE, PROGRAMS, RESTRICTED, counter, experiment, store
+from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
+from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.trials import trial_status
+from podtune.results.connections import HEADER_SECONDS, MAX_OF_ONE_ADDRESS
+
+RESULTS = f"http://podtune-results.{OPERATOR_NAMESPACE}.svc:8080"
+ONE = {"algorithm": "random", "maxTrials": 1}
+TOO_MANY = 20
+"""So many connections more than an address may have."""
+
+
+def visit(namespace: Kubernetes, **environment: object) -> Callable[[], Object]:
+    """Runs `programs/visitor.py` in a pod that is no trial's; call what is returned for what it has printed."""
+    container = {
+        "name": "visitor",
+        "image": EXAMPLES_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", (PROGRAMS / "visitor.py").read_text()],
+        "env": [{"name": name, "value": str(value)} for name, value in {"URL": RESULTS, **environment}.items()],
+        "securityContext": RESTRICTED,
+    }
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "visitor"}, "spec": spec})
+
+    def see() -> Object:
+        phase = eventually(
+            lambda: namespace.get("pod", "visitor")["status"]["phase"],
+            lambda phase: phase in ("Succeeded", "Failed"),
+            what="the visitor has not ended",
+        )
+        printed = namespace.kubectl("logs", "visitor")
+        assert phase == "Succeeded", printed
+        found: Object = json.loads(printed)
+        return found
+
+    return see
+
+
+def token_of(namespace: Kubernetes, pod: Object, audience: str = "podtune.dev/results") -> str:
+    """A token as the pod's agent has it."""
+    account = pod["spec"]["serviceAccountName"]
+    metadata = pod["metadata"]
+    bound = [f"--bound-object-name={metadata['name']}", f"--bound-object-uid={metadata['uid']}"]
+    words = ["create", "token", account, f"--audience={audience}", "--bound-object-kind=Pod", *bound]
+    return namespace.kubectl(*words).strip()
+
+
+def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    container = counter({"EPOCHS": "4", "HOLD_AT": "3"})
+    search = {"algorithm": "random", "maxTrials": 2}
+    namespace.apply(experiment("told", container, search=search, checkpoints={"store": store(cluster)}))
+    eventually(lambda: all(trial_status(namespace, f"told-{index}").get("checkpoint") for index in (0, 1)))
+    pod = namespace.get("pod", "told-0-1")
+    uri = trial_status(namespace, "told-0")["checkpoint"]["uri"]
+    assert f"/told-0/{pod['metadata']['uid']}/" in uri
+    own = uri.rpartition("/")[0]
+
+    def report(place: str) -> Object:
+        commit = {"step": 3, "seq": 3, "uri": place, "digest": "sha256:" + "0" * 64}
+        return {"attempt": pod["metadata"]["uid"], "results": [], "checkpoints": [commit]}
+
+    path = f"/v1/namespaces/{namespace.namespace}/trials/{{}}/results"
+    token = token_of(namespace, pod)
+    elsewhere = {
+        "another trial's": own.replace("/told-0/", "/told-1/") + "/3",
+        "another team's": f"s3://{cluster.s3.bucket}/team-b/3",
+        "upwards": f"{own}/../../told-1/3",
+        "another bucket": own.replace(f"s3://{cluster.s3.bucket}/", "s3://other/") + "/3",
+    }
+    posts = [{"path": path.format("told-0"), "token": token, "body": report(place)} for place in elsewhere.values()]
+    good = report(f"{own}/3") | {"checkpoints": []}
+    api_token = token_of(namespace, pod, "https://kubernetes.default.svc.cluster.local")
+    others = [
+        ({"path": path.format("told-0"), "token": token}, 200),
+        ({"path": path.format("told-1"), "token": token}, 409),
+        ({"path": path.format("told-0").replace(namespace.namespace, "default"), "token": token}, 403),
+        ({"path": path.format("told-0"), "token": ""}, 401),
+        ({"path": path.format("told-0"), "token": token[:-4] + "AAAA"}, 401),
+        ({"path": path.format("told-0"), "token": api_token}, 401),
+    ]
+    posts += [{**post, "body": good} for post, _ in others]
+    answers = visit(namespace, POSTS=json.dumps(posts))()["answers"]
+    misplaced, rest = answers[: len(elsewhere)], answers[len(elsewhere) :]
+    assert [answer["status"] for answer in misplaced] == [400] * len(elsewhere), answers
+    assert all("below the trial's own prefix" in answer["text"] for answer in misplaced)
+    assert [answer["status"] for answer in rest] == [status for _, status in others], rest
+    for name in ("told-0", "told-1"):
+        uris = [checkpoint["uri"] for checkpoint in trial_status(namespace, name)["checkpoints"]]
+        assert all(f"/{name}/" in uri and ".." not in uri for uri in uris), uris
+
+
+def test_connections_that_send_nothing_are_closed_and_keep_nobody_from_reporting(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    see = visit(namespace, SILENT=MAX_OF_ONE_ADDRESS + TOO_MANY)
+    eventually(lambda: namespace.get("pod", "visitor")["status"]["phase"] != "Pending")
+    namespace.apply(experiment("beside", counter({"EPOCHS": "20"}), search=ONE))
+    seen = see()
+    at_once = [seconds for seconds in seen["closed"] if seconds < HEADER_SECONDS * 0.95]
+    assert len(at_once) == TOO_MANY, "an address has its limit"
+    assert seen["open"] == 0, "one that sends its headers byte by byte is closed, too"
+    namespace.wait_for_condition("experiments.podtune.dev", "beside", "Complete")
+    status = trial_status(namespace, "beside-0")
+    assert (status["attempt"], status["iteration"]) == (1, 20)
+
+
+def test_the_network_policy_names_the_operators_real_ports(operator: Kubernetes) -> None:
+    """What enforces it is the network plugin's; that of the local cluster enforces none."""
+    policy = operator.get("networkpolicies", RELEASE)["spec"]
+    (pod,) = operator.list("pods", OPERATOR_PODS)
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
+    admitted = {
+        ports[port["port"]]: [peer["namespaceSelector"].get("matchLabels") for peer in rule["from"]]
+        for rule in policy["ingress"]
+        for port in rule["ports"]
+    }
+    own = {"kubernetes.io/metadata.name": OPERATOR_NAMESPACE}
+    assert admitted == {8080: [None], 8081: [own]}, "agents are everywhere; metrics are for the named namespaces"
+    assert policy["policyTypes"] == ["Ingress"]

@@ -1,0 +1,213 @@
+"""`podtune export` and `podtune import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podtune.cli import main as cli
+from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.commands.archive import sealed
+from podtune.cli.errors import Refused
+from tests.unit.cli.cli_fakes import FakeApi
+from tests.unit.cluster.objects import experiment_body, trial_body
+
+OLD = "team"
+
+
+class MovingApi(FakeApi):
+    """A cluster that statuses can be written in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self.fails_at = ""
+
+    def create(self, path: str, item: Any) -> Any:
+        place = f"{path}/{item['metadata']['name']}"
+        if place == self.fails_at:
+            raise Refused(500, "busy")
+        self.writes.append(f"create {item['metadata']['name']}")
+        return super().create(path, item)
+
+    def patch(self, path: str, change: Any) -> Any:
+        place = path.removesuffix("/status")
+        self.writes.append(f"patch {place.rpartition('/')[2]}{' status' if path.endswith('/status') else ''}")
+        item = self.objects[place]
+        if path.endswith("/status"):
+            item["status"] = change["status"]
+        else:
+            annotations = item["metadata"].setdefault("annotations", {})
+            for key, value in change["metadata"]["annotations"].items():
+                annotations.pop(key, None) if value is None else annotations.update({key: value})
+        return item
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> MovingApi:
+    fake = MovingApi()
+    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or OLD))
+    return fake
+
+
+def suspended(api: MovingApi, **changes: Any) -> None:
+    body = experiment_body(suspend=True)
+    body["metadata"] |= {"generation": 3, "annotations": {"example.com/a": "b", "podtune.dev/x": "y"}, **changes}
+    condition = {"type": "Suspended", "status": "True", "reason": "Suspended", "observedGeneration": 3}
+    body["status"] = {
+        "state": "Running",
+        "observedGeneration": 3,
+        "trials": {"total": 2, "paused": 1, "terminated": 1},
+        "best": {"trial": "digits-1", "value": "0.9"},
+        "conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    }
+    api.objects[experiments_path(OLD, "digits")] = body
+    clone = {"donor": "digits-1", "checkpoint": {"step": 3, "uri": "s3://b/e-1/digits-1/a/3", "digest": "sha256:0"}}
+    pod = {"name": "digits-0-1", "uid": "p"}
+    for index, status in enumerate(({"state": "PAUSED", "clone": clone, "pod": pod}, {"state": "TERMINATED"})):
+        trial = trial_body(index, uid=f"t-{index}", **status)
+        trial["metadata"]["labels"] = {"podtune.dev/experiment": "digits"}
+        api.objects[trials_path(OLD, f"digits-{index}")] = trial
+
+
+def exported(api: MovingApi, tmp_path: Path, *words: str) -> Path:
+    file = tmp_path / "digits.yaml"
+    assert cli.main(["export", "digits", "-o", str(file), *words]) == 0
+    return file
+
+
+def test_an_experiment_is_made_again_elsewhere_with_all_that_it_has_recorded(api: MovingApi, tmp_path: Path) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
+    made = api.objects[experiments_path("elsewhere", "digits")]
+    before = api.objects[experiments_path(OLD, "digits")]
+    assert made["spec"] == before["spec"]
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+    assert made["status"]["trials"] == before["status"]["trials"]
+    assert made["status"]["observedGeneration"] == made["status"]["conditions"][0]["observedGeneration"] == 1
+    trial = api.objects[trials_path("elsewhere", "digits-0")]
+    assert trial["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    assert trial["status"]["clone"] == api.objects[trials_path(OLD, "digits-0")]["status"]["clone"]
+    assert "pod" not in trial["status"]
+
+
+def test_the_operator_is_held_off_until_all_is_there(api: MovingApi, tmp_path: Path) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    cli.main(["import", str(file), "-n", "elsewhere"])
+    assert api.writes == [
+        "create digits",
+        *("create digits-0", "patch digits-0 status", "create digits-1", "patch digits-1 status"),
+        *("patch digits status", "patch digits"),
+    ]
+
+
+def test_an_import_that_was_broken_off_is_taken_up_again(api: MovingApi, tmp_path: Path) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    api.fails_at = trials_path("elsewhere", "digits-1")
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
+    made = api.objects[experiments_path("elsewhere", "digits")]
+    assert made["metadata"]["annotations"]["podtune.dev/importing"] == "e-1"
+    api.fails_at = ""
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+
+
+def test_one_that_is_there_is_not_written_over(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    assert cli.main(["import", str(file)]) == 1
+    assert "there is an Experiment 'digits' in namespace 'team'; import it by another --name" in capsys.readouterr().err
+
+
+def test_under_another_name_its_trials_and_what_names_them_are_called_after_it(api: MovingApi, tmp_path: Path) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    assert cli.main(["import", str(file), "--name", "numbers"]) == 0
+    assert api.objects[experiments_path(OLD, "numbers")]["status"]["best"]["trial"] == "numbers-1"
+    trial = api.objects[trials_path(OLD, "numbers-0")]
+    assert trial["spec"]["experiment"] == "numbers"
+    assert trial["status"]["clone"]["donor"] == "numbers-1"
+    assert trial["status"]["clone"]["checkpoint"]["uri"] == "s3://b/e-1/digits-1/a/3", "it stays where it is"
+
+
+def test_one_that_runs_is_refused_unless_a_copy_is_asked_for(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    body = api.objects[experiments_path(OLD, "digits")]
+    body["spec"]["suspend"] = False
+    assert cli.main(["export", "digits", "-o", str(tmp_path / "x")]) == 1
+    assert "`podtune pause experiment/digits` first" in capsys.readouterr().err
+    api.objects[trials_path(OLD, "digits-0")]["status"] |= {"state": "RUNNING", "durableSeq": 7}
+    file = exported(api, tmp_path, "--anyway")
+    assert capsys.readouterr().err.startswith("warning: digits still runs")
+    status = yaml.safe_load(file.read_text())["trials"][0]["status"]
+    assert (status["state"], "durableSeq" in status) == ("PENDING", False)
+
+
+def test_it_warns_where_the_old_one_would_take_the_checkpoints_with_it(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api, finalizers=["podtune.dev/checkpoints"])
+    exported(api, tmp_path)
+    assert "set its checkpoints.deletionPolicy to Retain before you delete it" in capsys.readouterr().err
+
+
+def test_what_was_learnt_from_an_earlier_experiment_goes_along(api: MovingApi, tmp_path: Path) -> None:
+    suspended(api)
+    body = api.objects[experiments_path(OLD, "digits")]
+    body["spec"]["search"]["warmStart"] = {"experiment": "earlier"}
+    api.objects[f"/api/v1/namespaces/{OLD}/configmaps/digits-warm-start"] = {"data": {"results.jsonl": "{}"}}
+    file = exported(api, tmp_path)
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
+    kept = api.objects["/api/v1/namespaces/elsewhere/configmaps/digits-warm-start"]
+    assert kept["data"] == {"results.jsonl": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda body: body.update(kind="Experiment"), "it is no ExperimentArchive"),
+        (lambda body: body.update(version=2), "its version is 2, this program knows 1"),
+        (lambda body: body["experiment"]["spec"].update(maxConcurrentTrials=0), "it is damaged"),
+        (lambda body: body["trials"][0].update(name="other-0"), "it is damaged"),
+        (lambda body: body["trials"][0]["status"].update(attempt=-1), "it is damaged"),
+        (lambda body: body.pop("trials"), "it is damaged"),
+    ],
+)
+def test_a_file_that_can_not_be_worked_with_is_refused_before_anything_is_made(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, problem: str
+) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    body = yaml.safe_load(file.read_text())
+    del body["digest"]
+    change(body)
+    file.write_text(yaml.safe_dump(sealed(body)))
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
+    assert problem in capsys.readouterr().err
+    assert api.writes == []
+
+
+def test_a_file_that_was_cut_off_is_not_taken_for_an_experiment_of_fewer_trials(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    whole = file.read_text()
+    file.write_text(whole[: whole.index("- name: digits-1")])
+    assert len(yaml.safe_load(file.read_text())["trials"]) == 1, "it can be read"
+    capsys.readouterr()
+    assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {file}: it is damaged: it is not what was exported, by its digest; export the experiment once more\n"
+    )
+    assert api.writes == []

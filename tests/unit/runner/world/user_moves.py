@@ -1,0 +1,61 @@
+"""What users do to an experiment and its trials while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podtune.api.names import DesiredState, ExperimentState, TrialState
+from tests.unit.runner.world.simulation import START, Simulation
+
+Move = tuple[float, str, int]
+"""When, in seconds after the start; what; and to the trial of which number."""
+
+
+def make(simulation: Simulation, moves: Iterable[Move]) -> None:
+    """Makes the moves in turn; the simulation watches over places, attempts and deletions meanwhile."""
+    moves = list(moves)
+    simulation.api.allowed_alive = None if any(move == "delete" for _, move, _ in moves) else 2
+    stopped: set[str] = set()
+    for moment, move, index in moves:
+        simulation.run(max(0.0, START + moment - simulation.now))
+        name = f"e-{index}"
+        if move == "restart":
+            simulation.restart()
+        elif move in ("suspend", "go on"):
+            simulation.edit_spec(suspend=move == "suspend")
+        elif move == "damage":
+            simulation.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
+        elif name in simulation.api.trials and not simulation.is_over:
+            _make_of_trial(simulation, name, move, stopped)
+
+
+def _make_of_trial(simulation: Simulation, name: str, move: str, stopped: set[str]) -> None:
+    if move == "delete":
+        stopped.discard(name)
+        simulation.delete_trial(name)
+    elif move == "override":
+        rate = 0.001 * (int(name.removeprefix("e-")) + 1)
+        simulation.api.edit_trial(name, overrides={"learning_rate": str(rate)})
+    elif name not in stopped:
+        simulation.api.edit_trial(name, desired_state=DesiredState(move))
+        stopped.update([name] if move == "Stopped" else [])
+
+
+def have_paused_go_on(simulation: Simulation) -> None:
+    """Lets all trials run again that were paused by hand."""
+    for trial in list(simulation.api.trials.values()):
+        if trial.spec.desired_state is DesiredState.PAUSED and trial.status.state is TrialState.PAUSED:
+            simulation.api.edit_trial(trial.name, desired_state=DesiredState.RUNNING)
+
+
+def assert_all_end(simulation: Simulation, moves: Iterable[Move], trials: int) -> None:
+    """Whatever the moves are: once users let all go on, all trials are trained, and nothing is left behind."""
+    make(simulation, moves)
+    simulation.edit_spec(suspend=False)
+    simulation.run(5000.0)
+    have_paused_go_on(simulation)
+    simulation.run()
+    status = simulation.api.experiment.status
+    assert status.state is ExperimentState.COMPLETE
+    assert (status.trials.total, status.trials.terminated) == (trials, trials)
+    assert simulation.run(1000.0).api.pods == {}

@@ -1,0 +1,186 @@
+"""From an answer of S3 to a sentence that helps, and which answers are asked for again."""
+
+import io
+
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from podtune.storage import errors
+from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.s3 import client as s3_client
+from podtune.storage.s3.store import S3Store
+from tests.unit.storage.web_server import WebServer
+
+
+class Streamed(io.BytesIO):
+    def stream(self):
+        yield self.read()
+
+
+@pytest.fixture
+def server():
+    server = WebServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+def store(server, **options):
+    return S3Store(StoreAddress("models", endpoint=server.url, **options))
+
+
+def refusal(code, status=400):
+    return status, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "remedy"),
+    [
+        ("NoSuchBucket", 404, errors.BucketNotFound, "create it, or correct checkpoints.store.bucket"),
+        ("NoSuchKey", 404, errors.NotFound, "does not hold"),
+        ("InvalidAccessKeyId", 403, errors.InvalidCredentials, "name a Secret in checkpoints.store.credentialsSecret"),
+        ("SignatureDoesNotMatch", 403, errors.InvalidCredentials, "Secret"),
+        ("ExpiredToken", 400, errors.InvalidCredentials, "Secret"),
+        ("AccessDenied", 403, errors.AccessDenied, "s3:PutObject"),
+        ("PermanentRedirect", 301, errors.StoreSettingsError, "checkpoints.store.region"),
+        ("SlowDown", 503, errors.Unreachable, "can't serve at present"),
+        ("InternalError", 500, errors.Unreachable, "can't serve at present"),
+        ("XAmzContentSHA256Mismatch", 400, errors.Unreachable, "can't serve at present"),
+        ("QuotaExceeded", 400, errors.RequestRejected, "QuotaExceeded"),
+    ],
+)
+def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(server, code, status, kind, remedy):
+    server.answer = lambda asked: refusal(code, status)
+    with pytest.raises(kind) as caught:
+        store(server).put_bytes("x", b"")
+    assert remedy in str(caught.value)
+    assert f"'models' at {server.url}" in str(caught.value)
+    assert caught.value.permanent == (kind is not errors.Unreachable)
+    assert caught.value.reason == kind.__name__
+    assert len(server.asked) == (s3_client.ATTEMPTS if status >= 500 else 1)
+
+
+@pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), refusal("SlowDown", 503)])
+def test_trouble_that_passes_is_not_noticed(server, answer):
+    answers = [answer, answer]
+    server.answer = lambda asked: answers.pop() if answers else (200, {}, b"")
+    store(server).put_bytes("x", b"content")
+    assert [asked.body for asked in server.asked if answer[0]][-1:] in ([], [b"content"])
+    assert server.asked[-1].body == b"content"
+
+
+def test_an_answer_that_is_cut_off_is_no_answer(server):
+    server.answer = lambda asked: (200, {"Content-Length": "100"}, b"half")
+    with pytest.raises(errors.Unreachable, match="does not answer"):
+        b"".join(store(server).get("x"))
+    with pytest.raises(errors.Unreachable, match="does not answer"):
+        store(server).get_bytes("x", 1000)
+
+
+def test_a_listing_that_is_no_xml_is_no_answer(server):
+    server.answer = lambda asked: (200, {}, b"<html>")
+    with pytest.raises(errors.Unreachable, match="can't serve"):
+        list(store(server).list(""))
+
+
+def test_credentials_that_were_refused_are_looked_for_again(server, monkeypatch):
+    server.answer = lambda asked: refusal("InvalidAccessKeyId", 403)
+    bucket = store(server)
+    with pytest.raises(errors.InvalidCredentials):
+        bucket.check()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEW")
+    with pytest.raises(errors.InvalidCredentials):
+        bucket.check()
+    assert "Credential=NEW/" in server.asked[-1].headers["authorization"]
+
+
+def test_a_range_is_cut_out_where_the_server_sends_everything(server):
+    server.answer = lambda asked: (200, {}, bytes(range(100)))
+    assert b"".join(store(server).get("x", 10, 20)) == bytes(range(10, 30))
+
+
+def test_an_object_is_encrypted_with_the_key_that_was_named(server):
+    server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+    bucket = store(server, kms_key="key-1")
+    bucket.put_bytes("x", b"")
+    bucket.start_upload("x")
+    for asked in server.asked:
+        assert asked.headers["x-amz-server-side-encryption"] == "aws:kms"
+        assert asked.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1"
+
+
+class TestChecksums:
+    @pytest.mark.parametrize("setting", ["whenRequired", "whenSupported"])
+    def test_are_sent_when_they_are_asked_for(self, server, setting):
+        store(server, wire_checksums=setting).put_bytes("x", b"")
+        sent = server.asked[0].headers.get("x-amz-checksum-sha256")
+        assert sent == ("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" if setting == "whenSupported" else None)
+
+    def test_are_left_out_for_a_store_that_does_not_know_them(self, server):
+        server.answer = lambda asked: (
+            refusal("NotImplemented", 501) if "x-amz-checksum-sha256" in asked.headers else (200, {}, b"")
+        )
+        bucket = store(server, wire_checksums="whenSupported")
+        bucket.put_bytes("x", b"1")
+        bucket.put_bytes("y", b"2")
+        assert [(asked.target, "x-amz-checksum-sha256" in asked.headers) for asked in server.asked] == [
+            ("/models/x", True), ("/models/x", False), ("/models/y", False),
+        ]  # fmt: skip
+
+    def test_are_not_given_up_for_another_reason(self, server):
+        server.answer = lambda asked: refusal("QuotaExceeded")
+        bucket = store(server, wire_checksums="whenSupported")
+        with pytest.raises(errors.RequestRejected, match="QuotaExceeded"):
+            bucket.put_bytes("x", b"1")
+        server.answer = lambda asked: (200, {}, b"")
+        bucket.put_bytes("x", b"1")
+        assert "x-amz-checksum-sha256" in server.asked[-1].headers
+
+
+class TestCompletion:
+    def test_an_error_that_comes_with_200_is_one(self, server):
+        server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+        bucket = store(server)
+        upload = bucket.start_upload("x")
+        server.answer = lambda asked: (200, {}, b"<?xml version='1.0'?><Error><Code>InternalError</Code></Error>")
+        with pytest.raises(errors.Unreachable):
+            bucket.complete_upload(upload, [])
+
+    def test_is_believed_where_only_its_answer_was_lost(self, server):
+        listing = b"<r><Contents><Key>x</Key></Contents></r>"
+        server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
+        bucket = store(server)
+        upload = bucket.start_upload("x")
+        answers = [(0, {}, b""), refusal("NoSuchUpload", 404), (200, {}, listing)]
+        server.answer = lambda asked: answers.pop(0)
+        bucket.complete_upload(upload, [])
+        assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        (StoreAddress("models", region="eu-1"), "https://models.s3.eu-1.amazonaws.com/x"),
+        (StoreAddress("my.models", region="eu-1"), "https://s3.eu-1.amazonaws.com/my.models/x"),
+        (StoreAddress("models", region="eu-1", addressing="Path"), "https://s3.eu-1.amazonaws.com/models/x"),
+        (StoreAddress("models", endpoint="http://s3:9000"), "http://s3:9000/models/x"),
+        (StoreAddress("models", endpoint="http://s3:9000", addressing="VirtualHost"), "http://models.s3:9000/x"),
+    ],
+)
+def test_the_bucket_is_named_in_the_host_or_in_the_path(address, url):
+    asked = []
+
+    def answer(request, **_):
+        asked.append(request.url)
+        return AWSResponse(request.url, 200, {}, Streamed())
+
+    client = s3_client.make_client(address)
+    client.meta.events.register("before-send.s3", answer)
+    client.put_object(Bucket=address.bucket, Key="x")
+    assert asked == [url]
