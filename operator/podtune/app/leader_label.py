@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtune.api.names import LABEL_LEADER
 from podtune.cluster.client import MERGE, ClusterClient, list_pages
-from podtune.cluster.errors import ApiRefusal
+from podtune.kube.errors import ApiRefusal
 from podtune.kube.paths import pod, pods
 
 

@@ -16,10 +16,10 @@ from podtune.app.logs import configure_logging
 from podtune.app.operator import CannotListen, Operator
 from podtune.app.settings import Settings, SettingsError, read_settings
 from podtune.cluster.client import KubernetesClient
-from podtune.cluster.errors import ApiError
 from podtune.cluster.lease import LeaseLost
 from podtune.controllers.watch.event_decoding import decode_events_with_orjson
 from podtune.controllers.watch.event_processing import give_events_to_handlers_alone
+from podtune.kube.errors import ApiError
 
 log = structlog.get_logger(__name__)
 

@@ -24,7 +24,6 @@ from podtune.app.probes import Probes
 from podtune.app.settings import Settings
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
-from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.lease import Lease, LeaseSettings
@@ -36,6 +35,7 @@ from podtune.controllers.store.store import Store
 from podtune.controllers.watch.handlers import make_registry, watch
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
+from podtune.kube.errors import ApiError, ApiRefusal
 from podtune.results.authentication import Authenticator
 from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.server import ResultsServer

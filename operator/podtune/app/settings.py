@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
-from podtune.cluster.pods.pods import AgentSettings
+from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers.store.namespace_caps import PodLimits
 
 UNLIMITED = "unlimited"

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from podtune.cluster.connection import Connection
-from podtune.cluster.errors import AnswerTooLarge, ApiError, ApiRefusal, NotLeading, Unreachable, WrongObject
 from podtune.kube.answers import WrongAnswer, check_answer
+from podtune.kube.errors import AnswerTooLarge, ApiError, ApiRefusal, NotLeading, Unreachable, WrongObject
 
 Manifest = dict[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -12,7 +12,7 @@ import orjson
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from podtune.cluster.errors import AnswerTooLarge, ApiError, ApiRefusal, Unreachable
+from podtune.kube.errors import AnswerTooLarge, ApiError, ApiRefusal, Unreachable
 from podtune.kube.paths import check_path
 
 MAX_CONNECTIONS = 64

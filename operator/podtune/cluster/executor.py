@@ -27,17 +27,17 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cluster import decoders, ownership
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, Manifest
-from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.cluster.events import Reporter, event_manifest, own_event_manifest
 from podtune.cluster.first_answers import FirstAnswers
 from podtune.cluster.pods.gang_requests import GangRequests
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.cluster.pods.node_affinity import avoid
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
-from podtune.cluster.pods.storage_pods import create_trial_chunks, storage_pod, trial_chunks
+from podtune.cluster.pods.storage_pod import create_trial_chunks, storage_pod, trial_chunks
 from podtune.cluster.pods.volume_claims import delete_claim, ensure_claim
 from podtune.cluster.restore_sources import find_checkpoint
 from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
+from podtune.kube.errors import ApiError, ApiRefusal
 from podtune.runner.actions import (
     DONE,
     ActionResult,

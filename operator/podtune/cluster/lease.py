@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 import structlog
 
 from podtune.cluster.client import ClusterClient, Manifest
-from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiError, ApiRefusal
 
 log = structlog.get_logger(__name__)
 

@@ -17,8 +17,8 @@ from podtune.api.names import (
 )
 from podtune.cluster import decoders
 from podtune.cluster.client import METADATA, ClusterClient
-from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.records import Experiment
 
 Manifest = dict[str, Any]

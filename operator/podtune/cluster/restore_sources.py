@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from podtune.cluster import decoders
 from podtune.cluster.client import ClusterClient
-from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.checkpoints.restore_sources import circular, missing, pick
 from podtune.runner.records import Trial

@@ -13,8 +13,8 @@ from podtune.api.names import (
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
-from podtune.cluster.errors import ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.search import warm_start

@@ -12,8 +12,8 @@ import structlog
 from aiohttp import web
 
 from podtune.cluster.client import ClusterClient
-from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiError, ApiRefusal
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from podtune.cluster.client import KubernetesClient
-from podtune.cluster.errors import ApiRefusal
+from podtune.kube.errors import ApiRefusal
 
 Manifest = dict[str, Any]
 

@@ -12,11 +12,11 @@ import pytest
 from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.decoders import decode_experiment
-from podtune.cluster.errors import ApiRefusal, NotLeading
 from podtune.cluster.events import Reporter, event_manifest
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal, NotLeading
 from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for

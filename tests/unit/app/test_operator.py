@@ -19,8 +19,8 @@ from podtune.app import operator as operator_module
 from podtune.app.main import _failures
 from podtune.app.operator import CannotListen, Operator
 from podtune.app.settings import read_settings
-from podtune.cluster.errors import ApiError, NotLeading
 from podtune.cluster.lease import LeaseLost
+from podtune.kube.errors import ApiError, NotLeading
 from tests.unit.cluster.fake_client import Call, FakeCluster, refusal
 from tests.unit.cluster.objects import EXPERIMENTS, experiment_body
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from podtune.cluster.client import JSON, MERGE, STRATEGIC_MERGE, Manifest, Method
-from podtune.cluster.errors import ApiError, ApiRefusal, Unreachable
+from podtune.kube.errors import ApiError, ApiRefusal, Unreachable
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 Watcher = Callable[[EventType, str, Manifest], None]

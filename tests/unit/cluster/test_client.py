@@ -16,7 +16,7 @@ from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.connection import MAX_CONNECTIONS, Connection
-from podtune.cluster.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unreachable, WrongObject
+from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unreachable, WrongObject
 from podtune.kube.paths import PathError
 
 Handler = Callable[[web.Request], web.StreamResponse]

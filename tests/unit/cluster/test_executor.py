@@ -14,7 +14,7 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
-from podtune.cluster.pods.pods import AgentSettings
+from podtune.cluster.pods.manifest import AgentSettings
 from podtune.runner.actions import (
     DONE,
     ActionResult,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from podtune.api.restore_from import RestoreFrom
-from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.restore_sources import find_checkpoint
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 
 CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]

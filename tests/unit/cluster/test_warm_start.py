@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.names import ExperimentReason
 from podtune.cluster import warm_start
-from podtune.cluster.errors import ApiRefusal
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import ActionResult, ActionStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import (

@@ -16,7 +16,7 @@ from podtune.api.pods.pod_template import AGENT_CONTAINER
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods.pods import AgentSettings
+from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers import proposing, reconciler
 from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
 from podtune.controllers.queue import WorkQueue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from podtune.agent.restore.restore import parse_candidates
 from podtune.agent.results.result_line import BadLine, parse_line
 from podtune.agent.settings import AgentSettingsError
-from podtune.cluster.errors import ApiError
+from podtune.kube.errors import ApiError
 from podtune.protocol import storage_job
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.cluster.errors import ApiError
+from podtune.kube.errors import ApiError
 from podtune.results import authentication
 from podtune.results.authentication import (
     CACHE_SECONDS,

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from podtune.cluster.errors import ApiError
+from podtune.kube.errors import ApiError
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.messages import MAX_REPORT_BYTES, FinalCommit, Reply, Report, Result, parse_reply
 from podtune.results import server as server_module

@@ -11,7 +11,7 @@ from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView, age, short
 from podtune.cli.errors import CliError
-from podtune.cli.views.layout import INDENT, columns, columns_and_message, labelled
+from podtune.cli.views.columns import INDENT, columns, columns_and_message, labelled
 from podtune.cli.views.parameter_text import parameter_lines
 from podtune.cli.views.troubles import experiment_troubles, trial_message, troubled
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from podtune.api.names import FIELD_MANAGER, GANG_GATE
 from podtune.cluster import ownership
 from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, Manifest
-from podtune.cluster.errors import ApiRefusal
-from podtune.cluster.pods.gangs import belongs_to, rank_manifest, service_manifest
+from podtune.cluster.pods.gang import belongs_to, rank_manifest, service_manifest
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from podtune.runner.records import Experiment
 

@@ -8,9 +8,9 @@ from podtune.api.names import TRIAL_KIND
 from podtune.api.resources.checkpoints import Scratch
 from podtune.cluster import decoders, ownership
 from podtune.cluster.client import ClusterClient
-from podtune.cluster.errors import ApiRefusal
 from podtune.cluster.pods.scratch import claim_name, scratch_of
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
 

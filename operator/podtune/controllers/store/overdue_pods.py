@@ -26,8 +26,8 @@ import structlog
 
 from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.decoders import GracePeriod, decode_grace_period
-from podtune.cluster.errors import ApiError, ApiRefusal
 from podtune.kube import paths
+from podtune.kube.errors import ApiError, ApiRefusal
 from podtune.protocol.messages import Unstored
 from podtune.runner.attempts import grace_periods
 

@@ -10,9 +10,9 @@ import structlog
 
 from podtune.api.names import LABEL_EXPERIMENT, LABEL_MANAGED_BY, MANAGED_BY
 from podtune.cluster.client import ClusterClient, Manifest, list_pages
-from podtune.cluster.errors import ApiError
 from podtune.controllers.store.store import Store
 from podtune.kube import paths
+from podtune.kube.errors import ApiError
 
 log = structlog.get_logger(__name__)
 

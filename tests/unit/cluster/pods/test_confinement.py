@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.cluster.pods.confinement import agents_profile, confine
+from podtune.cluster.pods.security_context import agents_profile, confine
 
 DEFAULTS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 

@@ -11,7 +11,7 @@ from podtune.api.resources.trial import TrialSpec
 from podtune.cluster.decoders import decode_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods.pods import AgentSettings
+from podtune.cluster.pods.manifest import AgentSettings
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import Checkpoint, TrialSpec
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 

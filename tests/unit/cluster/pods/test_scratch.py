@@ -12,7 +12,7 @@ from podtune.api.pods.pod_template import AGENT_UID
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import ClusterAction, Executor
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, WriteTrialStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, TRIALS, experiment_record, trial_body

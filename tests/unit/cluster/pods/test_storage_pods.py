@@ -9,8 +9,8 @@ from typing import Any
 from podtune.cluster.decoders import decode_storage_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods.pods import AgentSettings
-from podtune.cluster.pods.storage_pods import storage_pod
+from podtune.cluster.pods.manifest import AgentSettings
+from podtune.cluster.pods.storage_pod import storage_pod
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.records import PodPhase

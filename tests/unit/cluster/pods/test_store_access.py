@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.resources.checkpoints import Checkpoints
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.cluster.pods.store_access import store_json, store_mounts, store_volumes, sync_json
 from podtune.storage.checkpoint.address import StoreAddress
 from tests.unit.cluster.objects import experiment_record

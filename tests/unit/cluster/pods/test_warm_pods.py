@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.api.resources.trial import TrialSpec
 from podtune.cluster import decoders
-from podtune.cluster.pods.pods import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 

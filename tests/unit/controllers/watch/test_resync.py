@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from podtune.cluster.errors import ApiError
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.handlers import LISTED_AT_A_TIME, make_settings
 from podtune.controllers.watch.resync import AT_A_TIME, PERIOD, SETTLE, SOON, Resync
+from podtune.kube.errors import ApiError
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import FakeCluster, no_answer
 from tests.unit.cluster.objects import EXPERIMENTS, PODS, TRIALS, experiment_body, pod_body, trial_body

@@ -8,7 +8,7 @@ from typing import Any
 from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_TRIAL, QUEUE_NAME
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.cluster import ownership
-from podtune.cluster.pods.pods import INPUTS_VOLUME
+from podtune.cluster.pods.manifest import INPUTS_VOLUME
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment

@@ -30,8 +30,8 @@ from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_space import parse_value
 from podtune.cluster import ownership
-from podtune.cluster.pods.confinement import agents_profile, confine
 from podtune.cluster.pods.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
+from podtune.cluster.pods.security_context import agents_profile, confine
 from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod

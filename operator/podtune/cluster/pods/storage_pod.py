@@ -14,7 +14,7 @@ from typing import Any
 from podtune.api.names import LABEL_STORAGE
 from podtune.cluster import ownership
 from podtune.cluster.client import ClusterClient, Manifest
-from podtune.cluster.pods.pods import AGENT_CONFINES, AgentSettings, literal
+from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, literal
 from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes
 from podtune.kube import paths
 from podtune.protocol import agent_environment as agent_env
