@@ -88,7 +88,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && find sklearn scipy joblib -type d -name tests -prune -exec rm -r {} + \
     && ${COMPILE} sklearn scipy joblib \
     && chmod -R a+rX,u+w,go-w /opt/podtune
-RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import podtune.tuning.searchers.gp.gp, podtune.tuning.schedulers.population.gain_model'
+RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import podtune.tuning.searchers.gp, podtune.tuning.schedulers.population.gain_model'
 
 FROM runtime AS operator-gp
 COPY --from=operator-gp-build /opt/podtune /opt/podtune

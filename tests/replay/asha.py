@@ -20,7 +20,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
-from podtune.tuning.schedulers.halving.asha import bracket_generator
+from podtune.tuning.schedulers.asha import bracket_generator
 
 HISTORIES = 300
 Event = list[Any]

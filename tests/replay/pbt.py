@@ -28,8 +28,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, Parameter, Scalar
+from podtune.tuning.schedulers.pbt import perturbation_generator
 from podtune.tuning.schedulers.population.explore import drawn
-from podtune.tuning.schedulers.population.pbt import perturbation_generator
 
 HISTORIES = 250
 """So many of each kind."""

@@ -8,7 +8,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.tuning.plugins import PluginError
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.spaces.tree import TooManyCombinations
+from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
 
 NEEDS_GP_IMAGE = (
     "{} needs scikit-learn, which this operator's image does not have; install the chart with image.variant=gp, "

@@ -18,8 +18,8 @@ from docs.fenced_blocks import find_blocks
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
 from podtune.api.validation import parse_experiment
+from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import SchedulerAction
-from podtune.tuning.schedulers.halving.asha import Asha
 from tests.documented_manifests import complete, list_documents
 
 ROOT = Path(__file__).resolve().parents[3]

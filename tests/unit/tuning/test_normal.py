@@ -12,8 +12,8 @@ from scipy import stats
 
 from podtune.api.tuning.search_space import LogNormalDomain, NormalDomain, Parameter
 from podtune.testing.spaces import holds, normal_parameters, stepped_normal_parameters
-from podtune.tuning.normal import quantile, share_below
-from podtune.tuning.searchers.spaces.domains import finite_points, grid_points
+from podtune.tuning.domains.normal import quantile, share_below
+from podtune.tuning.domains.points import finite_points, grid_points
 
 SHARES = np.linspace(0.001, 0.999, 200)
 

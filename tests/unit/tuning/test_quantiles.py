@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, IntDomain, NormalDomain
 from podtune.testing.spaces import search_spaces
-from podtune.tuning.quantiles import share_of, value_at
+from podtune.tuning.domains.quantiles import share_of, value_at
 
 
 @given(space=search_spaces(), draw=st.randoms(use_true_random=False))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.tuning.schedulers.asha import Asha
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.fifo import Fifo
-from podtune.tuning.schedulers.halving.asha import Asha
-from podtune.tuning.schedulers.halving.asha_promotion import AshaPromotion
-from podtune.tuning.schedulers.halving.bohb import Bohb
-from podtune.tuning.schedulers.halving.hyperband import Hyperband
+from podtune.tuning.schedulers.hyperband import Hyperband
 from podtune.tuning.schedulers.median import Median
 from podtune.tuning.schedulers.plugin import make_plugin_scheduler
 from podtune.tuning.schedulers.population.populations import make_population_scheduler

@@ -53,15 +53,15 @@ def _searcher(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
     search = spec.search
     match search.algorithm:
         case "grid":
-            from podtune.tuning.searchers.sequences.grid import GridSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.grid import GridSearcher  # noqa: PLC0415
 
             return GridSearcher(space, search.grid or GridSettings())
         case "qmc":
-            from podtune.tuning.searchers.sequences.qmc import QmcSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.qmc import QmcSearcher  # noqa: PLC0415
 
             return QmcSearcher(space, search.qmc or QmcSettings(), search.seed)
         case "bruteForce":
-            from podtune.tuning.searchers.sequences.brute_force import BruteForceSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.brute_force import BruteForceSearcher  # noqa: PLC0415
 
             return BruteForceSearcher(space, search.brute_force or BruteForceSettings(), search.seed)
         case "random" if (searcher := without_repetitions(space, search.seed)) is not None:
@@ -75,27 +75,27 @@ def _drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searcher:
     search = spec.search
     match search.algorithm:
         case "tpe":
-            from podtune.tuning.searchers.optuna.tpe import TpeSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.tpe import TpeSearcher  # noqa: PLC0415
 
             return TpeSearcher(sampled, spec.objective, search.tpe or TpeSettings(), search.seed)
         case "cmaes":
-            from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.cmaes import CmaEsSearcher  # noqa: PLC0415
 
             return CmaEsSearcher(sampled, spec.objective, search.cmaes or CmaEsSettings(), search.seed)
         case "nsga2":
-            from podtune.tuning.searchers.optuna.nsga import NsgaSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
 
             return NsgaSearcher(sampled, spec.objective, search.nsga2 or Nsga2Settings(), search.seed)
         case "nsga3":
-            from podtune.tuning.searchers.optuna.nsga import NsgaSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.nsga import NsgaSearcher  # noqa: PLC0415
 
             return NsgaSearcher(sampled, spec.objective, search.nsga3 or Nsga3Settings(), search.seed)
         case "gp":
-            from podtune.tuning.searchers.gp.gp import GpSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.gp import GpSearcher  # noqa: PLC0415
 
             return GpSearcher(sampled, spec.objective, search.gp or GpSettings(), search.seed)
         case "bohb":
-            from podtune.tuning.searchers.optuna.bohb import BohbSearcher  # noqa: PLC0415
+            from podtune.tuning.searchers.bohb import BohbSearcher  # noqa: PLC0415
 
             brackets = spec.scheduler.bohb
             assert brackets is not None  # the models hold this

@@ -8,12 +8,12 @@ from random import Random
 from typing_extensions import override
 
 from podtune.api.tuning.search_space import Domain, Parameter, Scalar
-from podtune.tuning.quantiles import value_at
+from podtune.tuning.domains.points import linear_points
+from podtune.tuning.domains.quantiles import value_at
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher, ThenEveryOther
+from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher, ThenEveryOther
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
-from podtune.tuning.searchers.spaces.domains import linear_points
 
 
 class RandomSearcher(Searcher):

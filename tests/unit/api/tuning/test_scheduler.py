@@ -7,9 +7,9 @@ import pytest
 
 from podtune.api.tuning.scheduler import AshaPromotionSettings, HyperbandSettings, Scheduler
 from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.schedulers.halving.asha_promotion import AshaPromotion
-from podtune.tuning.schedulers.halving.bohb import Bohb
-from podtune.tuning.schedulers.halving.hyperband import Hyperband
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion
+from podtune.tuning.schedulers.bohb import Bohb
+from podtune.tuning.schedulers.hyperband import Hyperband
 from tests.unit.tuning.manifests import experiment
 
 STORE = {"store": {"bucket": "podtune"}}

@@ -13,11 +13,11 @@ from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.optuna.tpe import TpeSearcher
+from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import MODEL_TRIES, RejectionSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import experiment
 
 LOSS = Objective(metric="loss", mode="min")

@@ -7,20 +7,20 @@ import pytest
 from podtune.api.tuning.compatibility import SEARCHERS
 from podtune.testing.searchers import proposal
 from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.fifo import Fifo
-from podtune.tuning.schedulers.halving.asha import Asha
 from podtune.tuning.searchers import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.base import Searcher
-from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.optuna.nsga import NsgaSearcher
-from podtune.tuning.searchers.optuna.tpe import TpeSearcher
+from podtune.tuning.searchers.brute_force import BruteForceSearcher
+from podtune.tuning.searchers.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.grid import GridSearcher
+from podtune.tuning.searchers.nsga import NsgaSearcher
+from podtune.tuning.searchers.qmc import QmcSearcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import RejectionSearcher
-from podtune.tuning.searchers.sequences.brute_force import BruteForceSearcher
-from podtune.tuning.searchers.sequences.grid import GridSearcher
-from podtune.tuning.searchers.sequences.qmc import QmcSearcher
-from podtune.tuning.searchers.sequences.sequence import SequenceSearcher
+from podtune.tuning.searchers.sequences.sequence_searcher import SequenceSearcher
+from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import experiment
 
 UNIT = [{"name": "x", "float": {"min": 0, "max": 1}}]

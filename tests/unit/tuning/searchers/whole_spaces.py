@@ -14,8 +14,8 @@ from podtune.api.base import FieldError
 from podtune.api.tuning.dependencies import Dependencies
 from podtune.api.tuning.search_space import Parameter, Scalar, format_value
 from podtune.testing.spaces import holds
+from podtune.tuning.domains.points import finite_points
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.spaces.domains import finite_points
 
 Manifest = dict[str, Any]
 

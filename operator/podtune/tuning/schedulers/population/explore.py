@@ -35,10 +35,10 @@ from podtune.api.tuning.search_space import (
     Scalar,
     format_value,
 )
-from podtune.tuning import normal
+from podtune.tuning.domains import normal
+from podtune.tuning.domains.points import finite_points
 from podtune.tuning.schedulers.base import Record
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.spaces.domains import finite_points
 
 MAX_TRIES = 1000
 """So often a configuration is explored before a donor's is taken as it is."""

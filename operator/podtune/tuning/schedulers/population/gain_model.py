@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 
-from podtune.tuning.schedulers.population.gains import Gain
+from podtune.tuning.schedulers.population.gain_log import Gain
 
 FloatArray = NDArray[np.float64]
 _CLIPPED = 2.0

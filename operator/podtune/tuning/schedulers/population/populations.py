@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings, mutable_domains
+from podtune.tuning.schedulers.pb2 import Bandit
+from podtune.tuning.schedulers.pbt import Pbt
+from podtune.tuning.schedulers.pbt_synchronous import SynchronousPbt
 from podtune.tuning.schedulers.population.barrier_release import BarrierReleaseWriter
 from podtune.tuning.schedulers.population.explore import Explorer, Perturbing, Space
-from podtune.tuning.schedulers.population.pb2 import Bandit
-from podtune.tuning.schedulers.population.pbt import Pbt
-from podtune.tuning.schedulers.population.pbt_synchronous import SynchronousPbt
 
 
 def make_population_scheduler(name: str, settings: PopulationSettings, spec: ExperimentSpec) -> Pbt:

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from podtune.api.tuning.configuration import ConfigurationRules, Refused
 from podtune.api.tuning.search_space import Domain, Parameter, Scalar, format_value
+from podtune.tuning.domains.points import Points, finite_points
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
-from podtune.tuning.searchers.spaces.domains import Points, finite_points
-from podtune.tuning.searchers.spaces.tree import PointTree, TooManyCombinations
+from podtune.tuning.searchers.spaces.point_tree import PointTree, TooManyCombinations
 
 __all__ = ["ActiveSpace", "PointKey", "Refused", "RejectionCounter"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, IntDomain, Parameter, Scalar, format_value
-from podtune.tuning.quantiles import value_at
+from podtune.tuning.domains.quantiles import value_at
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 INACTIVE = "inactive"

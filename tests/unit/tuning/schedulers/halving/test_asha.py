@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
 from podtune.testing.schedulers import SchedulerConformance
+from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -19,7 +20,6 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
 )
-from podtune.tuning.schedulers.halving.asha import Asha, bracket_generator, draw_bracket
 
 Mode = Literal["max", "min"]
 

@@ -12,6 +12,7 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaPromotionSettings
 from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -20,7 +21,6 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
 )
-from podtune.tuning.schedulers.halving.asha_promotion import AshaPromotion, bracket_weights
 
 Mode = Literal["max", "min"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaPromotionSettings
-from podtune.tuning.schedulers.halving.asha_promotion import AshaPromotion
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from tests.replay import golden
 
 HISTORIES = golden.read("asha_promotion")

@@ -10,7 +10,7 @@ import pytest
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
-from podtune.tuning.schedulers.halving.asha import Asha
+from podtune.tuning.schedulers.asha import Asha
 from tests.replay import golden
 
 HISTORIES = golden.read("asha")

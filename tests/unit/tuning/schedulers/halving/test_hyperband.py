@@ -19,8 +19,8 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
 )
-from podtune.tuning.schedulers.halving.bohb import Bohb
-from podtune.tuning.schedulers.halving.hyperband import Hyperband
+from podtune.tuning.schedulers.bohb import Bohb
+from podtune.tuning.schedulers.hyperband import Hyperband
 
 Mode = Literal["max", "min"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import BohbSettings, HyperbandSettings
-from podtune.tuning.schedulers.halving.bohb import Bohb
-from podtune.tuning.schedulers.halving.hyperband import Hyperband
+from podtune.tuning.schedulers.bohb import Bohb
+from podtune.tuning.schedulers.hyperband import Hyperband
 from tests.replay import golden
 
 HYPERBAND = golden.read("hyperband")

@@ -14,12 +14,12 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
-from podtune.tuning.searchers.gp.gaussian_process import GaussianProcess, fit_map
-from podtune.tuning.searchers.gp.gp import GpSearcher, _chosen
-from podtune.tuning.searchers.gp.improvement import ExpectedImprovement, _log_h, maximize
-from podtune.tuning.searchers.gp.model_space import ModelSpace
+from podtune.tuning.searchers.gp import GpSearcher, _chosen
+from podtune.tuning.searchers.models.expected_improvement import ExpectedImprovement, _log_h, maximize
+from podtune.tuning.searchers.models.gaussian_process import GaussianProcess, fit_map
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.model_space import ModelSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, experiment, parameters
 
 UNIT = parameters({"name": "x", "float": {"min": 0, "max": 1}})

@@ -16,9 +16,9 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.bohb import BohbSearcher
+from podtune.tuning.searchers.bohb import BohbSearcher
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from tests.unit.tuning.manifests import every_kind, parameters
 from tests.unit.tuning.searchers.optuna_spaces import of_optuna
 

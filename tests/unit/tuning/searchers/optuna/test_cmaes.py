@@ -15,8 +15,8 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, recorded_run
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, Proposal, Searcher
-from podtune.tuning.searchers.optuna.cmaes import CmaEsSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.searchers.optuna_spaces import of_optuna
 

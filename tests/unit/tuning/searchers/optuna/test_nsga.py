@@ -16,8 +16,8 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.nsga import NsgaSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.nsga import NsgaSearcher
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.searchers.optuna_spaces import of_optuna
 

@@ -9,9 +9,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from podtune.api.tuning.search_space import LogNormalDomain, NormalDomain, Parameter
 from podtune.testing.searchers import proposal
-from podtune.tuning.normal import share_below
+from podtune.tuning.domains.normal import share_below
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from tests.unit.tuning.manifests import parameters, search_spaces
 
 

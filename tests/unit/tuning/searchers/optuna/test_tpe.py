@@ -16,9 +16,9 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
-from podtune.tuning.searchers.optuna.tpe import TpeSearcher
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
+from podtune.tuning.searchers.tpe import TpeSearcher
 from tests.unit.tuning.manifests import parameters
 from tests.unit.tuning.searchers.optuna_spaces import of_optuna
 

@@ -11,7 +11,7 @@ from podtune.api.tuning.search_settings import BruteForceSettings
 from podtune.testing.searchers import proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Searcher
-from podtune.tuning.searchers.sequences.brute_force import BruteForceSearcher
+from podtune.tuning.searchers.brute_force import BruteForceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 WIDE = {"int": {"min": 1, "max": 10**9}}

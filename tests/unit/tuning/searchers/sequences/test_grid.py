@@ -9,7 +9,7 @@ from podtune.api.tuning.search import GridSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.tuning.searchers.base import Configuration, Searcher
-from podtune.tuning.searchers.sequences.grid import GridSearcher
+from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 from tests.unit.tuning.manifests import parameters
 

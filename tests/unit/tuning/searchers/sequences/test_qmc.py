@@ -11,7 +11,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Searcher
-from podtune.tuning.searchers.sequences.qmc import QmcSearcher
+from podtune.tuning.searchers.qmc import QmcSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 SEQUENCES: tuple[Literal["sobol", "halton"], ...] = ("sobol", "halton")

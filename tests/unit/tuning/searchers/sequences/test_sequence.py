@@ -5,7 +5,7 @@ import pytest
 from podtune.testing.searchers import proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial
-from podtune.tuning.searchers.sequences.sequence import PATIENCE, PointSequence, SequenceSearcher
+from podtune.tuning.searchers.sequences.sequence_searcher import PATIENCE, PointSequence, SequenceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 SPACE = parameters({"name": "x", "int": {"min": 0, "max": 10**6}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
-from podtune.tuning.searchers.spaces.tree import PointTree, TooManyCombinations
+from podtune.tuning.searchers.spaces.point_tree import PointTree, TooManyCombinations
 from tests.unit.tuning.searchers.whole_spaces import Space, manifest_of, named_values, whole_spaces
 
 OPTIMIZER = {"name": "optimizer", "choice": {"values": ["sgd", "adam", "lion"]}}

@@ -49,7 +49,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.population.explore import Explorer, RankedPerformance
-from podtune.tuning.schedulers.population.population import DonorState, Member, Ranking, rank
+from podtune.tuning.schedulers.population.members import DonorState, Member, Ranking, rank
 from podtune.tuning.searchers.base import Configuration
 
 InputValues = dict[str, float | int | str]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import erfcx, log_ndtr
 
-from podtune.tuning.searchers.gp.gaussian_process import GaussianProcess
-from podtune.tuning.searchers.gp.model_space import Axis
+from podtune.tuning.searchers.models.gaussian_process import GaussianProcess
+from podtune.tuning.searchers.spaces.model_space import Axis
 from podtune.tuning.searchers.spaces.unit_cube import Matrix, Vector
 
 _ROUNDS = 4

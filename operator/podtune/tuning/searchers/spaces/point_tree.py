@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtune.api.tuning.dependencies import Dependencies
 from podtune.api.tuning.search_space import Scalar, format_value
-from podtune.tuning.searchers.spaces.domains import Points
+from podtune.tuning.domains.points import Points
 
 MAX_STEPS = 20_000
 """So many ways in which values and conditions can meet are looked at, to count the points."""

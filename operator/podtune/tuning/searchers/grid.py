@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.tuning.search import GridSettings
+from podtune.tuning.domains.points import grid_points
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher
+from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
-from podtune.tuning.searchers.spaces.domains import grid_points
-from podtune.tuning.searchers.spaces.tree import PointTree
+from podtune.tuning.searchers.spaces.point_tree import PointTree
 
 
 class GridSearcher(SequenceSearcher):

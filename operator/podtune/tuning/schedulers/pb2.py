@@ -26,10 +26,10 @@ from typing_extensions import override
 
 from podtune.api.tuning.population import Pb2Settings, PerturbationFactors
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, Scalar
-from podtune.tuning.quantiles import share_of, value_at
+from podtune.tuning.domains.quantiles import share_of, value_at
 from podtune.tuning.schedulers.base import Record
 from podtune.tuning.schedulers.population.explore import Explorer, RankedPerformance, Space, clipped, moved, multiplied
-from podtune.tuning.schedulers.population.gains import Gain, GainLog
+from podtune.tuning.schedulers.population.gain_log import Gain, GainLog
 from podtune.tuning.searchers.base import Configuration
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from podtune.api.tuning.search import TpeSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.history import History
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.models.optuna_history import History
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 
 class TpeSearcher(Searcher):

@@ -13,8 +13,8 @@ from podtune.api.tuning.search_space import (
     NormalDomain,
     Scalar,
 )
-from podtune.tuning import normal
-from podtune.tuning.searchers.spaces.domains import linear_points
+from podtune.tuning.domains import normal
+from podtune.tuning.domains.points import linear_points
 
 
 def value_at(domain: Domain, share: float) -> Scalar:

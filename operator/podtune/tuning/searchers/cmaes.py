@@ -16,7 +16,7 @@ from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from podtune.tuning.searchers.spaces.unit_cube import UnitCube, Vector
 
 GENERATION = "generation"

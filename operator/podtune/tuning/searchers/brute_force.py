@@ -7,10 +7,10 @@ from typing_extensions import override
 from podtune.api.tuning.search_settings import BruteForceSettings
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
-from podtune.tuning.searchers.sequences.grid import InOrder
-from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher
+from podtune.tuning.searchers.grid import InOrder
+from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
-from podtune.tuning.searchers.spaces.tree import PointTree
+from podtune.tuning.searchers.spaces.point_tree import PointTree
 
 _ROUNDS = 4
 """A Feistel network of four rounds is a pseudo-random permutation (Luby and Rackoff, 1988)."""

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from podtune.tuning.schedulers.halving.hyperband import BracketId, Hyperband
+from podtune.tuning.schedulers.hyperband import BracketId, Hyperband
 
 
 class Bohb(Hyperband):

@@ -16,11 +16,11 @@ from podtune.api.tuning.search_settings import GpSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.gp.gaussian_process import GaussianProcess, fit_map, one_thread
-from podtune.tuning.searchers.gp.improvement import ExpectedImprovement, maximize
-from podtune.tuning.searchers.gp.model_space import ModelSpace
+from podtune.tuning.searchers.models.expected_improvement import ExpectedImprovement, maximize
+from podtune.tuning.searchers.models.gaussian_process import GaussianProcess, fit_map, one_thread
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.model_space import ModelSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from podtune.tuning.searchers.spaces.unit_cube import Vector
 
 _CANDIDATES = 2048

@@ -16,9 +16,9 @@ from podtune.api.tuning.search_settings import BohbSearchSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.history import History
+from podtune.tuning.searchers.models.optuna_history import History
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 _TOP = 0
 """The level of maxTime; that of a rung is the number of reductions below it."""

@@ -18,8 +18,8 @@ from podtune.api.tuning.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.optuna.history import new_study, values_of
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.models.optuna_history import new_study, values_of
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 GENERATION, PARENTS = "generation", "parents"
 """Attributes of a proposal: of which generation it is, and the numbers of those that it may descend from."""

@@ -20,7 +20,7 @@ from podtune.api.tuning.search_space import (
     Parameter,
     Scalar,
 )
-from podtune.tuning.normal import quantile
+from podtune.tuning.domains.normal import quantile
 
 _DIGITS = 50
 """Digits to compute with: enough that what is rounded to a float is right to its last bit."""

@@ -23,9 +23,9 @@ from podtune.api.tuning.search_space import (
     Scalar,
     format_value,
 )
-from podtune.tuning.normal import NormallyDistributed, quantile, share_below
+from podtune.tuning.domains.normal import NormallyDistributed, quantile, share_below
+from podtune.tuning.domains.points import Points, fixed_value, linear_points
 from podtune.tuning.searchers.base import Configuration
-from podtune.tuning.searchers.spaces.domains import Points, fixed_value, linear_points
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.tuning.search_settings import QmcSettings
-from podtune.tuning.quantiles import value_at
+from podtune.tuning.domains.quantiles import value_at
 from podtune.tuning.randomness import generator
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.sequences.low_discrepancy import Halton, Sobol, UnitSequence
-from podtune.tuning.searchers.sequences.sequence import PointSequence, SequenceSearcher, ThenEveryOther
+from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher, ThenEveryOther
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 

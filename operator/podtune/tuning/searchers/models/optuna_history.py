@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Criterion
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
-from podtune.tuning.searchers.spaces.space import OptunaSpace
+from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 _STUDY = "experiment"
 _DIRECTIONS = {"max": StudyDirection.MAXIMIZE, "min": StudyDirection.MINIMIZE}

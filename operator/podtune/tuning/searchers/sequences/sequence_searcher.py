@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
-from podtune.tuning.searchers.spaces.tree import PointTree
+from podtune.tuning.searchers.spaces.point_tree import PointTree
 
 INDEX = "index"
 """The attribute of a proposal that says which point of the sequence it is, where that is not its number."""

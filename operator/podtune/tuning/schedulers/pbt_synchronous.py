@@ -35,10 +35,10 @@ from podtune.tuning.schedulers.base import (
     StartDecision,
 )
 from podtune.tuning.schedulers.encoding import shortest_repr
+from podtune.tuning.schedulers.pbt import InputValues, Pbt, perturbation_generator
 from podtune.tuning.schedulers.population.barrier_release import BarrierRelease, BarrierReleaseWriter
 from podtune.tuning.schedulers.population.explore import Explorer
-from podtune.tuning.schedulers.population.pbt import InputValues, Pbt, perturbation_generator
-from podtune.tuning.schedulers.population.population import CLONE, MEMBER, DonorState, Member, rank
+from podtune.tuning.schedulers.population.members import CLONE, MEMBER, DonorState, Member, rank
 from podtune.tuning.searchers.base import Configuration
 
 BARRIER = "barrier"
