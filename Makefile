@@ -92,7 +92,7 @@ bench-tuner: install ## Measure the tuner beside Optuna, Syne Tune and Ray Tune:
 
 .PHONY: replay
 replay: install ## Make the golden files of the schedulers anew from the reference implementations, and compare
-	@$(BIN)/python -m tests.replay
+	@$(BIN)/python -m tests.golden
 
 .PHONY: generate
 generate: install ## Write everything that is generated from the models

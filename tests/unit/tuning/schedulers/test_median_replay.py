@@ -1,4 +1,4 @@
-"""Every decision on recorded histories is Ray Tune's; `python -m tests.replay median` makes the histories."""
+"""Every decision on recorded histories is Ray Tune's; `python -m tests.golden median` makes the histories."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import MedianSettings
 from podtune.tuning.schedulers.median import Median
-from tests.replay import golden
+from tests.golden import files
 
-HISTORIES = golden.read("median")
+HISTORIES = files.read("median")
 
 
 def median_of(history: dict[str, Any]) -> Median:

@@ -1,4 +1,4 @@
-"""Every decision on recorded results is that of Ray Tune's stoppers; `python -m tests.replay stoppers` makes them."""
+"""Every decision on recorded results is that of Ray Tune's stoppers; `python -m tests.golden stoppers` makes them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.stoppers import TrialStopper, make_experiment_stopper, make_trial_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
-from tests.replay import golden
+from tests.golden import files
 from tests.unit.tuning.manifests import experiment
 
-HISTORIES = golden.read("stoppers")
+HISTORIES = files.read("stoppers")
 NOW = ExperimentProgress(elapsed=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Every decision on recorded histories is Ray Tune's; `python -m tests.replay pbt` makes the histories."""
+"""Every decision on recorded histories is Ray Tune's; `python -m tests.golden pbt` makes the histories."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Exploit, Scheduler, SchedulerDecision
 from podtune.tuning.searchers.base import Configuration
-from tests.replay import golden
+from tests.golden import files
 from tests.unit.tuning.manifests import experiment
 
-HISTORIES = golden.read("pbt")
+HISTORIES = files.read("pbt")
 ITERATIONS = 2
 """So many are one unit of a history's time: the shortest way between two results is half of that."""
 

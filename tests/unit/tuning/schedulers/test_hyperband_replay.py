@@ -1,4 +1,4 @@
-"""Every decision on recorded histories is Ray Tune's; `python -m tests.replay` makes the histories."""
+"""Every decision on recorded histories is Ray Tune's; `python -m tests.golden` makes the histories."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import BohbSettings, HyperbandSettings
 from podtune.tuning.schedulers.bohb import Bohb
 from podtune.tuning.schedulers.hyperband import Hyperband
-from tests.replay import golden
+from tests.golden import files
 
-HYPERBAND = golden.read("hyperband")
-BOHB = golden.read("bohb")
+HYPERBAND = files.read("hyperband")
+BOHB = files.read("bohb")
 
 
 class Replay:

@@ -216,7 +216,7 @@ def test_a_space_without_a_choice_is_proposed_as_it_is() -> None:
 def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
     """In a process of its own, since the verbosity of Optuna is a setting of the process."""
     program = (
-        "import optuna; from tests.unit.tuning.searchers.optuna.test_tpe import UNIT, Observation, tpe;"
+        "import optuna; from tests.unit.tuning.searchers.test_tpe import UNIT, Observation, tpe;"
         "optuna.logging.set_verbosity(optuna.logging.INFO);"
         "s = tpe(UNIT, startup_trials=1);"
         "[s.tell(Observation(n, s.ask(n, []).configuration, 1.0, 1)) for n in range(3)];"

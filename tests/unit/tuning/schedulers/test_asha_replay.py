@@ -1,4 +1,4 @@
-"""Every decision on recorded histories is Ray Tune's; `python -m tests.replay` makes the histories."""
+"""Every decision on recorded histories is Ray Tune's; `python -m tests.golden` makes the histories."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
 from podtune.tuning.schedulers.asha import Asha
-from tests.replay import golden
+from tests.golden import files
 
-HISTORIES = golden.read("asha")
+HISTORIES = files.read("asha")
 
 
 def asha_of(history: dict[str, Any]) -> Asha:

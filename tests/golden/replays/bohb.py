@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.replay.hyperband import HISTORIES, settings, with_rays_answers
+from tests.golden.replays.hyperband import HISTORIES, settings, with_rays_answers
 
 
 def replay() -> list[dict[str, Any]]:

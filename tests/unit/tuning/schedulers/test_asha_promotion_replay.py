@@ -1,4 +1,4 @@
-"""Every decision on recorded histories is Syne Tune's; `python -m tests.replay` makes the histories."""
+"""Every decision on recorded histories is Syne Tune's; `python -m tests.golden` makes the histories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaPromotionSettings
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
-from tests.replay import golden
+from tests.golden import files
 
-HISTORIES = golden.read("asha_promotion")
+HISTORIES = files.read("asha_promotion")
 
 
 def scheduler_of(history: dict[str, Any]) -> AshaPromotion:

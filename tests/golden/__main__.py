@@ -1,6 +1,6 @@
-"""Replays recorded histories through the reference implementations: `make replay`, or `python -m tests.replay`.
+"""Replays recorded histories through the reference implementations: `make replay`, or `python -m tests.golden`.
 
-Each golden file in tests/unit/tuning/golden holds histories and what the reference decided on them. This command makes
+Each golden file in tests/golden/histories holds histories and what the reference decided on them. This command makes
 the histories again, asks the reference again, and fails where a golden file says something else; with `--write` it
 writes the files instead. The plain test run compares Podtune with the golden files and needs none of the references.
 
@@ -36,7 +36,7 @@ REPLAYS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.replay", description="Replays histories through references.")
+    parser = argparse.ArgumentParser(prog="python -m tests.golden", description="Replays histories through references.")
     parser.add_argument("--write", action="store_true", help="write the golden files instead of comparing them")
     parser.add_argument("--reference", choices=REQUIREMENTS, help="replay what asks this one only")
     parser.add_argument("replays", nargs="*", metavar="replay", help=f"of {', '.join(REPLAYS)}; all when none is named")
@@ -65,23 +65,23 @@ def run_with_reference(reference: str, arguments: list[str]) -> int:
         sys.exit(f"uv is neither beside {sys.executable} nor on the PATH; install it: pip install uv")
     requirements = REPOSITORY / "requirements" / REQUIREMENTS[reference]
     command = [uv, "run", "--quiet", "--no-project", "--isolated", "--python", sys.executable]
-    command += ["--with-requirements", str(requirements), "python", "-m", "tests.replay", *arguments]
+    command += ["--with-requirements", str(requirements), "python", "-m", "tests.golden", *arguments]
     path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")])
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
 def replay(names: list[str], *, write: bool) -> int:
     """Replays histories; 1 where a golden file differs."""
-    from tests.replay import golden
+    from tests.golden import files
 
     failed = False
     for name in names:
-        replayed = importlib.import_module(f"tests.replay.{name}").replay()
-        file = golden.path(name).relative_to(REPOSITORY)
+        replayed = importlib.import_module(f"tests.golden.replays.{name}").replay()
+        file = files.path(name).relative_to(REPOSITORY)
         if write:
-            golden.write(name, replayed)
+            files.write(name, replayed)
             print(f"{name}: {len(replayed)} histories written to {file}")
-        elif golden.encode(replayed) == golden.encode(golden.read(name)):
+        elif files.encode(replayed) == files.encode(files.read(name)):
             print(f"{name}: {len(replayed)} histories replayed, every decision is as in {file}")
         else:
             failed = True

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).resolve().parents[1] / "unit" / "tuning" / "golden"
+HISTORIES = Path(__file__).with_name("histories")
 
 
 def path(name: str) -> Path:
-    return GOLDEN / f"{name}.jsonl.gz"
+    return HISTORIES / f"{name}.jsonl.gz"
 
 
 def read(name: str) -> list[dict[str, Any]]:
