@@ -33,9 +33,9 @@ from podtune.runner.actions import (
 from podtune.runner.attempts.nodes import Nodes
 from podtune.runner.attempts.refusals import Refusals
 from podtune.runner.attempts.warm_pool import WarmPool
+from podtune.runner.checkpoints import due_jobs
 from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
 from podtune.runner.checkpoints.cleanup import Cleanup
-from podtune.runner.checkpoints.due_jobs import DueJobs
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.checkpoints.storage_work import StorageWork
@@ -53,6 +53,7 @@ from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.exploits import Exploits
 from podtune.runner.scheduling.namespace_cap import UNLIMITED, PodQuota
 from podtune.runner.scheduling.paused_trials import PausedEnd, PausedTrials
+from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.scheduler_registration import SchedulerRegistration
 from podtune.runner.scheduling.slots import Slots
@@ -65,6 +66,7 @@ from podtune.runner.trial.machine import NEVER, TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trial.trial_action_results import TrialActionResults
 from podtune.runner.trial.trial_planner import TrialPlanner
+from podtune.runner.trials import Trials
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
@@ -138,8 +140,8 @@ class ExperimentMachine:
         self._finalizer_reconciled = False
         self._deletion = Deletion(self._actions, self._storage)
         self._ttl = TimeToLive(self._actions)
-        self._warm = WarmPool(self._trial_named, self._actions, settings)
-        self._trials: dict[str, TrialMachine] = {}
+        self._trials = Trials(experiment.name)
+        self._warm = WarmPool(self._trials, self._actions, settings)
         for pod in pods:
             if pod.template_hash:
                 self._warm.observe_pod(pod)
@@ -163,25 +165,15 @@ class ExperimentMachine:
                 `pods`.
         """
         self._outdated = False
-        self._trials = {}
+        self._trials.clear()
         self._warm.reset()
         self._dirty: dict[str, None] = {}
         self._strays: dict[str, Pod] = {}
         scheduler = self._make_scheduler(self.spec)
-        self._pins = CheckpointPins()
-        self._processor = ResultProcessor(
-            scheduler,
-            make_trial_stopper(self.spec),
-            Exploits(scheduler, self._trial_with_index, self._trial_named, self._pins),
-            waiting=lambda: len(self._slots.queue) + self._search.to_come,
-            rung_seq=lambda: self._search.reserve_seq() if self._search.learns_from_rungs else None,
-            is_decisive=lambda value: self._end.is_decided_by(value),  # noqa: PLW0108 - it is another one later
-        )
+        self._time_attribute = scheduler.time_attribute
         self._context = self._make_context()
-        self._tracker = ExperimentTracker(self.experiment, self.spec, self._actions)
+        self._pins = CheckpointPins()
         self._nodes = Nodes(self.spec.failures)
-        self._slots = Slots(self._actions, self._processor, self._nodes, self._quota, self._warm)
-        self._cleanup = Cleanup(self.spec, self.settings, self._actions)
         pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             pods_of[pod.trial].append(pod)
@@ -198,24 +190,33 @@ class ExperimentMachine:
             former=self._former,
         )
         self._front = Front(self.spec, self.experiment.name)
+        self._tracker = ExperimentTracker(self.experiment, self.spec, self._actions)
         self._end = ExperimentEnd(self.spec, self._tracker, self._search)
+        queue = PendingQueue()
+        self._processor = ResultProcessor(
+            scheduler,
+            make_trial_stopper(self.spec),
+            Exploits(scheduler, self._trials, self._pins),
+            search=self._search,
+            queue=queue,
+            end=self._end,
+            throttle=self._throttle,
+        )
+        self._slots = Slots(
+            self._actions, self._processor, queue=queue, nodes=self._nodes, quota=self._quota, warm=self._warm
+        )
+        self._cleanup = Cleanup(self.spec, self.settings, self._actions)
         self._restore_sources = RestoreSources(
             self.experiment.name, self._trials, self._actions, self._pins, self._search
         )
         self._planner = TrialPlanner(self._actions, self._processor, self._slots, self._search, self._restore_sources)
         self._action_results = TrialActionResults(self._trials, self._planner, self._refusals)
-        self._paused_trials = PausedTrials(self._processor, self._slots, self._search)
+        self._paused_trials = PausedTrials(self._trials, self._processor, self._slots, self._search)
+        for machine in self._trials.values():
+            self._processor.restore_stopper(machine)
         self._registration = SchedulerRegistration(self._processor, self._search)
         self._registration.restore(self._trials.values())
         self._trial_reset = TrialReset(self.experiment.status.resumption, self._trials.values())
-        self._due_jobs = DueJobs(self._trials, lambda: self._tracker.best)
-
-    def dissolve(self) -> None:
-        """Lets go of everything: the machine is of no use any more.
-
-        Its parts call each other by way of the machine, so that none would go before the collector of cycles comes.
-        """
-        vars(self).clear()
 
     # Observations of objects
 
@@ -244,6 +245,7 @@ class ExperimentMachine:
         if known is None:
             pods = [pod for pod in self._strays.values() if pod.trial == trial.name]
             machine = self._adopt(trial, pods, None)
+            self._processor.restore_stopper(machine)
             self._search.trial_exists(machine)
             self._registration.add(machine)
         elif known.uid != trial.uid:
@@ -305,7 +307,7 @@ class ExperimentMachine:
             return answer or Unaccepted.FENCED
         if reports.misplaced(trial, report):
             return Unaccepted.MISPLACED
-        reports.take_report(trial, report, now)
+        reports.take_report(trial, report, self._processor, now)
         if report.final is not None and report.final.seq <= trial.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
@@ -383,7 +385,7 @@ class ExperimentMachine:
             self._go_on_if_asked(now)
         self._tracker.follow_suspension(now, asked=self.spec.suspend, taken=self._slots.taken)
         if self._is_open:
-            self._end_paused(self._paused_trials.stopped_by_scheduler(self._trial_with_index), now)
+            self._end_paused(self._paused_trials.stopped_by_scheduler(), now)
             if self._trials or (self._prior_observations is not None and not self.spec.suspend):
                 self._end_if_due(now)  # before, time does not run
         for name in self._cleanup.follow_end(self._tracker.end_time(now), now, shared=self._warm.retains):
@@ -396,13 +398,14 @@ class ExperimentMachine:
                 self._start_trials(now)
         self._cleanup.delete_due(now)
         self._warm.delete_idle(now, keeps=self._goes_on, retention=self._cleanup.retention)
-        self._front.take_in(self._search.own_observations)
+        self._front.take_in(self._search)
         self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
         storage = self._work_in_bucket(now)
         self._tracker.write(
             now,
             blocker=None if self.spec.suspend else self._search.blocker,
-            refusals=self._refusals,
+            refusal=self._refusals.record,
+            hold=self._refusals.hold,
             capped=self._slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
@@ -416,7 +419,7 @@ class ExperimentMachine:
     def _work_in_bucket(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
         tracker = self._tracker
-        due = self._due_jobs.find(self.experiment, self.spec, is_over=tracker.is_over, is_recorded=tracker.is_recorded)
+        due = due_jobs.find_due(self.experiment, self.spec, self._trials, tracker)
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
         tracker.is_held = exporting and not tracker.is_recorded
         if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
@@ -537,7 +540,6 @@ class ExperimentMachine:
     ) -> TrialMachine:
         machine = TrialMachine(trial, self._context, expectations)
         self._trials[trial.name] = machine
-        self._processor.restore_stopper(machine)
         for pod in pods:
             if machine.owns(pod):
                 machine.observe_pod(pod)
@@ -557,12 +559,11 @@ class ExperimentMachine:
     def _spec_changed(self, spec: ExperimentSpec) -> None:
         self.spec = self._search.spec = spec
         self._processor.stopper = make_trial_stopper(spec)
-        self._end = ExperimentEnd(spec, self._tracker, self._search)
+        self._end.take_spec(spec)
         self._cleanup.take_spec(spec)
         self._context = self._make_context()
-        self._nodes = self._slots.nodes = Nodes(spec.failures)
+        self._nodes.take_spec(spec.failures)
         for trial in self._trials.values():
-            self._nodes.update(trial)
             trial.context = self._context
             self._processor.restore_stopper(trial)
             self._mark(trial.name)
@@ -576,29 +577,12 @@ class ExperimentMachine:
         return TrialContext(
             spec=self.spec,
             settings=self.settings,
-            time_attribute=self._processor.scheduler.time_attribute,
+            time_attribute=self._time_attribute,
             run_generation=resumption.run_generation_of(self.experiment.status),
             store_prefix=prefix,
-            process_result=self._processor.process,
-            limits=self._processor.limits,
-            pinned_steps=self._processor.scheduler.pinned_steps,
-            undo_clone=self._processor.undo_clone,
-            result_debounce=self._result_debounce,
             replicas=self.spec.trial_template.replicas,
             reuses=self.spec.trial_template.reuse,
         )
-
-    def _result_debounce(self) -> float:
-        """How long a result may wait to be written: the longer, the more trials have results to be written."""
-        if self._processor.scheduler.records_every_result:
-            return self.settings.result_debounce  # its decisions wait for that
-        return self._throttle.stretch_trial_wait(self.settings.result_debounce, self.settings.throttle_above_trials)
-
-    def _trial_with_index(self, index: int) -> TrialMachine | None:
-        return self._trials.get(f"{self.experiment.name}-{index}")
-
-    def _trial_named(self, name: str) -> TrialMachine | None:
-        return self._trials.get(name)
 
     def _mark(self, name: str) -> None:
         self._dirty[name] = None

@@ -94,15 +94,10 @@ class ExperimentEntry:
             Whether what it has decided counts: not if the machine was dropped meanwhile.
         """
         if self.offloaded is not offloaded:
-            if machine is not None:
-                machine.dissolve()
             return False
         self.machine, self.offloaded = machine, None
         return all(self.apply(event) for event in offloaded.missed)
 
     def drop_machine(self) -> None:
         """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
-        self.offloaded = None
-        if self.machine is not None:
-            self.machine.dissolve()
-            self.machine = None
+        self.machine = self.offloaded = None

@@ -19,6 +19,7 @@ from podtune.runner.attempts.classification import (
 from podtune.runner.records import Pod
 from podtune.runner.retry import Backoff
 from podtune.runner.scheduling import clones
+from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial import reports, usage
 from podtune.runner.trial.ledger import DecisionKind
@@ -41,7 +42,7 @@ class Ending:
     completed: bool = False
 
 
-def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
+def conclude(trial: TrialMachine, pod: Pod, processor: ResultProcessor, now: float) -> Ending:
     """Takes in the end of the current attempt and moves the trial on to its next state.
 
     Everything changes in the one status that is written next: the attempt's id beside the counter it went into, so an
@@ -49,7 +50,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     """
     final = trial.final_commit()
     if final is not None:
-        reports.take_final(trial, final, logs.unacked_results(trial), now)
+        reports.take_final(trial, final, logs.unacked_results(trial), processor, now)
     lost_work.note_loss(trial, final)
     decision = trial.status.decision
     outcome = classify(
@@ -68,7 +69,7 @@ def conclude(trial: TrialMachine, pod: Pod, now: float) -> Ending:
     trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
     known = trial.status.pod
     since = known.since if known is not None and known.uid == pod.uid else ""
-    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since), outcome, now)
+    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since), outcome, processor, now)
 
 
 def _lack(trial: TrialMachine, outcome: AttemptOutcome) -> str:
@@ -89,19 +90,22 @@ def _lack(trial: TrialMachine, outcome: AttemptOutcome) -> str:
     return f"{lack}{lost}; {usable_results.advice(objective)}"
 
 
-def reject(trial: TrialMachine, message: str, now: float) -> Ending:
+def reject(trial: TrialMachine, message: str, processor: ResultProcessor, now: float) -> Ending:
     """The API server refuses the attempt's pod: an attempt that ended before it began."""
-    return _close(trial, None, AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message), now)
+    outcome = AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message)
+    return _close(trial, None, outcome, processor, now)
 
 
-def _close(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> Ending:
+def _close(
+    trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, processor: ResultProcessor, now: float
+) -> Ending:
     _record(trial, pod, outcome, now)
     told = logs.with_last_line(trial, outcome)
     trial.attempt_over()
     if outcome.reason == RESTORE_FAILED and clones.restores_from_source(trial.status):
         trial.status = clones.without_restore_source(trial.status)
     elif outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
-        trial.context.undo_clone(trial, outcome.message, now)
+        processor.undo_clone(trial, outcome.message, now)
     trial.touch(now)
     return _next_state(trial, outcome, told, now)
 

@@ -54,8 +54,7 @@ class Nodes:
     """What the trials record of nodes, kept up to date a trial at a time."""
 
     def __init__(self, failures: Failures) -> None:
-        self._after = failures.avoid_node_after
-        self._memory = seconds(failures.avoid_node_for)
+        self.take_spec(failures)
         self._recorded: dict[str, tuple[NodeFailure, ...]] = {}
         """By trial: its failures as they are counted."""
         self._failures: dict[str, list[tuple[float, str]]] = {}
@@ -64,6 +63,11 @@ class Nodes:
         """By trial: the node it was last on."""
         self._seen: Counter[str] = Counter()
         """By node: how many trials know of it."""
+
+    def take_spec(self, failures: Failures) -> None:
+        """Hears after how many failures a node is avoided, and for how long."""
+        self._after = failures.avoid_node_after
+        self._memory = seconds(failures.avoid_node_for)
 
     def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has durably recorded."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
 from podtune.api.resources.experiment import ExperimentSpec
@@ -31,6 +31,7 @@ from podtune.runner.timestamps import rfc3339_precise
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.replies import Unaccepted
+from podtune.runner.trials import Trials
 
 
 class PodAssignment(Enum):
@@ -44,10 +45,8 @@ class PodAssignment(Enum):
 class WarmPool:
     """The pool of warm pods of one experiment. It outlives what the machine makes anew of the objects."""
 
-    def __init__(
-        self, trial_named: Callable[[str], TrialMachine | None], actions: ActionQueue, settings: RunnerSettings
-    ) -> None:
-        self._trial_named = trial_named
+    def __init__(self, trials: Trials, actions: ActionQueue, settings: RunnerSettings) -> None:
+        self._trials = trials
         self._actions = actions
         self._settings = settings
         self._pods: dict[str, WarmPod] = {}
@@ -187,7 +186,7 @@ class WarmPool:
 
     def _next(self, known: WarmPod) -> Assignment | None:
         """The attempt that a pod is to run next, where there is one that is on record."""
-        waiting = [trial for name in known.claims if (trial := self._trial_named(name)) is not None]
+        waiting = [trial for name in known.claims if (trial := self._trials.get(name)) is not None]
         for trial in sorted(waiting, key=lambda trial: trial.index):
             if trial.pod is not None and not trial.pod.is_over and trial.recorded_pod == known.pod.uid:
                 return _assignment(trial, known.pod.uid)
@@ -279,7 +278,7 @@ class WarmPool:
         """Whether a pod stays after its end; its name is needed for a Trial that is made again under the old one's."""
         if not known.pod.is_over or not (retention == "All" or (retention == "Failed" and known.failed)):
             return False
-        trial = self._trial_named(known.pod.trial)
+        trial = self._trials.get(known.pod.trial)
         return trial is not None and trial.uid == known.pod.trial_uid
 
     def _judge_anew(self, retained: list[str]) -> None:
@@ -315,7 +314,7 @@ class WarmPool:
         """Shows a pod to the trials that it serves; returns their names."""
         names = []
         for name in {*known.claims, known.pod.trial}:
-            trial = self._trial_named(name)
+            trial = self._trials.get(name)
             if trial is not None and self._serves(known, trial):
                 self._claim(name, known)
                 trial.observe_pod(known.seen_by(trial))

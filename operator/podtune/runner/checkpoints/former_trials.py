@@ -19,9 +19,9 @@ import math
 from collections.abc import Collection
 
 from podtune.api.resources.trial import FormerTrial, TrialSpec
+from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.reports import lies_below
 from podtune.runner.trial.results import metrics_of, number, show
 
 

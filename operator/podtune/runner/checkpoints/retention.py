@@ -10,6 +10,13 @@ from podtune.api.resources.trial import MAX_PINNED, Checkpoint, TrialStatus
 from podtune.api.tuning.objective import Objective
 
 
+def lies_below(uri: str, prefix: str) -> bool:
+    """Whether a URI is below a prefix that ends with a slash, on servers too that fold `..`; below none is nothing."""
+    if not prefix or not uri.startswith(prefix):
+        return False
+    return not any(part in ("", ".", "..") for part in uri.removeprefix(prefix).split("/"))
+
+
 def accept(
     status: TrialStatus, checkpoint: Checkpoint, keep: Keep, objective: Objective, pinned: Collection[int] = ()
 ) -> TrialStatus:

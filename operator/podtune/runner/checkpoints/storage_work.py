@@ -8,7 +8,7 @@ on with the same step. A job is tried a few times, with a backoff, and then give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import Condition, clip, set_condition
@@ -45,12 +45,14 @@ class StorageJobSpec:
     Attributes:
         purpose: What for.
         trigger: What it is due for; done for this, it is not due again.
-        trials: What its pod has to know of the trials; asked for only when the pod is made.
     """
 
     purpose: StoragePurpose
     trigger: str
-    trials: Callable[[], Iterable[StoredTrial]] = tuple
+
+    def describe_trials(self) -> Sequence[StoredTrial]:
+        """What the job's pod has to know of the trials; asked for only when the pod is made."""
+        return ()
 
 
 class StorageWork:
@@ -170,7 +172,7 @@ class StorageWork:
         # One that is there may lack what belongs to it, if an operator was killed in between.
         is_whole = job.pod in self._made or (pod is not None and pod.started)
         if not is_whole and self._actions.ready(CREATE_STORAGE_POD, now):
-            self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.trials())), now)
+            self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.describe_trials())), now)
         return storage
 
     def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:

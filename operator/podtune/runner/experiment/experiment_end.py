@@ -21,18 +21,22 @@ class ExperimentEnd:
     """
 
     def __init__(self, spec: ExperimentSpec, tracker: ExperimentTracker, search: Search) -> None:
-        """Makes the rules of a spec.
+        """Makes it.
 
         Args:
-            spec: The spec.
+            spec: Says which rules there are.
             tracker: What the trials have come to.
             search: Knows in which order they have ended, and whether there will be more.
         """
+        self._tracker = tracker
+        self._search = search
+        self.take_spec(spec)
+
+    def take_spec(self, spec: ExperimentSpec) -> None:
+        """Goes by the rules of another spec, which hear of all trials that have ended."""
         self._is_stopped = bool(spec.stop.now)
         self._stopper = make_experiment_stopper(spec)
         self._metric = spec.objective.metric
-        self._tracker = tracker
-        self._search = search
         self._heard = 0
 
     def find(self, now: float) -> tuple[ExperimentOutcome | None, float | None]:

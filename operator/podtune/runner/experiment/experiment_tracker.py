@@ -14,18 +14,18 @@ from podtune.api.resources.experiment import (
     ExperimentStatus,
     ExperimentUsage,
     ParetoTrial,
+    PodRefusal,
     ProposalRequest,
 )
 from podtune.api.resources.resume import Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
-from podtune.runner.attempts.refusals import Refusals
 from podtune.runner.checkpoints import retention
 from podtune.runner.checkpoints.storage_work import with_storage
 from podtune.runner.experiment import experiment_status, resumption
 from podtune.runner.experiment.best import BestIndex
-from podtune.runner.experiment.experiment_status import ExperimentOutcome, ProposalBlocker
+from podtune.runner.experiment.experiment_status import ExperimentOutcome, Hold, ProposalBlocker
 from podtune.runner.experiment.suspension import Suspension
 from podtune.runner.records import Experiment
 from podtune.runner.timers import EXPERIMENT
@@ -194,7 +194,8 @@ class ExperimentTracker:
         now: float,
         *,
         blocker: ProposalBlocker | None,
-        refusals: Refusals,
+        refusal: PodRefusal | None,
+        hold: Hold | None,
         capped: str,
         asked: ProposalRequest | None,
         front: Sequence[ParetoTrial],
@@ -207,7 +208,8 @@ class ExperimentTracker:
         Args:
             now: The present time.
             blocker: What keeps Trials from being made at present.
-            refusals: Whether the API server refuses its pods.
+            refusal: That the API server refuses its pods; None where it does not.
+            hold: Why nothing can come of it at present; None where it can.
             capped: Why its namespace may have no more pods at present; empty where it may.
             asked: What the searcher is to be asked for as soon as the status says so.
             front: The Pareto front, with several objectives.
@@ -217,7 +219,7 @@ class ExperimentTracker:
         """
         decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status
-        refusal = refusals.record if self.outcome is None else None
+        refusal = refusal if self.outcome is None else None
         urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
         urgent = urgent or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
@@ -235,7 +237,7 @@ class ExperimentTracker:
             problem=self._experiment.problem,
             blocker=blocker,
             capped=capped,
-            hold=refusals.hold,
+            hold=hold,
             limit=self._limit,
             suspended=self.suspension.view,
             losses="" if recorded else self._losses,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from podtune.api.resources.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
+from podtune.runner.search.search import Search
 from podtune.runner.trial.results import show
 from podtune.tuning.pareto import ParetoFront, ParetoPoint
 from podtune.tuning.searchers.base import Observation
@@ -27,15 +26,11 @@ class Front:
         self._shown: list[ParetoTrial] = []
         self._seen = 0
 
-    def take_in(self, observations: Callable[[int], Sequence[Observation]]) -> None:
-        """Takes in what is new.
-
-        Args:
-            observations: Gives all that the searcher may be told of, from a position on.
-        """
+    def take_in(self, search: Search) -> None:
+        """Takes in what the searcher may be told since the last time."""
         if len(self._metrics) < 2:
             return
-        new = observations(self._seen)
+        new = search.own_observations(self._seen)
         self._seen += len(new)
         changes = [self._add(observation) for observation in new]
         if any(changes):

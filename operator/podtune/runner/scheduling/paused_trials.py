@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
@@ -12,6 +12,7 @@ from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.search import Search
 from podtune.runner.trial.ledger import DecisionInputs
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trials import Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class PausedEnd:
 class PausedTrials:
     """Finds paused trials that end: those that the scheduler stops, and those that nothing can come of any more."""
 
-    def __init__(self, processor: ResultProcessor, slots: Slots, search: Search) -> None:
+    def __init__(self, trials: Trials, processor: ResultProcessor, slots: Slots, search: Search) -> None:
+        self._trials = trials
         self._processor = processor
         self._slots = slots
         self._search = search
@@ -40,19 +42,16 @@ class PausedTrials:
         """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
         return self._said_over and not self._search.is_over
 
-    def stopped_by_scheduler(self, trial_of: Callable[[int], TrialMachine | None]) -> Iterator[PausedEnd]:
+    def stopped_by_scheduler(self) -> Iterator[PausedEnd]:
         """Yields the trials that the scheduler stops, once all that this rests on is durable.
 
         One that is on its way to its pause ends when it has arrived there.
-
-        Args:
-            trial_of: The trial with an index, if there is one.
         """
         if self._search.is_over and not self._said_over:
             self._said_over = True
             self._processor.scheduler.on_search_over()
         for stop in self._processor.scheduler.trials_to_stop():
-            trial = trial_of(stop.trial)
+            trial = self._trials.with_index(stop.trial)
             if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
                 continue
             lsn = self._rests_on.setdefault(trial.name, self._processor.barrier.latest)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum, auto
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result
 from podtune.runner import resources
+from podtune.runner.experiment.experiment_end import ExperimentEnd
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
+from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.write_barrier import WriteBarrier
+from podtune.runner.search.search import Search
 from podtune.runner.timers import SOON
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
@@ -48,9 +51,10 @@ class ResultProcessor:
         stopper: TrialStopper,
         exploits: Exploits,
         *,
-        waiting: Callable[[], int],
-        rung_seq: Callable[[], int | None],
-        is_decisive: Callable[[float], bool],
+        search: Search,
+        queue: PendingQueue,
+        end: ExperimentEnd,
+        throttle: StatusWriteThrottle,
     ) -> None:
         """Makes the processor of an experiment.
 
@@ -58,17 +62,19 @@ class ResultProcessor:
             scheduler: Compares trials.
             stopper: Ends single trials.
             exploits: Carries out exploits.
-            waiting: How many trials could run if there were a slot for them.
-            rung_seq: Reserves a sequence number for an observation, where the searcher learns from rungs.
-            is_decisive: Whether a value of the objective may end the experiment.
+            search: Knows how many trials are to come; its searcher may learn from rungs.
+            queue: The trials that could run if there were a slot for them.
+            end: Knows which values of the objective may end the experiment.
+            throttle: Slows down writes when the operator serves many trials.
         """
         self.scheduler = scheduler
         self.stopper = stopper
         self.barrier = WriteBarrier(scheduler)
         self._exploits = exploits
-        self._waiting = waiting
-        self._rung_seq = rung_seq
-        self._is_decisive = is_decisive
+        self._search = search
+        self._queue = queue
+        self._end = end
+        self._throttle = throttle
         self._start_lsn = 0
         self._held: set[int] = set()
 
@@ -85,7 +91,7 @@ class ResultProcessor:
     def process(self, trial: TrialMachine, result: Result, now: float) -> None:
         """Shows a new result of a running trial to stopper and scheduler."""
         value = number(result.metrics, trial.context.spec.objective.metric)
-        if value is not None and self._is_decisive(value):
+        if value is not None and self._end.is_decided_by(value):
             trial.touch(now)
         elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
         decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
@@ -99,7 +105,7 @@ class ResultProcessor:
             trial.set(stopper=record)
         try:
             metrics = comparable(result.metrics, trial.context.spec.objective)
-            decision = self.scheduler.on_result(trial.index, metrics, waiting=self._waiting())
+            decision = self.scheduler.on_result(trial.index, metrics, waiting=len(self._queue) + self._search.to_come)
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
                 trial.set(missing_metrics=trial.status.missing_metrics + 1)
@@ -115,6 +121,13 @@ class ResultProcessor:
             self._exploit(trial, decision, result, now)
         else:
             self._follow(trial, decision, result, now)
+
+    def write_delay(self, trial: TrialMachine) -> float:
+        """How long a result may wait to be written: the longer, the more trials have results to be written."""
+        settings = trial.context.settings
+        if self.scheduler.records_every_result:
+            return settings.result_debounce  # its decisions wait for that
+        return self._throttle.stretch_trial_wait(settings.result_debounce, settings.throttle_above_trials)
 
     def check_time(self, trial: TrialMachine, now: float) -> float:
         """Stops a running trial that has had its time, whether it reports or not.
@@ -237,8 +250,8 @@ class ResultProcessor:
         value = number(result.metrics, trial.context.spec.objective.metric)
         if decision.milestone is None or value is None or len(trial.status.rung_observations) >= MAX_RUNG_OBSERVATIONS:
             return
-        seq = self._rung_seq()
-        if seq is not None:
+        if self._search.learns_from_rungs:
+            seq = self._search.reserve_seq()
             observation = RungObservation(seq=seq, step=decision.milestone, value=show(value))
             trial.set(rung_observations=[*trial.status.rung_observations, observation])
             trial.touch(now)

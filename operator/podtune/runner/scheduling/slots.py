@@ -30,8 +30,16 @@ class Slots:
     """
 
     def __init__(
-        self, actions: ActionQueue, processor: ResultProcessor, nodes: Nodes, quota: PodQuota, warm: WarmPool
+        self,
+        actions: ActionQueue,
+        processor: ResultProcessor,
+        *,
+        queue: PendingQueue,
+        nodes: Nodes,
+        quota: PodQuota,
+        warm: WarmPool,
     ) -> None:
+        self.queue = queue
         self.nodes = nodes
         self._quota = quota
         self._warm = warm
@@ -49,7 +57,6 @@ class Slots:
         """Trials that will wait for a slot as soon as it is on record that they may go on."""
         self._promised: Counter[str] = Counter()
         """By trial, how many pods were claimed of the quota that were not seen yet."""
-        self.queue = PendingQueue()
         self.kept_back = ""
         """Why the quota did not let a trial start when slots were filled last; empty where it did."""
         self._none_chosen = False
@@ -218,7 +225,7 @@ class Slots:
 
     def creation(self, trial: TrialMachine, now: float) -> CreatePod:
         """What is asked for where a trial's next attempt has its pods made."""
-        limits = trial.context.limits(trial)
+        limits = self._processor.limits(trial)
         return CreatePod(
             trial=trial.name,
             trial_uid=trial.uid,

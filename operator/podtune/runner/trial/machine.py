@@ -10,7 +10,7 @@ over; its logs are fetched if they are needed; the end is classified and written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip, find_condition
@@ -50,16 +50,6 @@ class TrialContext:
     """How often the experiment has gone on after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
-    process_result: Callable[[TrialMachine, Result, float], None]
-    """Shows a result to stopper and scheduler, and records their decision."""
-    limits: Callable[[TrialMachine], Mapping[str, str]]
-    """Resource limits that the rungs which a trial has passed give it."""
-    pinned_steps: Callable[[int], Collection[int]]
-    """The iterations of a trial's results by which others may clone it."""
-    undo_clone: Callable[[TrialMachine, str, float], None]
-    """Takes back an exploit whose checkpoint can't be restored, and says why."""
-    result_debounce: Callable[[], float]
-    """Within how many seconds a result is to be written that nothing depends on."""
     replicas: int = 1
     """How many pods an attempt has."""
     reuses: bool = False

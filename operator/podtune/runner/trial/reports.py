@@ -7,41 +7,45 @@ from podtune.api.names import ConditionType, TrialState
 from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
 from podtune.runner.checkpoints import found_checkpoints, retention
+from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.scheduling import clones
+from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
 from podtune.trial.layout import ITERATION
 
 
-def take_report(trial: TrialMachine, report: Report, now: float) -> None:
+def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor, now: float) -> None:
     """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
     trial.expectations.heard(report.attempt, report.unstored)
     if report.restored is not None:
         _observe_restored(trial, report.restored, now)
     for result in report.results:
         if result.seq == trial.acked_seq + 1:
-            _take(trial, result, now)
+            _take(trial, result, processor, now)
     for commit in report.checkpoints:
         if not is_ahead(trial, commit):
-            _accept(trial, commit, now)
+            _accept(trial, commit, processor, now)
     if report.store_problem != trial.store_problem:
         _observe_store_problem(trial, report.store_problem, now)
 
 
-def take_final(trial: TrialMachine, final: FinalCommit, unacked: list[Result], now: float) -> None:
+def take_final(
+    trial: TrialMachine, final: FinalCommit, unacked: list[Result], processor: ResultProcessor, now: float
+) -> None:
     """Takes in what the agent left behind: results that were never acknowledged, and late checkpoints."""
     if final.restored is not None:
         _observe_restored(trial, final.restored, now)
     for result in [*unacked, final.last]:
         if result is not None and result.seq == trial.acked_seq + 1:
-            _take(trial, result, now)
+            _take(trial, result, processor, now)
     if final.seq > trial.acked_seq or not final.complete:
         trial.results_lost = not (trial.is_stopped or trial.is_pausing) or trial.results_lost
         if final.last is not None and final.last.seq > trial.acked_seq:
-            _take(trial, final.last, now)
+            _take(trial, final.last, processor, now)
     for commit in final.checkpoints:
-        _accept(trial, commit, now)
+        _accept(trial, commit, processor, now)
     trial.status = ledger.exported(trial.status, final.ledger)
     trial.store_problem = final.store_problem
 
@@ -52,19 +56,12 @@ def misplaced(trial: TrialMachine, report: Report) -> str:
     return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
 
 
-def lies_below(uri: str, prefix: str) -> bool:
-    """Whether a URI is below a prefix that ends with a slash, on servers too that fold `..`; below none is nothing."""
-    if not prefix or not uri.startswith(prefix):
-        return False
-    return not any(part in ("", ".", "..") for part in uri.removeprefix(prefix).split("/"))
-
-
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
     """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
     return commit.seq > trial.acked_seq
 
 
-def _take(trial: TrialMachine, result: Result, now: float) -> None:
+def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: float) -> None:
     """Takes in the next result of the current attempt, and shows it to stopper and scheduler if it is new.
 
     The results after the one that a trial was stopped at depend on how fast its pod is deleted, so they change
@@ -86,25 +83,25 @@ def _take(trial: TrialMachine, result: Result, now: float) -> None:
     new = results.is_new(trial.status, result, trial.context.time_attribute)
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
-        trial.context.process_result(trial, result, now)
-    trial.touch(now + _wait_for_others(trial))
+        processor.process(trial, result, now)
+    trial.touch(now + _wait_for_others(trial, processor))
 
 
-def _wait_for_others(trial: TrialMachine) -> float:
+def _wait_for_others(trial: TrialMachine, processor: ResultProcessor) -> float:
     """How long a result waits for others that are written down with it."""
 
     def says_running(status: TrialStatus) -> bool:
         return status.state is TrialState.RUNNING and status.attempt == trial.attempt
 
     if any(map(says_running, (trial.saved, *trial.expectations.statuses))):
-        return trial.context.result_debounce()
+        return processor.write_delay(trial)
     # In a warm pod a short trial is over before anybody looks; of another it is soon seen that it runs.
     may_wait = trial.recorded_pod or not says_running(trial.status)
     settings = trial.context.settings
     return settings.running_debounce if may_wait else settings.first_result_debounce
 
 
-def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
+def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProcessor, now: float) -> None:
     """Records a checkpoint of the current attempt; one from elsewhere is passed over.
 
     Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
@@ -131,7 +128,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, now: float) -> None:
     if trial.wanted_step is not None and commit.step >= trial.wanted_step:
         trial.wanted_step = None
     spec = trial.context.spec
-    pinned = trial.context.pinned_steps(trial.index)
+    pinned = processor.scheduler.pinned_steps(trial.index)
     trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
     trial.set(clone=None)  # what it has cloned is its own now
     trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.resources.trial import AttemptEnd
@@ -16,8 +18,14 @@ from podtune.runner.trial.machine import USER_PAUSES, TrialMachine
 HELD = "; its user has paused it, too (spec.desiredState)"
 
 
-def explain_pods(trial: TrialMachine, now: float) -> None:
-    """Says in the status what the current attempt's pods are doing."""
+def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
+    """Says in the status what the current attempt's pods are doing.
+
+    Args:
+        trial: The trial.
+        limits: The resource limits that it gets from the rungs that it has passed.
+        now: The present time.
+    """
     waiting = trial.attempt_pods.not_started
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
@@ -31,7 +39,7 @@ def explain_pods(trial: TrialMachine, now: float) -> None:
     elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
             trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
-            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
             trial.touch(now + trial.context.settings.running_debounce)
     else:
         reason, message = _why_pending(waiting)
@@ -59,10 +67,16 @@ def note_generation(trial: TrialMachine, now: float) -> None:
         trial.touch(now + trial.context.settings.pending_debounce)
 
 
-def finish_wording(trial: TrialMachine, now: float) -> None:
-    """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
+def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
+    """Brings what is derived from the rest up to date: done right before a write, never a reason for one.
+
+    Args:
+        trial: The trial.
+        limits: The resource limits that it gets from the rungs that it has passed.
+        now: The present time.
+    """
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
-        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial))
+        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         message = lost_work.with_loss(trial.status, _completion_message(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
@@ -72,7 +86,7 @@ def finish_wording(trial: TrialMachine, now: float) -> None:
     trial.status = ledger.fitted(trial.spec, trial.status)
 
 
-def progress_message(trial: TrialMachine) -> str:
+def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
     """Such as: epoch 9, accuracy 0.961; attempt 2 resumed from iteration 6 after exit code 1."""
     parts = [_last_result(trial)] if trial.status.last_result else ["no result yet"]
     last = trial.status.last_attempt
@@ -81,7 +95,7 @@ def progress_message(trial: TrialMachine) -> str:
         parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
         if restored and restored.message:
             parts.append(restored.message)
-    if given := resources.shown(trial.context.limits(trial)):
+    if given := resources.shown(limits):
         parts.append(f"with {given}")
     if trial.store_problem is not None:
         parts.append(trial.store_problem.message)

@@ -66,7 +66,7 @@ class TrialPlanner:
             self._make_anew(trial, pod, now)
             self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
             self._overrides.check(trial, now)
-            status_text.explain_pods(trial, now)
+            status_text.explain_pods(trial, self._processor.limits(trial), now)
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             status_text.explain_queue(trial, now)
@@ -113,7 +113,7 @@ class TrialPlanner:
     def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.expectations.pod_expected_until = 0.0
-        self._after_end(trial, ending.reject(trial, message, now), now)
+        self._after_end(trial, ending.reject(trial, message, self._processor, now), now)
 
     def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
@@ -221,7 +221,7 @@ class TrialPlanner:
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
-            self._after_end(trial, ending.conclude(trial, pod, now), now)
+            self._after_end(trial, ending.conclude(trial, pod, self._processor, now), now)
 
     def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
         if ending.completed:
@@ -239,7 +239,7 @@ class TrialPlanner:
 
     def _reserve_observation(self, trial: TrialMachine) -> None:
         trial.set(observation_seq=self._search.reserve_seq())
-        spec, pinned = trial.context.spec, trial.context.pinned_steps(trial.index)
+        spec, pinned = trial.context.spec, self._processor.scheduler.pinned_steps(trial.index)
         trial.status = retention.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
         self._processor.ended(trial)
 
@@ -315,7 +315,7 @@ class TrialPlanner:
         trial.cover()
         if not trial.is_opening:
             self._processor.barrier.refresh_record(trial)
-        status_text.finish_wording(trial, now)
+        status_text.finish_wording(trial, self._processor.limits(trial), now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
             trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))

@@ -296,7 +296,12 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     simulation.run(until=lambda: simulation.status_exists() and bool(simulation.status().ledger))
     assert simulation.machine is not None
     trial = simulation.machine._trials["e-0"]
-    take_report(trial, Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")), 0.0)
+    take_report(
+        trial,
+        Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")),
+        simulation.machine._processor,
+        0.0,
+    )
     assert (trial.status.checkpoints, trial.status.former) == ([], RestoreSource())
 
 
