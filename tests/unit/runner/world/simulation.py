@@ -527,7 +527,7 @@ class Simulation:
     def hears(self, attempt: str) -> bool:
         """Whether the operator knows what an agent is storing, or has listened for it for long enough."""
         deaf = self.now < self._booted + self.settings.report_wait
-        return not self._is_late and (attempt in self._heard or not deaf)
+        return not self._is_late and (attempt in self._heard or not (deaf or self.frozen))
 
     def keep(self, trial: str, kept: tuple[str, ...]) -> None:
         """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""
