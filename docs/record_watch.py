@@ -27,7 +27,7 @@ def main(namespace: str, experiment: str, path: str) -> None:
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     for state in follow(HttpApi(connect(None, None, namespace)), namespace, experiment):
         finished = sum(trial.state in ("TERMINATED", "ERROR") for trial in state.trials.values())
-        if len(state.running) >= RUNNING and finished >= DONE * 24 and all(t.last_result for t in state.running):
+        if len(state.running) >= RUNNING and finished >= DONE * 24 and all(t.status.last_result for t in state.running):
             console.print(f"$ kubectl podtune watch {experiment}")
             console.print(watch_view.render(state, datetime.now(UTC), WIDTH))
             console.save_svg(path, title="")

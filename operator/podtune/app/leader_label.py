@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from podtune.api.names import LABEL_LEADER
 from podtune.cluster.client import MERGE, ClusterClient, list_pages
-from podtune.kube.errors import ApiRefusal
+from podtune.kube.errors import ResourceNotFound
 from podtune.kube.paths import pod, pods
 
 
@@ -33,8 +35,5 @@ class LeaderLabel:
 
     async def _set(self, name: str, value: str | None) -> None:
         body = {"metadata": {"labels": {LABEL_LEADER: value}}}
-        try:
+        with contextlib.suppress(ResourceNotFound):
             await self._client.request("PATCH", pod(self._namespace, name), body=body, content_type=MERGE)
-        except ApiRefusal as refusal:
-            if not refusal.is_not_found:
-                raise

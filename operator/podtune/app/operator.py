@@ -35,7 +35,7 @@ from podtune.controllers.store.store import Store
 from podtune.controllers.watch.handlers import make_registry, watch
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
-from podtune.kube.errors import ApiError, ApiRefusal
+from podtune.kube.errors import ApiError, ResourceNotFound
 from podtune.results.authentication import Authenticator
 from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.server import ResultsServer
@@ -131,9 +131,7 @@ class Operator:
         """Takes in everything that is there."""
         try:
             await self._resync.first()
-        except ApiRefusal as refusal:
-            if not refusal.is_not_found:
-                raise
+        except ResourceNotFound as refusal:
             raise ApiError(
                 "the API server knows no Experiments and Trials; install their definitions, the chart podtune-crds"
             ) from refusal

@@ -5,10 +5,10 @@ from __future__ import annotations
 from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
-from podtune.cluster.client import Manifest
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.handlers import POD_KIND
 from podtune.controllers.watch.watch_health import WatchHealth
+from podtune.kube.manifests import Manifest
 
 
 class StoreUpdater:

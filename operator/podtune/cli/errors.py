@@ -1,16 +1,10 @@
-"""What ends a command: one line on standard error, and an exit code other than 0.
-
-```
-CliError
-├── KubeconfigError   no way to the cluster is known
-├── Unreachable       the API server did not answer
-├── AnswerTooLarge    its answer is longer than we read
-└── Refused           it answered with an error
-    └── NotFound
-```
-"""
+"""What ends a command: one line on standard error, and an exit code other than 0."""
 
 from __future__ import annotations
+
+import http.client
+
+from podtune.kube.errors import ApiRefusal, ResourceNotFound
 
 
 class CliError(Exception):
@@ -21,25 +15,13 @@ class KubeconfigError(CliError):
     """The kubeconfig is missing, or is not one that we can use."""
 
 
-class Unreachable(CliError):
-    """The API server did not answer."""
-
-
-class AnswerTooLarge(CliError):
-    """The API server's answer is longer than we read; that of a smaller page may be short enough."""
-
-
-class Refused(CliError):
-    """The API server answered with an error.
-
-    Attributes:
-        status: The HTTP status.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class NotFound(Refused):
-    """There is no such thing."""
+def explain_error(error: Exception) -> str:
+    """What a command says of an error."""
+    match error:
+        case ResourceNotFound():
+            return error.message
+        case ApiRefusal():
+            remedy = "; log in again" if error.status == http.client.UNAUTHORIZED else ""
+            return f"the API server says {error.status}: {error.message}{remedy}"
+        case _:
+            return str(error)

@@ -9,15 +9,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import orjson
 
+from podtune.api.names import FIELD_MANAGER
 from podtune.cluster.connection import Connection
-from podtune.kube.answers import WrongAnswer, check_answer
-from podtune.kube.errors import AnswerTooLarge, ApiError, ApiRefusal, NotLeading, Unreachable, WrongObject
+from podtune.kube.answers import check_answer
+from podtune.kube.errors import (
+    AnswerTooLarge,
+    ApiError,
+    ApiRefusal,
+    NotLeading,
+    ResourceExists,
+    ResourceNotFound,
+    Unanswered,
+)
+from podtune.kube.manifests import Manifest, find_owner_uid
+from podtune.kube.pages import PageRequest
+from podtune.kube.paths import name_in
 
-Manifest = dict[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 JSON = "application/json"
@@ -56,7 +67,7 @@ class ClusterClient(Protocol):
             ApiRefusal: The server answered with an error.
             AnswerTooLarge: The answer is longer than we read.
             WrongObject: A single object was to be read, and the answer is another one.
-            Unreachable: It did not answer; whether the request was carried out is not known.
+            Unanswered: It did not answer; whether the request was carried out is known of a `NotSent` alone.
             NotLeading: It would have written, and we may not any more.
         """
 
@@ -130,7 +141,7 @@ class KubernetesClient:
                 raise NotLeading(f"{method} {path}: not sent, another operator may lead by now")
             try:
                 answer = await self._connection.send(method, path, params=params, data=data, headers=headers)
-                return _decoded(answer, method, path)
+                return _decode(answer, method, path)
             except ApiError as error:
                 wait = self._wait(error, tries)
                 if wait is None:
@@ -151,16 +162,60 @@ class KubernetesClient:
 
     def _wait(self, error: ApiError, tries: int) -> float | None:
         """Seconds until the next try, or until its caller may try again; None where it need not wait."""
-        if isinstance(error, AnswerTooLarge | WrongObject):
-            return None
-        if isinstance(error, ApiRefusal) and not error.is_transient:
-            return None
-        asked = error.retry_after if isinstance(error, ApiRefusal) else None
+        match error:
+            case Unanswered():
+                asked = None
+            case ApiRefusal(is_transient=True):
+                asked = error.retry_after
+            case _:
+                return None
         if asked is not None and asked > MAX_WAIT:
             return None
         if tries == MAX_TRIES:
             return asked
         return max(asked or 0.0, FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
+
+
+async def read_if_there(client: ClusterClient, path: str) -> Manifest | None:
+    """Reads one object; None where there is none.
+
+    Raises:
+        ApiError: The API server could not be asked.
+    """
+    try:
+        return await client.request("GET", path)
+    except ResourceNotFound:
+        return None
+
+
+async def create_owned(
+    client: ClusterClient, path: str, body: Manifest, check: Callable[[Manifest], object] | None = None
+) -> Manifest | None:
+    """Creates an object; one that is there already is as good if it has the same owner, else None.
+
+    Of a new object only the metadata is asked back: the rest is as it was sent, but for defaults that nobody here
+    looks at, and a pod is a long text.
+
+    Args:
+        client: The API server.
+        path: Where objects of its kind are.
+        body: The object, with one owner.
+        check: Is shown one that is there already, and raises what it has against it.
+
+    Raises:
+        ApiError: It could not be created.
+    """
+    try:
+        made = await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=body, accept=METADATA)
+        return {**body, "metadata": made["metadata"]}
+    except ResourceExists:
+        existing = await client.request("GET", name_in(path, body["metadata"]["name"]))
+    (owner,) = body["metadata"]["ownerReferences"]
+    if find_owner_uid(existing, owner["kind"]) != owner["uid"]:
+        return None
+    if check is not None:
+        check(existing)
+    return existing
 
 
 async def list_pages(
@@ -170,33 +225,24 @@ async def list_pages(
 
     Where the objects are so large that a page is too long to be read, pages get smaller.
     """
-    token, limit = "", PAGE
-    while True:
-        query = {"limit": str(limit), **(params or {}), **({"continue": token} if token else {})}
+    request: PageRequest | None = PageRequest(PAGE, params or {})
+    while request is not None:
         try:
-            page = await client.request("GET", path, params=query)
-        except AnswerTooLarge:
-            if limit == 1:
-                raise
-            limit = max(1, limit // 8)
+            page = await client.request("GET", path, params=request.query)
+        except AnswerTooLarge as error:
+            request = request.shrink(error)
             continue
         yield page
-        token = page.get("metadata", {}).get("continue", "")
-        if not token:
-            return
+        request = request.follow(page)
 
 
-def _decoded(answer: bytes, method: Method, path: str) -> Manifest:
-    request = f"{method} {path}"
+def _decode(answer: bytes, method: Method, path: str) -> Manifest:
     try:
         decoded = orjson.loads(answer)
     except orjson.JSONDecodeError as error:
-        raise Unreachable(f"{request}: the answer is not JSON: {error}") from error
+        raise Unanswered(f"{method} {path}: the answer is not JSON: {error}") from error
     if not isinstance(decoded, dict):
-        raise Unreachable(f"{request}: the answer is not an object")
+        raise Unanswered(f"{method} {path}: the answer is not an object")
     if method == "GET":
-        try:
-            check_answer(path, decoded)
-        except WrongAnswer as error:
-            raise WrongObject(f"{request}: {error}") from error
+        check_answer(path, decoded)
     return decoded

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
-import orjson
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from podtune.kube.errors import AnswerTooLarge, ApiError, ApiRefusal, Unreachable
+from podtune.kube.answers import parse_refusal
+from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiError, NotSent, Unanswered
 from podtune.kube.paths import check_path
 
 MAX_CONNECTIONS = 64
@@ -21,9 +21,16 @@ REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 STREAM_SILENCE = 900.0
 """Seconds without a byte after which a stream is taken for dead: its node may be gone without a word."""
-MAX_MESSAGE = 1024
 MAX_ANSWER = 32 << 20
 """Bytes of an answer that are read: what the operator may use is limited, and one object has at most some three MB."""
+
+_BEFORE_SENDING = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+    kubernetes_config.ConfigException,
+)
+"""What is raised while there is no connection yet: nobody listens, TLS fails, a token can't be renewed."""
 
 
 class Connection:
@@ -64,22 +71,19 @@ class Connection:
         Raises:
             ApiRefusal: The server answered with an error.
             AnswerTooLarge: Its answer is longer than we read.
-            Unreachable: It did not answer.
+            Unanswered: It did not answer.
             PathError: The path is none; nothing was sent.
         """
         url = self._url(path)
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
             self._requests = self._session(MAX_CONNECTIONS, timeout)
-        try:
+        with _keeping_kind(f"{method} {path}"):
             async with self._requests.request(
                 method, url, params=params, data=data, headers=headers | await self._credentials()
             ) as response:
                 answer = await _read(response, f"{method} {path}")
-        except (aiohttp.ClientError, OSError, kubernetes_config.ConfigException) as error:
-            raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
-        if response.status >= 400:
-            raise _refusal(response, answer)
+        _raise_for_status(response, answer)
         return answer
 
     async def stream(self, path: str, *, params: Mapping[str, str] | None) -> AsyncGenerator[bytes]:
@@ -87,22 +91,20 @@ class Connection:
 
         Raises:
             ApiRefusal: The server answered with an error.
-            Unreachable: It did not answer, or the answer broke off.
+            Unanswered: It did not answer, or the answer broke off.
             PathError: The path is none; nothing was sent.
         """
         url = self._url(path)
         if self._streams is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
             self._streams = self._session(0, timeout)
-        try:
+        with _keeping_kind(f"GET {path}"):
             async with self._streams.get(url, params=params, headers=await self._credentials()) as response:
                 if response.status >= 400:
-                    raise _refusal(response, await _read(response, f"GET {path}"))
+                    _raise_for_status(response, await _read(response, f"GET {path}"))
                 yield b""
                 async for chunk in response.content.iter_any():
                     yield chunk
-        except (aiohttp.ClientError, OSError, kubernetes_config.ConfigException) as error:
-            raise Unreachable(f"GET {path}: {error or type(error).__name__}") from error
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -151,14 +153,19 @@ def _ssl_context(configuration: Any) -> ssl.SSLContext:
     return context
 
 
-def _refusal(response: aiohttp.ClientResponse, answer: bytes) -> ApiRefusal:
-    reason, message = response.reason or "", answer.decode(errors="replace")
+def _raise_for_status(response: aiohttp.ClientResponse, answer: bytes) -> None:
+    if response.status >= 400:
+        raise parse_refusal(response.status, answer, response.headers.get("Retry-After", ""))
+
+
+@contextmanager
+def _keeping_kind(request: str) -> Iterator[None]:
+    """Raises what aiohttp and the operating system raise as one of ours, which says how far the request has come."""
     try:
-        status = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        status = None  # a proxy's page, not the API server's Status
-    if isinstance(status, dict):
-        reason, message = str(status.get("reason") or reason), str(status.get("message") or message)
-    asked = response.headers.get("Retry-After", "")
-    retry_after = float(asked) if re.fullmatch("[0-9]{1,6}", asked) else None
-    return ApiRefusal(response.status, reason, message[:MAX_MESSAGE], retry_after)
+        yield
+    except _BEFORE_SENDING as error:
+        raise NotSent(f"{request}: not sent: {error or type(error).__name__}") from error
+    except TimeoutError as error:
+        raise AnswerTimeout(f"{request}: {error or 'no answer in time'}") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unanswered(f"{request}: {error or type(error).__name__}") from error

@@ -8,8 +8,6 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
@@ -33,6 +31,8 @@ from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.kube.answers import read_status
+from podtune.kube.manifests import find_owner, find_owner_uid
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem
 
@@ -94,14 +94,9 @@ def leaves_dependents(body: Object) -> bool:
     return "orphan" in (body["metadata"].get("finalizers") or ())
 
 
-def owner_uid(body: Object, kind: str) -> str:
-    """UID of the controller of that kind, empty where there is none."""
-    return str(_owner(body, kind).get("uid", ""))
-
-
 def experiment_of_trial(body: Object) -> str:
     """UID of the Experiment that a Trial belongs to, empty where it belongs to none."""
-    return owner_uid(body, EXPERIMENT_KIND)
+    return find_owner_uid(body, EXPERIMENT_KIND)
 
 
 def owner_of_pod(body: Object) -> str:
@@ -110,7 +105,7 @@ def owner_of_pod(body: Object) -> str:
     That is the Trial; of a warm pod, which serves one trial after the other, it is the Experiment.
     """
     is_shared = LABEL_MADE_FOR in (body["metadata"].get("labels") or {})
-    return owner_uid(body, EXPERIMENT_KIND if is_shared else TRIAL_KIND)
+    return find_owner_uid(body, EXPERIMENT_KIND if is_shared else TRIAL_KIND)
 
 
 @_guard
@@ -141,7 +136,7 @@ def decode_experiment(
         version=version_of(body),
         generation=generation,
         spec=spec,
-        status=_experiment_status(body.get("status") or {}),
+        status=read_status(ExperimentStatus, body.get("status") or {}),
         problem=problem,
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
@@ -191,7 +186,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        trial=metadata["labels"].get(LABEL_MADE_FOR) or _owner(body, TRIAL_KIND)["name"],
+        trial=metadata["labels"].get(LABEL_MADE_FOR) or find_owner(body, TRIAL_KIND)["name"],
         attempt=int(metadata["labels"][LABEL_ATTEMPT]),
         phase=phase,
         version=version_of(body),
@@ -223,7 +218,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
 
 def experiment_of_storage_pod(body: Object) -> str:
     """UID of the Experiment that a pod does a job for, empty where it is another kind of pod."""
-    return owner_uid(body, EXPERIMENT_KIND) if LABEL_STORAGE in (body["metadata"].get("labels") or {}) else ""
+    return find_owner_uid(body, EXPERIMENT_KIND) if LABEL_STORAGE in (body["metadata"].get("labels") or {}) else ""
 
 
 @_guard
@@ -324,14 +319,6 @@ def _count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0
 
 
-def _owner(body: Object, kind: str) -> Object:
-    for reference in body["metadata"].get("ownerReferences") or ():
-        if reference.get("controller") and reference.get("kind") == kind:
-            owner: Object = reference
-            return owner
-    return {}
-
-
 def _experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSpec | None, str]:
     try:
         spec = parse_experiment(body, policy)
@@ -341,15 +328,6 @@ def _experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSp
         return None, str(error)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return None, f"spec: can't be read ({type(error).__name__}: {error}); compare it with the documentation"
-
-
-def _experiment_status(status: Object) -> ExperimentStatus:
-    """Reads a status; what can't be read of it, such as a state of a later version's, is made anew."""
-    try:
-        return ExperimentStatus.model_validate(status)
-    except ValidationError as error:
-        broken = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
-        return ExperimentStatus.model_validate({key: value for key, value in status.items() if key not in broken})
 
 
 def _state(container: Object) -> Object:

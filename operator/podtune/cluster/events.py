@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, GROUP, TRIAL_KIND
-from podtune.cluster.client import Manifest
+from podtune.kube.manifests import Manifest
 from podtune.runner.actions import EmitEvent
 from podtune.runner.records import Experiment
 
@@ -35,7 +35,7 @@ class Reporter:
     lease: str = ""
 
 
-def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
+def make_event(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
     """The Event that tells of something that happened to an Experiment or to one of its Trials."""
     if action.trial:
         kind, name, uid = TRIAL_KIND, action.trial, reporter.trial_uid(experiment.uid, action.trial)
@@ -48,10 +48,10 @@ def event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter
         "name": name,
         "uid": uid,
     }
-    return _manifest(experiment.namespace, regarding, action.message, action, reporter)
+    return _make(experiment.namespace, regarding, action.message, action, reporter)
 
 
-def own_event_manifest(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
+def make_own_event(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
     """The Event in the operator's own namespace that tells of something left behind by an Experiment.
 
     An Event is about an object of its own namespace: here the operator's Lease, with the Experiment beside it.
@@ -63,7 +63,7 @@ def own_event_manifest(experiment: Experiment, action: EmitEvent, reporter: Repo
         "name": reporter.lease,
     }
     message = f"Experiment {experiment.namespace}/{experiment.name}: {action.message}"
-    body = _manifest(reporter.namespace, regarding, message, action, reporter)
+    body = _make(reporter.namespace, regarding, message, action, reporter)
     body["related"] = {
         "apiVersion": API_VERSION,
         "kind": EXPERIMENT_KIND,
@@ -74,9 +74,7 @@ def own_event_manifest(experiment: Experiment, action: EmitEvent, reporter: Repo
     return body
 
 
-def _manifest(
-    namespace: str, regarding: dict[str, str], message: str, action: EmitEvent, reporter: Reporter
-) -> Manifest:
+def _make(namespace: str, regarding: dict[str, str], message: str, action: EmitEvent, reporter: Reporter) -> Manifest:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 
 import structlog
 
-from podtune.cluster.client import ClusterClient, Manifest
+from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ApiRefusal
+from podtune.kube.errors import ApiError, ResourceConflict, ResourceExists, ResourceNotFound
+from podtune.kube.manifests import Manifest
 
 log = structlog.get_logger(__name__)
 
@@ -105,11 +106,8 @@ class Lease:
             await self._client.request("PUT", self._path, body=held)
 
     async def _try_to_take(self) -> bool:
-        try:
-            lease = await self._client.request("GET", self._path)
-        except ApiRefusal as refusal:
-            if not refusal.is_not_found:
-                raise
+        lease = await read_if_there(self._client, self._path)
+        if lease is None:
             return await self._take({"metadata": {"name": self._settings.name}}, 0)
         if not self._is_free(lease):
             return False
@@ -136,10 +134,8 @@ class Lease:
                 held = await self._client.request("PUT", self._path, body=body)
             else:
                 held = await self._client.request("POST", paths.leases(self._settings.namespace), body=body)
-        except ApiRefusal as refusal:
-            if refusal.is_conflict or refusal.is_already_there:
-                return False
-            raise
+        except (ResourceConflict, ResourceExists):
+            return False
         self._held, self._renewed = held, begun
         return True
 
@@ -160,9 +156,7 @@ class Lease:
         body = self._held | {"spec": self._held["spec"] | {"renewTime": _now()}}
         try:
             self._held = await self._client.request("PUT", self._path, body=body)
-        except ApiRefusal as refusal:
-            if not refusal.is_conflict and not refusal.is_not_found:
-                raise
+        except (ResourceConflict, ResourceNotFound):
             await self._look_again()
         else:
             self._renewed = begun
@@ -173,12 +167,7 @@ class Lease:
         Raises:
             LeaseLost: It is not ours any more.
         """
-        try:
-            lease = await self._client.request("GET", self._path)
-        except ApiRefusal as refusal:
-            if not refusal.is_not_found:
-                raise
-            lease = {}
+        lease = await read_if_there(self._client, self._path) or {}
         holder = (lease.get("spec") or {}).get("holderIdentity") or ""
         if holder != self._settings.identity:
             self._held = None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from podtune.cluster import decoders
-from podtune.cluster.client import ClusterClient
+from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
-from podtune.kube.errors import ApiRefusal
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.checkpoints.restore_sources import circular, missing, pick
 from podtune.runner.records import Trial
@@ -63,9 +62,5 @@ async def _waits_for(client: ClusterClient, namespace: str, donor: Trial, trial:
 
 async def _read(client: ClusterClient, namespace: str, name: str) -> Trial | None:
     """A Trial; None where there is none."""
-    try:
-        return decoders.decode_trial(await client.request("GET", paths.trial(namespace, name)))
-    except ApiRefusal as refusal:
-        if refusal.is_not_found:
-            return None
-        raise
+    body = await read_if_there(client, paths.trial(namespace, name))
+    return None if body is None else decoders.decode_trial(body)

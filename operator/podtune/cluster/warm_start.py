@@ -6,15 +6,22 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import (
     EXPERIMENT_KIND,
     FIELD_MANAGER,
-    LABEL_EXPERIMENT,
     ConditionType,
     ExperimentReason,
 )
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.cluster import decoders, ownership
-from podtune.cluster.client import ClusterClient, Manifest, list_pages
+from podtune.cluster import decoders
+from podtune.cluster.client import ClusterClient, list_pages, read_if_there
 from podtune.kube import paths
-from podtune.kube.errors import ApiRefusal
+from podtune.kube.errors import ResourceExists
+from podtune.kube.manifests import (
+    Manifest,
+    find_owner_uid,
+    make_warm_start,
+    refer_to_experiment,
+    select_experiment,
+    warm_start_name,
+)
 from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.search import warm_start
@@ -39,61 +46,32 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         ApiError: The API server could not be asked.
         MalformedObject: A Trial of the earlier experiment is none.
     """
-    kept = await _get(client, paths.config_map(experiment.namespace, name_of(experiment)))
+    name = warm_start_name(experiment.name)
+    kept = await read_if_there(client, paths.config_map(experiment.namespace, name))
     if kept is not None:
         return _read(experiment, kept)
-    body = await _get(client, paths.experiment(experiment.namespace, source))
+    body = await read_if_there(client, paths.experiment(experiment.namespace, source))
     if body is None:
         return _waiting(source, "it does not exist")
     if not _has_ended(body):
         return _waiting(source, "it has not ended yet")
     found = warm_start.pick(_spec_of(experiment), await _trials(client, body))
-    manifest = config_map(experiment, source, found)
+    owner = refer_to_experiment(experiment.name, experiment.uid)
+    manifest = make_warm_start(experiment.name, owner, {"experiment": source, RESULTS: found.text})
     try:
         path = paths.config_maps(experiment.namespace)
         kept = await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=manifest)
-    except ApiRefusal as refusal:
-        if not refusal.is_already_there:
-            raise
-        return ActionResult(ActionStatus.FAILED, f"{name_of(experiment)} was made meanwhile; it is read next")
+    except ResourceExists:
+        return ActionResult(ActionStatus.FAILED, f"{name} was made meanwhile; it is read next")
     result = _read(experiment, kept)
     return ActionResult(
         result.status, _summary(source, found), result.reason, prior_observations=result.prior_observations
     )
 
 
-def name_of(experiment: Experiment) -> str:
-    """Name of the ConfigMap."""
-    return f"{experiment.name}-warm-start"
-
-
-def config_map(experiment: Experiment, source: str, found: Found) -> Manifest:
-    """The ConfigMap: immutable, and gone with the experiment that learns."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name_of(experiment),
-            "labels": ownership.labels(experiment.name),
-            "ownerReferences": [ownership.of_experiment(experiment)],
-        },
-        "immutable": True,
-        "data": {"experiment": source, RESULTS: found.text},
-    }
-
-
-async def _get(client: ClusterClient, path: str) -> Manifest | None:
-    try:
-        return await client.request("GET", path)
-    except ApiRefusal as refusal:
-        if refusal.is_not_found:
-            return None
-        raise
-
-
 def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
-    name = name_of(experiment)
-    if decoders.owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
+    name = warm_start_name(experiment.name)
+    if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
         prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
@@ -118,10 +96,9 @@ def _has_ended(body: Manifest) -> bool:
 async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
     """All Trials of an Experiment; not those of an earlier one of the same name."""
     metadata = source["metadata"]
-    selector = {"labelSelector": f"{LABEL_EXPERIMENT}={metadata['name']}"}
     return [
         decoders.decode_trial(item)
-        async for page in list_pages(client, paths.trials(metadata["namespace"]), selector)
+        async for page in list_pages(client, paths.trials(metadata["namespace"]), select_experiment(metadata["name"]))
         for item in page["items"]
         if decoders.experiment_of_trial(item) == metadata["uid"]
     ]

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from podtune.api.pods.pod_template import trial_container
-from podtune.cluster.executor import ClusterAction, Executor
+from podtune.cluster.executor import Executor
 from podtune.controllers import metrics
 from podtune.controllers.fair_queue import FairQueue
 from podtune.controllers.look_ups import LookUps
@@ -24,6 +24,7 @@ from podtune.runner.actions import (
     Action,
     ActionResult,
     ActionStatus,
+    ClusterAction,
     EmitEvent,
     FindCheckpoint,
     LoadWarmStart,

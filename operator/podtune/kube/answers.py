@@ -1,27 +1,52 @@
-"""Whether an answer of the API server's is the object that was asked for."""
+"""What is in an answer of the API server's: an error, the object that was asked for or another, a status."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from http.client import responses
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
+from podtune.api.base import StatusModel
+from podtune.kube.errors import ApiRefusal, WrongObject, make_refusal
 from podtune.kube.paths import KINDS
 
-_ONE = re.compile(r"(?:/api|/apis/[^/]+)/[^/]+/namespaces/([^/]+)/([^/]+)/([^/]+)")
+Status = TypeVar("Status", bound=StatusModel)
+
+MAX_MESSAGE = 1024
+"""Characters of the API server's own sentence that are kept."""
+MAX_PAGE = 200
+"""Characters of an answer that is no Status, such as a proxy's page."""
+_SINGLE_OBJECT = re.compile(r"(?:/api|/apis/[^/]+)/[^/]+/namespaces/([^/]+)/([^/]+)/([^/]+)")
+_SECONDS = re.compile("[0-9]{1,6}")
 
 
-class WrongAnswer(ValueError):
-    """The answer is another object than was asked for; the text names both."""
+def parse_refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefusal:
+    """Reads an answer with a status of 400 or more, which need not be the API server's own.
+
+    Args:
+        code: The HTTP status.
+        body: The answer.
+        retry_after: Its header Retry-After; a date is passed over.
+    """
+    status = _parse_status(body)
+    wait = float(retry_after) if _SECONDS.fullmatch(retry_after) else None
+    reason, message = status.get("reason") or responses.get(code, ""), status.get("message")
+    if not message:
+        message = " ".join(body.decode(errors="replace").split())[:MAX_PAGE] or responses.get(code, "")
+    return make_refusal(code, str(reason), str(message)[:MAX_MESSAGE], wait)
 
 
 def check_answer(path: str, answer: Mapping[str, Any]) -> None:
     """Compares an object with the path that it was read from; what is no single object's path is not looked at.
 
     Raises:
-        WrongAnswer: It is of another kind, namespace or name.
+        WrongObject: It is of another kind, namespace or name; the text names both.
     """
-    asked = _ONE.fullmatch(path)
+    asked = _SINGLE_OBJECT.fullmatch(path)
     if asked is None or (kind := KINDS.get(asked[2])) is None:
         return
     metadata = answer.get("metadata")
@@ -29,4 +54,22 @@ def check_answer(path: str, answer: Mapping[str, Any]) -> None:
     is_it = answer.get("kind"), found.get("namespace"), found.get("name")
     if is_it != (kind, asked[1], asked[3]):
         shown = " ".join(f"{part!r:.80}" for part in is_it)
-        raise WrongAnswer(f"{kind} {asked[1]}/{asked[3]} was asked for, and {shown} was answered")
+        raise WrongObject(f"GET {path}: {kind} {asked[1]}/{asked[3]} was asked for, and {shown} was answered")
+
+
+def read_status(model: type[Status], written: Mapping[str, Any]) -> Status:
+    """Reads an object's status; a field that can't be, such as a later version's state, is as if it were not there."""
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        broken = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
+        return model.model_validate({key: value for key, value in written.items() if key not in broken})
+
+
+def _parse_status(body: bytes) -> Mapping[str, Any]:
+    """The Status in an answer; empty where it holds none."""
+    try:
+        status = json.loads(body)
+    except ValueError:
+        return {}
+    return status if isinstance(status, Mapping) else {}

@@ -1,16 +1,21 @@
 """What can go wrong between us and the API server.
 
+```
 ApiError
-├── Unreachable     no answer: the request may have been carried out or not
-├── NotLeading      not sent: we may not write any more
-├── AnswerTooLarge  an answer that is longer than we read
-├── WrongObject     an answer that is another object than was asked for
-└── ApiRefusal      an answer with a status of 400 or more
+├── Unanswered            no answer
+│   ├── NotSent           there was no connection, or no credentials: it was not carried out
+│   └── AnswerTimeout     it was sent, and may have been carried out or not
+├── NotLeading            not sent: we may not write any more
+├── AnswerTooLarge        an answer that is longer than we read
+├── WrongObject           an answer that is another object than was asked for
+└── ApiRefusal            an answer with a status of 400 or more
+    ├── ResourceNotFound
+    ├── ResourceExists    an object of that name is there already
+    └── ResourceConflict  the object has changed since it was read, or is another one of that name
+```
 """
 
 from __future__ import annotations
-
-__all__ = ["AnswerTooLarge", "ApiError", "ApiRefusal", "NotLeading", "Unreachable", "WrongObject"]
 
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -19,8 +24,16 @@ class ApiError(Exception):
     """A request to the API server did not succeed."""
 
 
-class Unreachable(ApiError):
-    """The API server gave no answer."""
+class Unanswered(ApiError):
+    """The API server gave no answer, or not all of it; the request may have been carried out or not."""
+
+
+class NotSent(Unanswered):
+    """There was no connection to the API server, or no credentials for it: the request was not carried out."""
+
+
+class AnswerTimeout(Unanswered):
+    """The API server did not answer in time; the request may have been carried out or not."""
 
 
 class NotLeading(ApiError):
@@ -36,7 +49,7 @@ class WrongObject(ApiError):
 
 
 class ApiRefusal(ApiError):
-    """The API server answered with an error.
+    """The API server answered with an error; `make_refusal` makes it of the right kind.
 
     Attributes:
         status: The HTTP status.
@@ -56,21 +69,6 @@ class ApiRefusal(ApiError):
     def is_transient(self) -> bool:
         """Whether the same request may succeed later."""
         return (self.status in _TRANSIENT or self.retry_after is not None) and not self.is_too_large
-
-    @property
-    def is_not_found(self) -> bool:
-        """Whether the object is not there."""
-        return self.status == 404
-
-    @property
-    def is_already_there(self) -> bool:
-        """Whether an object of that name exists."""
-        return self.status == 409 and self.reason == "AlreadyExists"
-
-    @property
-    def is_conflict(self) -> bool:
-        """Whether the object has changed since it was read."""
-        return self.status == 409 and self.reason != "AlreadyExists"
 
     @property
     def is_too_large(self) -> bool:
@@ -101,3 +99,25 @@ class ApiRefusal(ApiError):
     def is_over_quota(self) -> bool:
         """Whether a ResourceQuota is used up at present."""
         return self.status == 403 and "exceeded quota" in self.message
+
+
+class ResourceNotFound(ApiRefusal):
+    """There is no such object, or no such kind of objects."""
+
+
+class ResourceExists(ApiRefusal):
+    """There is an object of that name already."""
+
+
+class ResourceConflict(ApiRefusal):
+    """The object has changed since it was read, or is another one of that name."""
+
+
+def make_refusal(status: int, reason: str, message: str, retry_after: float | None = None) -> ApiRefusal:
+    """Makes the error that an answer stands for, of the kind that its status and reason say."""
+    kind = ApiRefusal
+    if status == 404:
+        kind = ResourceNotFound
+    elif status == 409:
+        kind = ResourceExists if reason == "AlreadyExists" else ResourceConflict
+    return kind(status, reason, message, retry_after)

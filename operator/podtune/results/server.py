@@ -13,7 +13,7 @@ from aiohttp import web
 
 from podtune.cluster.client import ClusterClient
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ApiRefusal
+from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
 from podtune.protocol.assignment import pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
@@ -132,8 +132,10 @@ class ResultsServer:
         """
         try:
             status = (await self._client.request("GET", pod)).get("status") or {}
-        except ApiRefusal as refusal:
-            return refusal.is_not_found
+        except ResourceNotFound:
+            return True
+        except ApiRefusal:
+            return False
         states = [c.get("state") or {} for c in status.get("containerStatuses") or () if c["name"] == container]
         return all("terminated" in state for state in states)
 

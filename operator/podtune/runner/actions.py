@@ -325,9 +325,8 @@ class EmitEvent:
         return ("event", f"{self.trial}/{self.reason}/{self.message}")
 
 
-Action = (
-    Propose
-    | LoadWarmStart
+ClusterAction = (
+    LoadWarmStart
     | FindCheckpoint
     | CreateTrial
     | CreatePod
@@ -343,6 +342,8 @@ Action = (
     | DeleteExperiment
     | EmitEvent
 )
+"""What is carried out on the API server."""
+Action = Propose | ClusterAction
 
 
 class ActionStatus(StrEnum):

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
+from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.client.kubeconfig import connect
-from podtune.cli.client.manifest import read_manifest
 
 pytestmark = [pytest.mark.cluster]
 
@@ -82,7 +82,7 @@ def test_a_bad_manifest_is_refused_with_field_value_and_remedy(kubectl: Kubectl,
             parse_experiment(yaml.safe_load(made.stdout))
         said = str(refused.value)
     assert [fragment for fragment in fragments if fragment not in said] == [], said
-    assert read_manifest(path).problems or path.stem == "service-account", "the plan has another verdict"
+    assert read_experiment_file(path).problems or path.stem == "service-account", "the plan has another verdict"
 
 
 OF_THE_POD = [
@@ -106,7 +106,7 @@ def _try_pod(kubectl: Kubectl, manifest: dict) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("path", OF_THE_POD, ids=lambda path: path.stem)
 def test_what_a_plan_refuses_of_a_pod_the_api_server_refuses(kubectl: Kubectl, path: Path) -> None:
-    assert read_manifest(path).problems
+    assert read_experiment_file(path).problems
     refused = _try_pod(kubectl, yaml.safe_load(path.read_text()))
     assert refused.returncode != 0
 
@@ -139,7 +139,7 @@ def test_a_plan_reads_numbers_as_kubectl_does(kubectl: Kubectl, tmp_path: Path, 
     path = tmp_path / "experiment.yaml"
     path.write_text(_limits(amount).replace("max: 0.1, scale: log", "max: 100"))
     made = kubectl("create", "--dry-run=server", "-f", str(path))
-    assert (made.returncode == 0) is (not read_manifest(path).problems), made.stderr
+    assert (made.returncode == 0) is (not read_experiment_file(path).problems), made.stderr
 
 
 def test_a_field_that_does_not_exist_is_refused(kubectl: Kubectl, good: dict) -> None:

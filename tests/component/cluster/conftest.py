@@ -13,8 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from podtune.cluster.client import KubernetesClient
-from podtune.kube.errors import ApiRefusal
+from podtune.cluster.client import KubernetesClient, read_if_there
 
 Manifest = dict[str, Any]
 
@@ -89,11 +88,6 @@ async def _make(client: KubernetesClient, name: str, labels: dict[str, str]) -> 
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     async with asyncio.timeout(30):
         while True:
-            try:
-                await client.request("GET", account)
-            except ApiRefusal as refusal:
-                if not refusal.is_not_found:
-                    raise
-                await asyncio.sleep(0.1)
-            else:
+            if await read_if_there(client, account) is not None:
                 return
+            await asyncio.sleep(0.1)

@@ -12,11 +12,11 @@ import pytest
 from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.decoders import decode_experiment
-from podtune.cluster.events import Reporter, event_manifest
+from podtune.cluster.events import Reporter, make_event
 from podtune.cluster.executor import Executor
-from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.kube import paths
-from podtune.kube.errors import ApiRefusal, NotLeading
+from podtune.kube.errors import ApiRefusal, NotLeading, ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
@@ -57,7 +57,7 @@ async def test_an_object_is_made_once_changed_on_its_version_and_deleted_once(
 ) -> None:
     path, body = config_maps(namespace), {"metadata": {"name": "one"}, "data": {"a": "1"}}
     made = await client.request("POST", path, body=body)
-    assert (await refused(client, "POST", path, body=body)).is_already_there
+    assert isinstance(await refused(client, "POST", path, body=body), ResourceExists)
 
     version = made["metadata"]["resourceVersion"]
     other = {"metadata": {"name": "one", "resourceVersion": version}, "data": {"a": "2"}}
@@ -65,13 +65,13 @@ async def test_an_object_is_made_once_changed_on_its_version_and_deleted_once(
     changed = await client.request("PUT", f"{path}/one", params=params, body=other)
     assert changed["data"] == {"a": "2"}
     again = await refused(client, "PUT", f"{path}/one", params=params, body=other)
-    assert again.is_conflict
+    assert isinstance(again, ResourceConflict)
 
     wrong = {"preconditions": {"uid": "another"}}
-    assert (await refused(client, "DELETE", f"{path}/one", body=wrong)).is_conflict
+    assert isinstance(await refused(client, "DELETE", f"{path}/one", body=wrong), ResourceConflict)
     right = {"preconditions": {"uid": made["metadata"]["uid"]}}
     await client.request("DELETE", f"{path}/one", body=right)
-    assert (await refused(client, "DELETE", f"{path}/one", body=right)).is_not_found
+    assert isinstance(await refused(client, "DELETE", f"{path}/one", body=right), ResourceNotFound)
 
 
 async def test_a_long_list_comes_in_pages(
@@ -131,7 +131,7 @@ async def test_who_does_not_lead_writes_nothing(client: KubernetesClient, namesp
         await client.guarded(lambda: False).request(
             "POST", config_maps(namespace), body={"metadata": {"name": "never"}}
         )
-    assert (await refused(client, "GET", f"{config_maps(namespace)}/never")).is_not_found
+    assert isinstance(await refused(client, "GET", f"{config_maps(namespace)}/never"), ResourceNotFound)
 
 
 # Logs
@@ -223,7 +223,7 @@ async def test_a_trials_pod_is_taken_where_pod_security_is_restricted(
     client: KubernetesClient, namespace: str, name: str
 ) -> None:
     experiment = record(namespace, trialTemplate={"spec": TEMPLATES[name]}, checkpoints={"store": STORE})
-    body = pod_manifest(experiment, CREATE, AGENT)
+    body = make_pod(experiment, CREATE, AGENT)
     params = {"dryRun": "All", "fieldValidation": "Strict"}
     made = await client.request("POST", paths.pods(namespace), params=params, body=body)
     names = [container["name"] for container in made["spec"]["initContainers"]]
@@ -244,7 +244,7 @@ async def test_parameters_and_shared_files_reach_the_program(client: KubernetesC
     command = "cat /podtune/parameters.json && echo $PODTUNE_PARAM_lr && touch /podtune/results.jsonl && sleep 100"
     container = {"name": "main", "image": IMAGE, "command": ["sh", "-c", command], "securityContext": RESTRICTED}
     experiment = record(namespace, trialTemplate={"spec": {"containers": [container]}})
-    body = pod_manifest(experiment, CREATE, AGENT)
+    body = make_pod(experiment, CREATE, AGENT)
     agent = body["spec"]["initContainers"][0]
     agent |= {"command": ["sleep", "1000"], "args": []}  # the image is not the agent's
     del body["metadata"]["ownerReferences"]  # there is no such Trial
@@ -267,7 +267,7 @@ async def test_parameters_and_shared_files_reach_the_program(client: KubernetesC
 @pytest.mark.parametrize("trial", ["", "digits-0"])
 async def test_an_event_is_taken(client: KubernetesClient, namespace: str, trial: str, message: str) -> None:
     experiment = record(namespace)
-    body = event_manifest(experiment, EmitEvent(trial, "Tested", message, warning=True), reporter())
+    body = make_event(experiment, EmitEvent(trial, "Tested", message, warning=True), reporter())
     made = await client.request("POST", paths.events(namespace), body=body)
     assert made["note"][:5] == message[:5]
     assert made["regarding"]["uid"] == ("t-1" if trial else "e-1")

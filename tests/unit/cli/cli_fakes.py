@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from podtune.cli.client.api_client import Change, Object
-from podtune.cli.client.resources import experiments_path, trials_path
-from podtune.cli.errors import NotFound, Refused
+from podtune.cli.client.api_client import Change
+from podtune.kube import paths
+from podtune.kube.errors import ResourceNotFound, make_refusal
+from podtune.kube.manifests import Manifest
 
 NAMESPACE = "vision"
 
@@ -16,31 +17,31 @@ class FakeApi:
     """Answers from dictionaries by path; watches replay a script."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Object] = {}
+        self.objects: dict[str, Manifest] = {}
         self.logs: dict[str, list[str] | Exception] = {}
         self.scripts: dict[str, list[Change | Exception]] = {}
         self.patched: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[tuple[str, dict[str, str]]] = []
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         self.asked.append((path, dict(params or {})))
         if path not in self.objects:
-            raise NotFound(404, f"{path} not found")
+            raise ResourceNotFound(404, "NotFound", f"{path} not found")
         return self.objects[path]
 
-    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+    def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         self.patched.append((path, dict(change)))
         return self.get(path)
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         place = f"{path}/{item['metadata']['name']}"
         if place in self.objects:
-            raise Refused(409, f"{place} already exists")
+            raise make_refusal(409, "AlreadyExists", f"{place} already exists")
         metadata = {**item["metadata"], "uid": f"uid-{len(self.objects)}", "resourceVersion": "1"}
         self.objects[place] = {**item, "metadata": metadata}
         return self.objects[place]
 
-    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         self.asked.append((path, dict(params or {})))
         place, _, plural = path.rpartition("/")
         return [
@@ -58,21 +59,21 @@ class FakeApi:
 
     def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
         self.asked.append((path, dict(params or {})))
-        answer = self.logs.get(path, NotFound(404, "pod not found"))
+        answer = self.logs.get(path, ResourceNotFound(404, "NotFound", "pod not found"))
         if isinstance(answer, Exception):
             raise answer
         yield from answer
 
-    def add_experiment(self, item: Object) -> None:
+    def add_experiment(self, item: Manifest) -> None:
         metadata = item["metadata"]
-        self.objects[experiments_path(metadata["namespace"], metadata["name"])] = item
+        self.objects[paths.experiment(metadata["namespace"], metadata["name"])] = item
 
-    def add_trial(self, item: Object) -> None:
+    def add_trial(self, item: Manifest) -> None:
         metadata = item["metadata"]
-        self.objects[trials_path(metadata["namespace"], metadata["name"])] = item
+        self.objects[paths.trial(metadata["namespace"], metadata["name"])] = item
 
 
-def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) -> Object:
+def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) -> Manifest:
     return {
         "metadata": {"name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T10:00:00Z"},
         "spec": {
@@ -86,8 +87,19 @@ def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) 
             "scheduler": {"asha": {"timeAttribute": "epoch", "maxTime": 27}},
             "stop": {"metrics": {"epoch": 27}},
         },
-        "status": status,
+        "status": _as_written(status),
     }
+
+
+def _as_written(status: dict[str, Any]) -> dict[str, Any]:
+    """A status with what an operator always writes, and tests leave out."""
+    whole = dict(status)
+    if "conditions" in status:
+        always = {"reason": "Because", "lastTransitionTime": "2026-01-01T10:02:00Z"}
+        whole["conditions"] = [always | condition for condition in status["conditions"]]
+    if "lastAttempt" in status:
+        whole["lastAttempt"] = {"class": "user", "reason": "Error"} | status["lastAttempt"]
+    return whole
 
 
 RUNNING: dict[str, Any] = {
@@ -105,7 +117,7 @@ RUNNING: dict[str, Any] = {
 }
 
 
-def trial(index: int = 7, experiment: str = "digits", **status: Any) -> Object:
+def trial(index: int = 7, experiment: str = "digits", **status: Any) -> Manifest:
     return {
         "metadata": {
             "name": f"{experiment}-{index}",
@@ -118,7 +130,7 @@ def trial(index: int = 7, experiment: str = "digits", **status: Any) -> Object:
             "index": index,
             "parameters": {"activation": "tanh", "hidden_units": "64", "learning_rate": "0.0123456789"},
         },
-        "status": status,
+        "status": _as_written(status),
     }
 
 

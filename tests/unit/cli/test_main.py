@@ -8,17 +8,20 @@ import pytest
 import yaml
 
 from podtune.cli import main as cli
+from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Change
-from podtune.cli.client.resources import experiments_path, get_experiment, list_trials, trials_path
-from podtune.cli.errors import KubeconfigError, Refused
+from podtune.cli.client.resources import get_experiment, list_trials
+from podtune.cli.errors import KubeconfigError
 from podtune.cli.views.tables import experiment_description
+from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     fake = FakeApi()
-    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
     return fake
 
 
@@ -78,7 +81,7 @@ def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Co
     assert table[1][:10] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
     assert lines[-2].endswith(f"0.964   {TRAINING['message']}")
     assert table[2] == ["digits-10", "PENDING", "-", "0", "0", "0.012346", "64", "tanh", "-", "-"]
-    assert (trials_path(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
+    assert (paths.trials(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
 
 
 LOST = {
@@ -415,7 +418,7 @@ def test_logs_of_a_trial_that_has_not_started_say_why(api: FakeApi, podtune: Com
     podtune("logs digits-7", expect=1)
     assert podtune.error == "error: digits-7 has no pod yet: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu\n"
     pod = _add_running_trial(api, ["trial"])
-    api.logs[f"{pod}/log"] = Refused(400, 'container "trial" is waiting to start: PodInitializing')
+    api.logs[f"{pod}/log"] = ApiRefusal(400, "BadRequest", 'container "trial" is waiting to start: PodInitializing')
     podtune("logs digits-7", expect=1)
     assert podtune.error.startswith("error: digits-7 has no log yet: epoch 9")
 
@@ -467,12 +470,12 @@ STALLED = {"conditions": [{"type": "Stalled", "status": "True", "reason": "Inval
 def test_watch_ends_with_the_experiment(
     api: FakeApi, podtune: Command, ended: dict[str, Any], code: int, words: str
 ) -> None:
-    api.scripts[experiments_path(NAMESPACE)] = [
+    api.scripts[paths.experiments(NAMESPACE)] = [
         Change("RELISTED", {}),
         Change("ADDED", experiment("digits", **ended)),
         Change("SYNCED", {}),
     ]
-    api.scripts[trials_path(NAMESPACE)] = [
+    api.scripts[paths.trials(NAMESPACE)] = [
         Change("RELISTED", {}),
         Change("ADDED", trial(7, **TRAINING)),
         Change("SYNCED", {}),
@@ -485,7 +488,7 @@ def test_watch_ends_with_the_experiment(
 @pytest.mark.parametrize("command", ["describe digits", "best digits", "watch digits"])
 def test_an_unknown_experiment_is_one_line_with_a_remedy(api: FakeApi, podtune: Command, command: str) -> None:
     nothing = [Change("RELISTED", {}), Change("SYNCED", {})]
-    api.scripts = {experiments_path(NAMESPACE): nothing, trials_path(NAMESPACE): nothing}
+    api.scripts = {paths.experiments(NAMESPACE): nothing, paths.trials(NAMESPACE): nothing}
     podtune(command, expect=1)
     assert podtune.error == "error: no Experiment 'digits' in namespace 'vision'; `podtune list -A` shows all\n"
 
@@ -520,7 +523,7 @@ def test_the_flags_of_kubectl_reach_the_connection(
     def refuse(kubeconfig: object, context: object, namespace: object) -> object:
         raise KubeconfigError(f"{kubeconfig} {context} {namespace}")
 
-    monkeypatch.setattr(cli, "open_api", refuse)
+    monkeypatch.setattr(api_client, "open_api", refuse)
     assert cli.main(["list", "--kubeconfig", "/k", "--context", "c", "-n", "n"]) == 1
     assert capsys.readouterr().err == "error: /k c n\n"
 

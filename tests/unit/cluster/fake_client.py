@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from podtune.cluster.client import JSON, MERGE, STRATEGIC_MERGE, Manifest, Method
-from podtune.kube.errors import ApiError, ApiRefusal, Unreachable
+from podtune.cluster.client import JSON, MERGE, STRATEGIC_MERGE, Method
+from podtune.kube.errors import ApiError, ApiRefusal, Unanswered, make_refusal
+from podtune.kube.manifests import Manifest
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 Watcher = Callable[[EventType, str, Manifest], None]
@@ -196,7 +197,7 @@ class FakeCluster:
             metadata["name"] = f"{metadata['generateName']}{self._version + 1:05}"
         key = (match["namespace"] or "", match["plural"], metadata["name"])
         if key in self._objects:
-            raise ApiRefusal(409, "AlreadyExists", f'{match["plural"]} "{metadata["name"]}" already exists')
+            raise make_refusal(409, "AlreadyExists", f'{match["plural"]} "{metadata["name"]}" already exists')
         self._uids += 1
         metadata |= {"namespace": key[0], "generation": 1, "creationTimestamp": START}
         metadata.setdefault("uid", str(UUID(int=self._uids)))
@@ -210,7 +211,7 @@ class FakeCluster:
     def _get(self, match: re.Match[str]) -> Manifest:
         found = self._objects.get(self._key(match))
         if found is None:
-            raise ApiRefusal(404, "NotFound", f'{match["plural"]} "{match["name"]}" not found')
+            raise make_refusal(404, "NotFound", f'{match["plural"]} "{match["name"]}" not found')
         return found
 
     def _list(self, match: re.Match[str], params: Mapping[str, str]) -> Manifest:
@@ -226,9 +227,9 @@ class FakeCluster:
         found = self._get(match)
         asked = body.get("metadata", {}).get("resourceVersion")
         if asked is not None and asked != found["metadata"]["resourceVersion"]:
-            raise ApiRefusal(409, "Conflict", f"the object has been modified; it is not {asked} any more")
+            raise make_refusal(409, "Conflict", f"the object has been modified; it is not {asked} any more")
         if body.get("metadata", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
-            raise ApiRefusal(409, "Conflict", "the UID in the precondition is not that of the object")
+            raise make_refusal(409, "Conflict", "the UID in the precondition is not that of the object")
         if content_type == MERGE:
             written = _merged(found, body)
         elif content_type == STRATEGIC_MERGE:
@@ -245,7 +246,7 @@ class FakeCluster:
         found = self._get(match)
         uid = options.get("preconditions", {}).get("uid", found["metadata"]["uid"])
         if uid != found["metadata"]["uid"]:
-            raise ApiRefusal(409, "Conflict", f"the UID in the precondition ({uid}) is another one")
+            raise make_refusal(409, "Conflict", f"the UID in the precondition ({uid}) is another one")
         return self._end(self._key(match))
 
     def _end(self, key: tuple[str, str, str]) -> Manifest:
@@ -298,12 +299,12 @@ class FakeCluster:
 
 def refusal(status: int, message: str, reason: str = "", retry_after: float | None = None) -> ApiRefusal:
     """An answer of the API server's with an error."""
-    return ApiRefusal(status, reason, message, retry_after)
+    return make_refusal(status, reason, message, retry_after)
 
 
-def no_answer() -> Unreachable:
+def no_answer() -> Unanswered:
     """No answer."""
-    return Unreachable("connection reset by peer")
+    return Unanswered("connection reset by peer")
 
 
 def _strategically_merged(target: Manifest, patch: Manifest) -> Manifest:

@@ -16,7 +16,7 @@ from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.connection import MAX_CONNECTIONS, Connection
-from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unreachable, WrongObject
+from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unanswered, WrongObject
 from podtune.kube.paths import PathError
 
 Handler = Callable[[web.Request], web.StreamResponse]
@@ -169,7 +169,7 @@ async def test_a_retry_after_that_is_no_number_of_seconds_is_passed_over(
 @pytest.mark.parametrize("text", ["<html>gateway</html>", "[]", ""])
 async def test_an_answer_that_is_no_object_is_no_answer(script: Script, client: KubernetesClient, text: str) -> None:
     script.answers = [lambda _: web.Response(text=text)]
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unanswered):
         await client.request("GET", PATH)
 
 
@@ -239,7 +239,7 @@ async def test_a_stream_that_breaks_off_does_not_just_end(script: Script, client
 
     script.answers = [log]
     async with aclosing(client.stream(f"{PATH}/a/log")) as chunks:
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unanswered):
             [chunk async for chunk in chunks]
 
 

@@ -13,12 +13,13 @@ from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
-from podtune.cluster.executor import ClusterAction, Executor
+from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.runner.actions import (
     DONE,
     ActionResult,
     ActionStatus,
+    ClusterAction,
     CreatePod,
     CreateTrial,
     DeleteFinishedPods,

@@ -9,7 +9,7 @@ import pytest
 
 from podtune.api.restore_from import RestoreFrom
 from podtune.cluster.restore_sources import find_checkpoint
-from podtune.kube.errors import ApiRefusal
+from podtune.kube.errors import make_refusal
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 
 CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]
@@ -25,7 +25,7 @@ class OneTrial:
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         self.asked.append((method, path))
         if self.trial is None:
-            raise ApiRefusal(404, "NotFound", "not found")
+            raise make_refusal(404, "NotFound", "not found")
         return self.trial
 
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.cli import main as cli
-from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.client import api_client
 from podtune.cli.commands.archive import make_archive, sealed
+from podtune.kube import paths
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed, spoilt
@@ -47,7 +48,7 @@ def import_file(
 ) -> WritableApi | None:
     """Imports; the cluster as it is then, or None where the file was refused before anything was changed."""
     api = WritableApi()
-    monkeypatch.setattr(cli, "open_api", lambda *_: (api, "elsewhere"))
+    monkeypatch.setattr(api_client, "open_api", lambda *_: (api, "elsewhere"))
     file: Path = folder.mktemp("archive") / "digits.yaml"
     file.write_bytes(content)
     capsys.readouterr()
@@ -71,8 +72,8 @@ def imported(api: WritableApi) -> list[str]:
 
 ALL = sorted(
     [
-        experiments_path("elsewhere", "digits"),
-        *(trials_path("elsewhere", f"digits-{index}") for index in (0, 1)),
+        paths.experiment("elsewhere", "digits"),
+        *(paths.trial("elsewhere", f"digits-{index}") for index in (0, 1)),
         "/api/v1/namespaces/elsewhere/configmaps/digits-warm-start",
     ]
 )

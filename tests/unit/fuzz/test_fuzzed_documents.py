@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from podtune.api.tuning.search_space import Parameter
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
-from podtune.cli.client.manifest import read_manifest
+from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.errors import CliError
 from podtune.cluster import decoders
 from podtune.simulation.curves.base import CurveError
@@ -62,7 +62,7 @@ def test_characters_that_json_writes_in_two_halves_are_read_as_one(tmp_path: Pat
     document["spec"]["trialTemplate"]["spec"]["containers"][0]["command"] = ["echo", "\U0001f600"]
     path.write_text(json.dumps(document))
     assert "\\ud83d\\ude00" in path.read_text()
-    spec = read_manifest(path).spec
+    spec = read_experiment_file(path).spec
     assert spec is not None
     assert spec.trial_template.spec["containers"][0]["command"][1] == "\U0001f600"
 
@@ -73,7 +73,7 @@ def test_a_manifest_on_disk_is_read_or_refused(tmp_path_factory: pytest.TempPath
     path = tmp_path_factory.mktemp("manifest") / "experiment.yaml"
     path.write_text(json.dumps(document), encoding="utf-8", errors="surrogatepass")
     try:
-        manifest = read_manifest(path)
+        manifest = read_experiment_file(path)
     except CliError as error:
         assert_one_sentence(error)
         return

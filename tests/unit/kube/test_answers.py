@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from podtune.kube import paths
-from podtune.kube.answers import WrongAnswer, check_answer
+from podtune.kube.answers import check_answer
+from podtune.kube.errors import WrongObject
 
 TRIAL = {"kind": "Trial", "metadata": {"namespace": "team-a", "name": "digits-0"}}
 
@@ -24,7 +25,7 @@ def test_the_object_that_was_asked_for_will_do() -> None:
     ],
 )
 def test_another_one_will_not(answer: dict[str, object]) -> None:
-    with pytest.raises(WrongAnswer, match="Trial team-a/digits-0 was asked for"):
+    with pytest.raises(WrongObject, match="Trial team-a/digits-0 was asked for"):
         check_answer(paths.trial("team-a", "digits-0"), answer)
 
 

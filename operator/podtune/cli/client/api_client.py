@@ -12,14 +12,16 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from podtune.cli.client.kubeconfig import Connection
-from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
-from podtune.kube.answers import WrongAnswer, check_answer
+from podtune.cli.client.kubeconfig import Connection, connect
+from podtune.kube.answers import check_answer, parse_refusal
+from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiRefusal, NotSent, Unanswered, make_refusal
+from podtune.kube.manifests import Manifest
+from podtune.kube.pages import PageRequest
 from podtune.kube.paths import check_path
 
-Object = dict[str, Any]
 TIMEOUT = 30.0
 """Seconds to wait for an answer."""
 WATCH_SECONDS = 240
@@ -44,28 +46,29 @@ class Change:
     """
 
     kind: str
-    object: Object
+    object: Manifest
 
 
 class Api(Protocol):
     """What the commands need of an API server."""
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         """Reads one object.
 
         Raises:
-            NotFound: There is none.
-            Refused: The server refuses.
-            Unreachable: It does not answer.
+            ResourceNotFound: There is none.
+            ApiRefusal: The server refuses.
+            Unanswered: It does not answer.
+            WrongObject: It answers with another object.
         """
 
-    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+    def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """Changes some fields of one object (a merge patch), and gives it as it is then; raises as `get`."""
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         """Makes an object in a collection, and gives it as it is then; raises as `get`."""
 
-    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         """Reads all objects of a collection, page by page; raises as `get`."""
 
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
@@ -98,39 +101,36 @@ class HttpApi:
             handlers.append(urllib.request.ProxyHandler({"http": connection.proxy, "https": connection.proxy}))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> Object:
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         """See `Api`."""
         with self._open(path, params, TIMEOUT) as answer:
             body = self._object(answer)
-        try:
-            check_answer(path, body)
-        except WrongAnswer as error:
-            raise Unreachable(f"{self._connection.server} does not answer like an API server: {error}") from error
+        check_answer(path, body)
         return body
 
-    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+    def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
         with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=change) as answer:
             return self._object(answer)
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Object:
+    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
         with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=item, method="POST") as answer:
             return self._object(answer)
 
-    def _object(self, answer: Any) -> Object:
+    def _object(self, answer: Any) -> Manifest:
         try:
             data = answer.read(MAX_ANSWER + 1)
             if len(data) > MAX_ANSWER:
                 raise AnswerTooLarge(f"{self._connection.server} has answered with more than {MAX_ANSWER >> 20} MiB")
             body = json.loads(data)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._unreachable(error) from error
+            raise self._unanswered(error) from error
         if not isinstance(body, dict):
-            raise Unreachable(f"{self._connection.server} does not answer like an API server; is --context right?")
+            raise Unanswered(f"{self._connection.server} does not answer like an API server; is --context right?")
         return body
 
-    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
+    def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         """See `Api`."""
         return self._list(path, params)[0]
 
@@ -152,13 +152,13 @@ class HttpApi:
                             yield Change(kind, item)
                     # The server ends a watch after a while; one that ends them at once must not be run over.
                     self._sleep(self._rng.uniform(0.1, 0.5))
-                except Unreachable:
+                except Unanswered:
                     failures += 1
                     if failures == WATCH_TRIES:
                         raise
                     self._sleep(2**failures * self._rng.uniform(0.25, 0.5))
-                except Refused as refused:
-                    if refused.status != http.client.GONE:
+                except ApiRefusal as refusal:
+                    if refusal.status != http.client.GONE:
                         raise
                     version = ""  # too old: list again
                     self._sleep(self._rng.uniform(0.1, 0.5))
@@ -171,27 +171,24 @@ class HttpApi:
                 for line in iter(lambda: answer.readline(MAX_LINE), b""):
                     yield line.decode(errors="replace").rstrip("\n")
             except (OSError, http.client.HTTPException) as error:
-                raise self._unreachable(error) from error
+                raise self._unanswered(error) from error
 
-    def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Object], str]:
-        items: list[Object] = []
-        limit = PAGE
-        query = dict(params or {})
-        while True:
+    def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Manifest], str]:
+        items: list[Manifest] = []
+        version = ""
+        request: PageRequest | None = PageRequest(PAGE, params or {})
+        while request is not None:
             try:
-                page = self.get(path, query | {"limit": str(limit)})
-            except AnswerTooLarge:
-                if limit == 1:
-                    raise
-                limit = max(1, limit // 8)
+                page = self.get(path, request.query)
+            except AnswerTooLarge as error:
+                request = request.shrink(error)
                 continue
             items += page.get("items") or []
-            metadata = page.get("metadata", {})
-            if not metadata.get("continue"):
-                return items, str(metadata.get("resourceVersion", ""))
-            query["continue"] = metadata["continue"]
+            version = str((page.get("metadata") or {}).get("resourceVersion", ""))
+            request = request.follow(page)
+        return items, version
 
-    def _changes(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[tuple[str, Object]]:
+    def _changes(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[tuple[str, Manifest]]:
         query = {
             **(params or {}),
             "watch": "true",
@@ -204,10 +201,10 @@ class HttpApi:
                 for line in iter(lambda: answer.readline(MAX_ANSWER), b""):
                     event = json.loads(line)
                     if event["type"] == "ERROR":
-                        raise _refusal(event["object"].get("code", 500), event["object"].get("message", ""))
+                        raise _read_error_event(event["object"])
                     yield event["type"], event["object"]
             except (OSError, http.client.HTTPException, ValueError) as error:
-                raise self._unreachable(error) from error
+                raise self._unanswered(error) from error
 
     def _open(
         self,
@@ -230,19 +227,33 @@ class HttpApi:
             return self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
-                raise _refusal(error.code, _message(error.read(MAX_REFUSAL))) from error
+                raise parse_refusal(error.code, error.read(MAX_REFUSAL)) from error
         except (OSError, http.client.HTTPException) as error:  # urllib's URLError is an OSError
-            raise self._unreachable(error) from error
+            raise self._unanswered(error) from error
 
-    def _unreachable(self, error: Exception) -> Unreachable:
+    def _unanswered(self, error: Exception) -> Unanswered:
+        """The error that says that there is no answer, with what a user may do about it."""
+        kind = Unanswered
+        if isinstance(error, urllib.error.URLError):  # before the answer, else it is raised as it is
+            kind = NotSent
+        elif isinstance(error, TimeoutError):
+            kind = AnswerTimeout
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, socket.gaierror):
             reason = "its name does not resolve"
         elif isinstance(reason, TimeoutError):
             reason = "no answer in time"
-        return Unreachable(
-            f"{self._connection.server} can't be reached: {reason}; is the cluster up, and --context right?"
-        )
+        return kind(f"{self._connection.server} can't be reached: {reason}; is the cluster up, and --context right?")
+
+
+def open_api(kubeconfig: Path | None, context: str | None, namespace: str | None) -> tuple[Api, str]:
+    """The API server, and the namespace that is meant; tests put another one here.
+
+    Raises:
+        KubeconfigError: No way to a cluster is known.
+    """
+    connection = connect(kubeconfig, context, namespace)
+    return HttpApi(connection), connection.namespace
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -252,16 +263,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follows none: the redirect itself is the error."""
 
 
-def _message(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return " ".join(body[:200].decode(errors="replace").split())
-
-
-def _refusal(status: int, message: str) -> Refused:
-    said = message or http.client.responses.get(status, "")
-    if status == http.client.NOT_FOUND:
-        return NotFound(status, said)
-    remedy = "; log in again" if status == http.client.UNAUTHORIZED else ""
-    return Refused(status, f"the API server says {status}: {said}{remedy}")
+def _read_error_event(status: Manifest) -> ApiRefusal:
+    """What a watch tells in the place of a change: that it can't go on."""
+    return make_refusal(status.get("code", 500), status.get("reason", ""), status.get("message", ""))

@@ -21,9 +21,9 @@ from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
-from podtune.cli.client.api_client import Object
-from podtune.cli.client.manifest import read_documents
+from podtune.cli.client.experiment_file import read_documents
 from podtune.cli.errors import CliError
+from podtune.kube.manifests import Manifest
 
 KIND = "ExperimentArchive"
 VERSION = 1
@@ -43,10 +43,10 @@ class Archive:
     """
 
     source: Mapping[str, str]
-    metadata: Object
-    spec: Object
-    status: Object
-    trials: tuple[Object, ...]
+    metadata: Manifest
+    spec: Manifest
+    status: Manifest
+    trials: tuple[Manifest, ...]
     known: Mapping[str, str]
 
     def to_yaml(self) -> str:
@@ -85,7 +85,7 @@ class Archive:
         )
 
 
-def sealed(body: Mapping[str, Any]) -> Object:
+def sealed(body: Mapping[str, Any]) -> Manifest:
     """What an archive holds, with its digest."""
     return {**body, "digest": _digest(body)}
 
@@ -95,7 +95,7 @@ def _digest(body: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def make_archive(experiment: Object, trials: list[Object], known: Mapping[str, str]) -> Archive:
+def make_archive(experiment: Manifest, trials: list[Manifest], known: Mapping[str, str]) -> Archive:
     """Makes an archive of what the API server has."""
     metadata = experiment["metadata"]
     kept = {kind: _foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
@@ -171,14 +171,14 @@ def _foreign(entries: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in entries.items() if not key.partition("/")[0].endswith(own)}
 
 
-def _experiment_status(status: Object, generation: int) -> Object:
+def _experiment_status(status: Manifest, generation: int) -> Manifest:
     """The status as it will hold for a new object, whose generation is 1 and whose storage pods are none yet."""
     jobs = [job for job in (status.get("storage") or {}).get("jobs", ()) if job["state"] in ("Done", "Failed")]
     storage = {"storage": {**status["storage"], "jobs": jobs}} if status.get("storage") else {}
     return {**_of_generation(status, generation), **storage}
 
 
-def _trial_status(trial: Object) -> Object:
+def _trial_status(trial: Manifest) -> Manifest:
     """The status of a trial without a pod; it always has a state, by which an import is seen to be whole."""
     status = _of_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
     status.pop("pod", None)
@@ -188,7 +188,7 @@ def _trial_status(trial: Object) -> Object:
     return status
 
 
-def _of_generation(status: Object, generation: int) -> Object:
+def _of_generation(status: Manifest, generation: int) -> Manifest:
     def new(seen: int) -> int:
         return 1 if seen == generation else min(seen, 0)
 

@@ -1,33 +1,72 @@
-"""Pausing, resuming and stopping: a change of one field of a Trial or an Experiment, which GitOps can make as well."""
+"""`podtune pause`, `resume` and `stop`: they change one field of a Trial or an Experiment, as GitOps can too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pydantic import ValidationError
 
 from podtune.api.base import FieldError
 from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.api.resources.resume import RestartPolicy, ResumePolicy
 from podtune.api.tuning.overrides import with_overrides
 from podtune.api.tuning.search_space import Parameter
+from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
-from podtune.cli.client.resources import (
-    ExperimentView,
-    Object,
-    TrialView,
-    experiments_path,
-    read_experiment,
-    read_trial,
-    trials_path,
-)
-from podtune.cli.errors import CliError, NotFound
+from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
+from podtune.cli.errors import CliError
+from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName
+from podtune.kube import paths
+from podtune.kube.errors import ResourceNotFound
 
 KINDS = {"trial": "Trial", "experiment": "Experiment"}
 FINISHED = frozenset(
     {*(state for state in TrialState if state.is_finished), *(s for s in ExperimentState if s.is_finished)}
 )
+
+
+def pause(
+    name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    typer.echo(request_pause(api, chosen, find_target(api, chosen, name)))
+
+
+def resume(
+    name: TargetName,
+    *,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PARAMETER=VALUE", help="Go on with another value; may be given several times."),
+    ] = None,
+    unfinished: Annotated[
+        ResumePolicy | None, typer.Option("--unfinished", help="Of an Experiment that has ended: its stopped Trials.")
+    ] = None,
+    errored: Annotated[
+        ResumePolicy | None, typer.Option("--errored", help="Of an Experiment that has ended: its failed Trials.")
+    ] = None,
+    finished: Annotated[
+        RestartPolicy | None, typer.Option("--finished", help="Of an Experiment that has ended: its other Trials.")
+    ] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Have a paused Trial go on where it was, or an Experiment that is suspended or has ended."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    given = {"unfinished": unfinished, "errored": errored, "finished": finished}
+    policies = {field: str(policy) for field, policy in given.items() if policy is not None}
+    typer.echo(request_resume(api, chosen, find_target(api, chosen, name), values or (), policies))
+
+
+def stop(name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+    """End a Trial, or an Experiment and all its Trials, for good."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    typer.echo(request_stop(api, find_target(api, chosen, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +75,7 @@ class Target:
 
     view: TrialView | ExperimentView
     path: str
-    spec: Object
+    spec: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -69,7 +108,7 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
     return found[0]
 
 
-def pause(api: Api, namespace: str, target: Target) -> str:
+def request_pause(api: Api, namespace: str, target: Target) -> str:
     """Asks for a pause.
 
     Args:
@@ -97,7 +136,7 @@ def pause(api: Api, namespace: str, target: Target) -> str:
     return f"{target.name} is to pause: it stores a checkpoint, gives its pod back and keeps its place"
 
 
-def resume(
+def request_resume(
     api: Api, namespace: str, target: Target, values: Sequence[str] = (), policies: Mapping[str, str] | None = None
 ) -> str:
     """Has something go on, a Trial with other values of its parameters if some are given.
@@ -131,7 +170,7 @@ def resume(
     return f"{target.name} goes on with {', '.join(values)} as soon as a slot is free"
 
 
-def stop(api: Api, target: Target) -> str:
+def request_stop(api: Api, target: Target) -> str:
     """Ends something for good; what has ended already stays as it is.
 
     Returns:
@@ -169,15 +208,15 @@ def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
 
 
 def _checked_overrides(
-    api: Api, namespace: str, trial: TrialView, spec: Object, values: Sequence[str]
+    api: Api, namespace: str, trial: TrialView, spec: Mapping[str, Any], values: Sequence[str]
 ) -> dict[str, str]:
     """The trial's overrides with these among them, if its operator will take them in."""
     overrides = {**(spec.get("overrides") or {}), **dict(map(_split, values))}
     try:
-        experiment = api.get(experiments_path(namespace, trial.experiment)).get("spec") or {}
+        experiment = api.get(paths.experiment(namespace, trial.experiment)).get("spec") or {}
         parameters = [Parameter.model_validate(entry) for entry in experiment.get("parameters") or ()]
         with_overrides(parameters, experiment.get("constraints") or (), trial.parameters, overrides)
-    except NotFound as error:
+    except ResourceNotFound as error:
         raise CliError(f"trial {trial.name} is of Experiment {trial.experiment!r}, which is not there") from error
     except FieldError as error:
         raise CliError(f"--set: {error}") from error
@@ -188,8 +227,8 @@ def _checked_overrides(
 
 def _has_store(api: Api, namespace: str, experiment: str) -> bool:
     try:
-        spec = api.get(experiments_path(namespace, experiment)).get("spec") or {}
-    except NotFound:
+        spec = api.get(paths.experiment(namespace, experiment)).get("spec") or {}
+    except ResourceNotFound:
         return False
     return bool((spec.get("checkpoints") or {}).get("store"))
 
@@ -202,10 +241,10 @@ def _split(value: str) -> tuple[str, str]:
 
 
 def _read(api: Api, namespace: str, kind: str, name: str) -> Target | None:
-    path = (trials_path if kind == "trial" else experiments_path)(namespace, name)
+    path = (paths.trial if kind == "trial" else paths.experiment)(namespace, name)
     try:
         item = api.get(path)
-    except NotFound:
+    except ResourceNotFound:
         return None
     view = read_trial(item) if kind == "trial" else read_experiment(item)
     return Target(view, path, item.get("spec") or {})

@@ -1,59 +1,75 @@
-"""Which pod and container hold a trial's log."""
+"""`podtune logs`: which pod and container hold a trial's log."""
 
 from __future__ import annotations
 
 import http.client
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Annotated
 
+import typer
+
+from podtune.api.pods.pod_template import AGENT_CONTAINER, trial_container
+from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
-from podtune.cli.client.resources import TrialView
-from podtune.cli.errors import CliError, Refused
+from podtune.cli.client.resources import TrialView, get_trial
+from podtune.cli.errors import CliError, explain_error
+from podtune.cli.options import Context, Kubeconfig, Namespace, TrialName
+from podtune.cli.output import print_note
 from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal, ResourceNotFound
 
 
-def trial_log(
-    api: Api,
-    namespace: str,
-    trial: TrialView,
-    note: Callable[[str], None],
+def logs(
+    trial: TrialName,
     *,
-    follow: bool,
-    agent: bool,
-    rank: int = 0,
-) -> Iterator[str]:
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="The agent's log, not the program's.")] = False,
+    rank: Annotated[int, typer.Option(min=0, help="Of a trial of several pods: which one's.")] = 0,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the log of a Trial's current or last attempt."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    for line in read_log(api, chosen, get_trial(api, chosen, trial), follow=follow, agent=agent, rank=rank):
+        typer.echo(line)
+
+
+def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool, rank: int = 0) -> Iterator[str]:
     """Reads the log of a trial's current or last attempt, line by line; of a pod that is gone, what was kept of it.
 
     Args:
         api: The API server.
         namespace: The trial's namespace.
         trial: The trial.
-        note: Is told where the lines come from, if not from the pod.
         follow: Whether to go on as lines come, until the program ends.
         agent: The agent's log, not the training program's.
         rank: Which pod's, where an attempt has several.
 
     Raises:
         CliError: There is no pod, or none of this rank, or no log yet.
+        ApiError: The server can't say.
     """
+    status = trial.status
     if not trial.pod:
         when = "any more" if trial.has_ended else "yet"
-        raise CliError(f"{trial.name} has no pod {when}: {trial.message or trial.reason or 'it waits for its turn'}")
+        raise CliError(f"{trial.name} has no pod {when}: {status.message or status.reason or 'it waits for its turn'}")
     pod = _pod_of(trial, rank)
     path = paths.pod(namespace, pod)
     try:
         container = _container(api, path, agent=agent)
         params = {"container": container} | ({"follow": "true"} if follow else {})
         yield from api.lines(paths.log_of(path), params)
-    except Refused as error:
-        if error.status == http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
-            raise CliError(f"{trial.name} has no log yet: {trial.message or error}") from error
-        if error.status != http.client.NOT_FOUND:
-            raise
+    except ResourceNotFound as error:
         gone = f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"
         if agent or not trial.log_tail:
             raise CliError(gone) from error
-        note(f"{gone}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
+        print_note(f"{gone}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
         yield from trial.log_tail.splitlines()
+    except ApiRefusal as error:
+        if error.status != http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
+            raise
+        raise CliError(f"{trial.name} has no log yet: {status.message or explain_error(error)}") from error
 
 
 def _pod_of(trial: TrialView, rank: int) -> str:
@@ -69,6 +85,4 @@ def _pod_of(trial: TrialView, rank: int) -> str:
 
 
 def _container(api: Api, pod_path: str, *, agent: bool) -> str:
-    from podtune.api.pods.pod_template import AGENT_CONTAINER, trial_container  # noqa: PLC0415 - brings pydantic, 0.2 s
-
     return AGENT_CONTAINER if agent else trial_container(api.get(pod_path)["spec"])

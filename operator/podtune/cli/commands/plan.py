@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from podtune.cli.client.manifest import read_manifest
-from podtune.cli.commands.simulate import (
-    Format,
-    FormatOption,
-    Gpus,
-    ManifestPath,
-    PodStart,
-    TimePerIteration,
-    explained,
-)
-from podtune.cli.views.durations import parse_duration, show_duration
-from podtune.cli.views.json_output import to_json
+from podtune.cli.client.experiment_file import read_experiment_file
+from podtune.cli.commands.simulate import explained
+from podtune.cli.options import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, parse_duration
+from podtune.cli.output import to_json
+from podtune.cli.views.formats import format_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,7 +44,7 @@ def plan(
 
     seconds = parse_duration(time_per_iteration, "--time-per-iteration")
     model = ClusterModel(gpus=gpus, pod_start=parse_duration(pod_start, "--pod-start"))
-    read = read_manifest(manifest)
+    read = read_experiment_file(manifest)
     if read.spec is None:
         _print_problems(read.name, read.problems, output)
         raise typer.Exit(1)
@@ -109,9 +102,9 @@ def picture(name: str, plan: Plan, price: float | None) -> RenderableType:
     lines = Table.grid(padding=(0, 3))
     asked = f"{plan.algorithm}, {plan.scheduler}, {plan.trials} trials, {plan.at_once} at once"
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}"))
-    training = f"{plan.iterations} iterations of {show_duration(plan.seconds)}"
+    training = f"{plan.iterations} iterations of {format_duration(plan.seconds)}"
     lines.add_row("Training", f"{training} on {plan.gpus_a_trial:g} GPU{'s' * (plan.gpus_a_trial > 1)}")
-    lines.add_row("Takes", f"about {show_duration(plan.hours * 3600)}")
+    lines.add_row("Takes", f"about {format_duration(plan.hours * 3600)}")
     lines.add_row("GPU time", _amount(plan.gpu_hours, price))
     lines.add_row("All to the end", _amount(plan.whole_gpu_hours, price))
     if plan.decisions:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from podtune.cli.client.manifest import read_spec
+from podtune.cli.client.experiment_file import read_spec
 from podtune.cli.errors import CliError
-from podtune.cli.views.durations import parse_duration
-from podtune.cli.views.json_output import to_json
+from podtune.cli.options import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, parse_duration
+from podtune.cli.output import to_json
 
 if TYPE_CHECKING:
     from podtune.api.resources.experiment import ExperimentSpec
@@ -22,29 +21,6 @@ if TYPE_CHECKING:
 
 FUNCTION = "styblinski-tang"
 """The function that trainings end up at where neither it nor curves are named: it goes with every space."""
-
-
-class Format(StrEnum):
-    """How `simulate` and `plan` answer."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-ManifestPath = Annotated[
-    Path, typer.Argument(metavar="MANIFEST", help="YAML file of an Experiment; - is standard input.")
-]
-FormatOption = Annotated[Format, typer.Option("--output", "-o", help="For people, or for programs.")]
-TimePerIteration = Annotated[
-    str,
-    typer.Option("--time-per-iteration", metavar="DURATION", help="Of training, where curves don't say; such as 30s."),
-]
-Gpus = Annotated[
-    float | None, typer.Option("--gpus", min=0, help="GPUs of the cluster; else as many as are asked for.")
-]
-PodStart = Annotated[
-    str, typer.Option("--pod-start", metavar="DURATION", help="From a pod's placement until training begins.")
-]
 
 
 def simulate(

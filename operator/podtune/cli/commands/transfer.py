@@ -1,4 +1,4 @@
-"""Moving a whole experiment to another namespace or cluster, half-done included.
+"""`podtune export` and `import`: a whole experiment moves to another namespace or cluster, half-done included.
 
 An operator lets an Experiment be while its import goes on: otherwise it would begin anew with the Trials that are not
 there yet. So an import that is broken off does no harm, and is taken up where it was by the same command.
@@ -6,7 +6,12 @@ there yet. So an import that is broken off does no harm, and is taken up where i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from podtune.api.names import (
     ANNOTATION_IMPORTED,
@@ -14,24 +19,63 @@ from podtune.api.names import (
     API_VERSION,
     EXPERIMENT_KIND,
     FINALIZER,
-    LABEL_EXPERIMENT,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
-    TRIAL_KIND,
     ConditionType,
     ExperimentState,
 )
-from podtune.cli.client.api_client import Api, Object
-from podtune.cli.client.resources import experiments_path, of_experiment, read_experiment, trials_path
-from podtune.cli.commands.archive import Archive, make_archive
-from podtune.cli.errors import CliError, NotFound, Refused
+from podtune.cli.client import api_client
+from podtune.cli.client.api_client import Api
+from podtune.cli.client.experiment_file import STANDARD_INPUT
+from podtune.cli.client.resources import fetch_experiment, read_experiment
+from podtune.cli.commands.archive import Archive, make_archive, read_archive
+from podtune.cli.errors import CliError
+from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace
+from podtune.cli.output import print_note
 from podtune.kube import paths
+from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFound
+from podtune.kube.manifests import (
+    Manifest,
+    find_owner_uid,
+    make_trial,
+    make_warm_start,
+    refer_to_experiment,
+    select_experiment,
+    warm_start_name,
+)
 
-CONFLICT = 409
-Warn = Callable[[str], None]
+
+def export_experiment(
+    experiment: ExperimentName,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")],
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also one that still runs, as it is now.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    archive = collect_experiment(api, chosen, experiment, anyway=anyway)
+    try:
+        sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
+    except OSError as error:
+        raise CliError(f"{output}: {error.strerror or error}; name a file that can be written") from error
+    print_note(f"experiment {experiment} with {len(archive.trials)} trials is in {output}")
 
 
-def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn: Warn) -> Archive:
+def import_experiment(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written; - is standard input.")],
+    name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Make the Experiment of a file that `export` has written, to go on where it was."""
+    archive = read_archive(file)
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    typer.echo(restore_archive(api, chosen, archive.renamed(name) if name else archive))
+
+
+def collect_experiment(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:
     """Reads a whole experiment.
 
     Args:
@@ -39,47 +83,46 @@ def export_experiment(api: Api, namespace: str, name: str, *, anyway: bool, warn
         namespace: The Experiment's.
         name: Its name.
         anyway: Whether one that still runs is read, too.
-        warn: Is told what is to be thought of.
 
     Raises:
         CliError: There is none, or it still runs.
+        ApiError: The server can't say.
     """
-    try:
-        experiment = api.get(experiments_path(namespace, name))
-    except NotFound as error:
-        raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all") from error
+    experiment = fetch_experiment(api, namespace, name)
     if not _is_still(experiment):
         problem = f"{name} still runs, and two experiments must not go on with the same trials"
         if not anyway:
             raise CliError(f"{problem}; `podtune pause experiment/{name}` first, or take a copy with --anyway")
-        warn(f"{problem}; what is imported from this file is as of now")
+        _warn(f"{problem}; what is imported from this file is as of now")
     if FINALIZER in (experiment["metadata"].get("finalizers") or ()):
-        warn(
+        _warn(
             f"with {name} its checkpoints are deleted, which the imported experiment needs; set its "
             "checkpoints.deletionPolicy to Retain before you delete it"
         )
     uid = experiment["metadata"]["uid"]
-    trials = [trial for trial in api.list_all(trials_path(namespace), of_experiment(name)) if _owner(trial) == uid]
-    return make_archive(experiment, trials, _known(api, experiment))
+    trials = api.list_all(paths.trials(namespace), select_experiment(name))
+    own = [trial for trial in trials if find_owner_uid(trial, EXPERIMENT_KIND) == uid]
+    return make_archive(experiment, own, _read_known(api, experiment))
 
 
-def import_experiment(api: Api, namespace: str, archive: Archive) -> str:
+def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
     """Makes an experiment of an archive; repeated after it was broken off, it makes what is missing.
 
     Returns:
         What was done, and what is left to do, in a sentence.
 
     Raises:
-        CliError: There is another Experiment or Trial of that name, or the server refuses.
+        CliError: There is another Experiment or Trial of that name.
+        ApiError: The server refuses.
     """
     name = archive.source["name"]
-    made = _experiment(api, namespace, archive)
-    owner = _reference(API_VERSION, EXPERIMENT_KIND, name, made["metadata"]["uid"])
+    made = _create_experiment(api, namespace, archive)
+    owner = refer_to_experiment(name, made["metadata"]["uid"], blocks_deletion=False)
     if archive.known:
-        _keep_known(api, namespace, name, archive.known, owner)
+        _create(api, paths.config_maps(namespace), make_warm_start(name, owner, archive.known))
     for trial in archive.trials:
-        _trial(api, namespace, name, trial, owner)
-    path = experiments_path(namespace, name)
+        _create_trial(api, namespace, name, trial, owner)
+    path = paths.experiment(namespace, name)
     api.patch(paths.status_of(path), {"status": archive.status})
     count = str(len(archive.trials)) if archive.trials else None
     api.patch(path, {"metadata": {"annotations": {ANNOTATION_IMPORTING: None, ANNOTATION_IMPORTED: count}}})
@@ -89,16 +132,16 @@ def import_experiment(api: Api, namespace: str, archive: Archive) -> str:
     return done
 
 
-def _is_still(experiment: Object) -> bool:
+def _is_still(experiment: Manifest) -> bool:
     """Whether nothing of it goes on."""
     view = read_experiment(experiment)
     if view.state in (ExperimentState.COMPLETE, ExperimentState.FAILED):
         return True
-    suspended = bool(view.spec.get("suspend")) and view.holds(ConditionType.SUSPENDED) is not None
-    return suspended and view.counts.running == 0
+    suspended = bool(view.spec.get("suspend")) and view.find_true(ConditionType.SUSPENDED) is not None
+    return suspended and view.status.trials.running == 0
 
 
-def _experiment(api: Api, namespace: str, archive: Archive) -> Object:
+def _create_experiment(api: Api, namespace: str, archive: Archive) -> Manifest:
     name = archive.source["name"]
     annotations = {**archive.metadata.get("annotations", {}), ANNOTATION_IMPORTING: archive.source["uid"]}
     body = {
@@ -107,82 +150,46 @@ def _experiment(api: Api, namespace: str, archive: Archive) -> Object:
         "metadata": {**archive.metadata, "name": name, "namespace": namespace, "annotations": annotations},
         "spec": archive.spec,
     }
-    made = _create(api, experiments_path(namespace), body)
+    made = _create(api, paths.experiments(namespace), body)
     if made is not None:
         return made
-    there = api.get(experiments_path(namespace, name))
+    there = api.get(paths.experiment(namespace, name))
     importing = (there["metadata"].get("annotations") or {}).get(ANNOTATION_IMPORTING)
     if importing != archive.source["uid"]:
         raise CliError(f"there is an Experiment {name!r} in namespace {namespace!r}; import it by another --name")
     return there
 
 
-def _trial(api: Api, namespace: str, experiment: str, trial: Object, owner: Object) -> None:
-    path = trials_path(namespace, trial["name"])
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": TRIAL_KIND,
-        "metadata": {
-            "name": trial["name"],
-            "namespace": namespace,
-            "labels": {LABEL_EXPERIMENT: experiment, LABEL_MANAGED_BY: MANAGED_BY},
-            "ownerReferences": [owner],
-        },
-        "spec": trial["spec"],
-    }
-    if _create(api, trials_path(namespace), body) is None and _owner(api.get(path)) != owner["uid"]:
+def _create_trial(api: Api, namespace: str, experiment: str, trial: Manifest, owner: Manifest) -> None:
+    path = paths.trial(namespace, trial["name"])
+    body = make_trial(trial["name"], experiment, owner, trial["spec"])
+    made = _create(api, paths.trials(namespace), body)
+    if made is None and find_owner_uid(api.get(path), EXPERIMENT_KIND) != owner["uid"]:
         raise CliError(
             f"there is a Trial {trial['name']!r} of another experiment in namespace {namespace!r}; delete it"
         )
     api.patch(paths.status_of(path), {"status": trial["status"]})
 
 
-def _known(api: Api, experiment: Object) -> Mapping[str, str]:
+def _read_known(api: Api, experiment: Manifest) -> Mapping[str, str]:
     """What the experiment has learnt from an earlier one."""
     if not experiment["spec"].get("search", {}).get("warmStart"):
         return {}
     metadata = experiment["metadata"]
     try:
-        found = api.get(paths.config_map(metadata["namespace"], _config_map(metadata["name"])))
-    except NotFound:
+        found = api.get(paths.config_map(metadata["namespace"], warm_start_name(metadata["name"])))
+    except ResourceNotFound:
         return {}
     return found.get("data") or {}
 
 
-def _keep_known(api: Api, namespace: str, name: str, known: Mapping[str, str], owner: Object) -> None:
-    body = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": _config_map(name),
-            "namespace": namespace,
-            "labels": {LABEL_EXPERIMENT: name, LABEL_MANAGED_BY: MANAGED_BY},
-            "ownerReferences": [owner],
-        },
-        "immutable": True,
-        "data": dict(known),
-    }
-    _create(api, paths.config_maps(namespace), body)
-
-
-def _config_map(experiment: str) -> str:
-    return f"{experiment}-warm-start"
-
-
-def _create(api: Api, path: str, body: Object) -> Object | None:
+def _create(api: Api, path: str, body: Manifest) -> Manifest | None:
     """Makes an object; None where there is one of that name."""
     try:
         return api.create(path, body)
-    except Refused as refused:
-        if refused.status != CONFLICT:
-            raise
+    except (ResourceExists, ResourceConflict):
         return None
 
 
-def _reference(version: str, kind: str, name: str, uid: str) -> Object:
-    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
-
-
-def _owner(item: Object) -> str:
-    references = item["metadata"].get("ownerReferences") or ()
-    return next((str(owner["uid"]) for owner in references if owner.get("controller")), "")
+def _warn(message: str) -> None:
+    print_note(f"warning: {message}")

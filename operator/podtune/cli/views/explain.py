@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from podtune.cli.client.resources import DecisionView, TrialView
+from podtune.api.resources.trial import LedgerEntry
+from podtune.cli.client.resources import TrialView
 
 
 def explain_in_sentences(trial: TrialView) -> list[str]:
     """The decisions on a trial in sentences, oldest first, and where it stands now."""
-    reason = f" ({trial.reason})" if trial.reason else ""
-    lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(trial.message)}"]
+    status = trial.status
+    reason = f" ({status.reason})" if status.reason else ""
+    lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(status.message)}"]
     changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
     if changed:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
         lines.append(f"It runs with other parameters than were proposed: {values}.")
-    if not trial.ledger:
+    if not status.ledger:
         lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
         return [*lines, *_last_lines(trial)]
-    left_out = trial.ledger[0].number - 1
+    left_out = status.ledger[0].number - 1
     if left_out:
         lines.append(
             f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results."
         )
-    for decision in trial.ledger:
+    for decision in status.ledger:
         lines += ["", *_sentences(decision)]
     return [*lines, *_last_lines(trial)]
 
@@ -36,10 +37,10 @@ def explain_as_data(trial: TrialView) -> dict[str, Any]:
         "trial": trial.name,
         "experiment": trial.experiment,
         "state": trial.state,
-        "reason": trial.reason,
-        "message": trial.message,
+        "reason": trial.status.reason,
+        "message": trial.status.message,
         "parameters": dict(trial.parameters),
-        "decisions": [asdict(decision) for decision in trial.ledger],
+        "decisions": [decision.model_dump() for decision in trial.status.ledger],
         "lastLines": {"attempt": trial.tail_attempt, "lines": trial.log_tail.splitlines()} if trial.log_tail else None,
     }
 
@@ -51,7 +52,7 @@ def _last_lines(trial: TrialView) -> list[str]:
     return ["", f"Attempt {trial.tail_attempt} printed last:", *(f"  {line}" for line in trial.log_tail.splitlines())]
 
 
-def _sentences(decision: DecisionView) -> list[str]:
+def _sentences(decision: LedgerEntry) -> list[str]:
     when = decision.time.replace("T", " ").removesuffix("Z")
     where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
     line = f"{when}, {where}, {decision.action}{_after_colon(decision.message)}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from podtune.cli.client.resources import Counts, ExperimentView, TrialView
+from podtune.api.conditions import Condition
+from podtune.api.resources.experiment import TrialCounts
+from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views import tables
 from podtune.cli.views.troubles import experiment_troubles, trial_trouble
@@ -18,12 +19,12 @@ def experiment_facts(view: ExperimentView) -> dict[str, Any]:
         "experiment": view.name,
         "namespace": view.namespace,
         "state": view.state or None,
-        "message": view.message,
+        "message": view.status.message,
         "created": view.created or None,
-        "started": view.start_time or None,
-        "completed": view.completion_time or None,
+        "started": view.status.start_time or None,
+        "completed": view.status.completion_time or None,
         "maxTrials": view.max_trials,
-        "trials": _counts(view.counts),
+        "trials": _counts(view.status.trials),
         "best": _best(view),
         "troubles": experiment_troubles(view),
     }
@@ -35,7 +36,7 @@ def description_facts(view: ExperimentView, trials: Sequence[TrialView]) -> dict
     return {
         **experiment_facts(view),
         "spec": view.spec,
-        "conditions": [asdict(condition) for condition in view.conditions],
+        "conditions": _conditions(view.status.conditions),
         "items": [_trial(trial, parameters) for trial in trials],
     }
 
@@ -45,19 +46,19 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
         "trial": trial.name,
         "index": trial.index,
         "state": trial.state,
-        "reason": trial.reason,
-        "message": trial.message,
+        "reason": trial.status.reason,
+        "message": trial.status.message,
         "trouble": trial_trouble(trial) or None,
-        "attempt": trial.attempt,
-        "failures": trial.failures,
+        "attempt": trial.status.attempt,
+        "failures": trial.status.failures,
         "pod": trial.pod or None,
         "node": trial.node or None,
         "parameters": tables.typed_configuration(parameters, trial.parameters),
-        "lastResult": tables.numbers(trial.last_result),
-        "bestValue": tables.numbers({"": trial.best_value})[""] if trial.best_value else None,
-        "checkpoint": trial.checkpoint or None,
+        "lastResult": tables.numbers(trial.status.last_result),
+        "bestValue": tables.numbers({"": trial.status.best_value})[""] if trial.status.best_value else None,
+        "checkpoint": trial.status.checkpoint.uri if trial.status.checkpoint else None,
         "logTail": trial.log_tail.splitlines(),
-        "conditions": [asdict(condition) for condition in trial.conditions],
+        "conditions": _conditions(trial.status.conditions),
     }
 
 
@@ -69,13 +70,17 @@ def _best(view: ExperimentView) -> dict[str, Any] | None:
     return {name: value for name, value in facts.items() if name not in ("experiment", "namespace")}
 
 
-def _counts(counts: Counts) -> dict[str, int]:
+def _conditions(conditions: Iterable[Condition]) -> list[dict[str, str]]:
+    return [condition.model_dump(include={"type", "status", "reason", "message"}) for condition in conditions]
+
+
+def _counts(counts: TrialCounts) -> dict[str, int]:
     return {
         "total": counts.total,
         "pending": counts.pending,
         "running": counts.running,
         "paused": counts.paused,
-        "done": counts.done,
-        "failed": counts.failed,
+        "done": counts.terminated,
+        "failed": counts.error,
         "stoppedEarly": counts.stopped_early,
     }

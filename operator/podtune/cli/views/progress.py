@@ -13,14 +13,14 @@ from podtune.cli.client.resources import (
     NO_DEFINITIONS,
     ExperimentView,
     TrialView,
-    experiments_path,
-    of_experiment,
     read_experiment,
     read_trial,
-    trials_path,
 )
-from podtune.cli.errors import CliError, NotFound
+from podtune.cli.errors import CliError
 from podtune.cli.views.troubles import bad_conditions, troubled
+from podtune.kube import paths
+from podtune.kube.errors import ResourceNotFound
+from podtune.kube.manifests import select_experiment
 
 EXPERIMENT = "experiment"
 TRIALS = "trials"
@@ -67,7 +67,7 @@ class Progress:
         if self.experiment is None:
             return 1, "the experiment was deleted"
         for condition, code in ((ConditionType.FAILED, 1), (ConditionType.COMPLETE, 0), (ConditionType.STALLED, 1)):
-            held = self.experiment.holds(condition)
+            held = self.experiment.find_true(condition)
             if held is not None:
                 return code, held.message or f"{condition}: {held.reason}"
         return None
@@ -108,20 +108,22 @@ class Progress:
 
 def _news(trial: TrialView) -> tuple[object, ...]:
     """What is worth a line when it changes: its state, and what is wrong with it, but not each result."""
-    return trial.state, trial.reason, [(bad.type, bad.reason) for bad in bad_conditions(trial.conditions)]
+    status = trial.status
+    return trial.state, status.reason, [(bad.type, bad.reason) for bad in bad_conditions(status.conditions)]
 
 
 def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:
     """Watches an Experiment and its Trials; yields after every change, until there is nothing more to wait for.
 
     Raises:
-        CliError: A watch can't go on, or there is no such Experiment.
+        CliError: There is no such Experiment.
+        ApiError: A watch can't go on.
     """
     changes: Changes = queue.SimpleQueue()
     only = {"fieldSelector": f"metadata.name={name}"}
     for source, path, params in (
-        (EXPERIMENT, experiments_path(namespace), only),
-        (TRIALS, trials_path(namespace), of_experiment(name)),
+        (EXPERIMENT, paths.experiments(namespace), only),
+        (TRIALS, paths.trials(namespace), select_experiment(name)),
     ):
         # They end with the process: a watch that waits for its next line can't be interrupted.
         threading.Thread(target=_pump, args=(api, source, path, params, changes), daemon=True).start()
@@ -145,7 +147,7 @@ def _pump(api: Api, source: str, path: str, params: Mapping[str, str], changes: 
     try:
         for change in api.watch(path, params):
             changes.put((source, change))
-    except NotFound:
+    except ResourceNotFound:
         changes.put((source, CliError(NO_DEFINITIONS)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where somebody sees it
         changes.put((source, error))

@@ -15,8 +15,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
-from podtune.cli.client.resources import short
-from podtune.cli.views.durations import show_duration
+from podtune.cli.views.formats import format_duration, format_number
 from podtune.simulation.horizon import scheduler_kind
 from podtune.simulation.trace import Improvement, SimulationResult
 
@@ -84,14 +83,14 @@ def picture(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: fl
     asked = f"{spec.search.algorithm}, {scheduler_kind(spec)}, {spec.max_concurrent_trials} at once"
     lines = Table.grid(padding=(0, 3))
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}, seed {spec.search.seed}"))
-    lines.add_row("Ended", f"{status.state} after {show_duration(outcome.seconds)}: {status.message}")
+    lines.add_row("Ended", f"{status.state} after {format_duration(outcome.seconds)}: {status.message}")
     lines.add_row("Trials", _trials([trial.status for trial in outcome.trials]))
     if losses := _losses(status):
         lines.add_row("Lost", losses)
     lines.add_row("GPU time", _gpu_time(outcome, gpus))
     if status.best is not None:
-        values = ", ".join(f"{name} {short(value)}" for name, value in status.best.parameters.items())
-        headline = f"{spec.objective.metric} {short(status.best.value)}"
+        values = ", ".join(f"{name} {format_number(value)}" for name, value in status.best.parameters.items())
+        headline = f"{spec.objective.metric} {format_number(status.best.value)}"
         lines.add_row("Best", Text.assemble((headline, "bold green"), f" by {status.best.trial}: {values}"))
     if outcome.best is not None and outcome.optimum is not None:
         regret = outcome.regret(outcome.best) or 0.0
@@ -134,7 +133,7 @@ def _improvements(metric: str, outcome: SimulationResult) -> Table:
     for improvement in _some(outcome.improvements):
         regret = outcome.regret(improvement)
         table.add_row(
-            show_duration(improvement.seconds),
+            format_duration(improvement.seconds),
             f"{improvement.gpu_hours:.2f}",
             f"{improvement.value:.6g}",
             "-" if regret is None else f"{regret:.4g}",

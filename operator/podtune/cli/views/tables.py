@@ -9,9 +9,10 @@ from typing import Any
 
 from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import plain_value
-from podtune.cli.client.resources import ExperimentView, TrialView, age, short
+from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views.columns import INDENT, columns, columns_and_message, labelled
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
 from podtune.cli.views.parameter_text import parameter_lines
 from podtune.cli.views.troubles import experiment_troubles, trial_message, troubled
 
@@ -27,11 +28,11 @@ def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_name
     header = ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
     rows = []
     for view in views:
-        counts = view.counts
-        numbers = (counts.running, counts.paused, counts.done, counts.failed)
-        best = f"{view.metric} {short(view.best.value)}" if view.best else ""
+        counts, best = view.status.trials, view.status.best
+        numbers = (counts.running, counts.paused, counts.terminated, counts.error)
+        found = f"{view.metric} {format_number(best.value)}" if best else ""
         trials = f"{counts.total}/{view.max_trials}"
-        row = [view.name, view.state, trials, *map(str, numbers), best, age(view.created, now)]
+        row = [view.name, view.state, trials, *map(str, numbers), found, format_age(view.created, now)]
         rows.append([view.namespace, *row] if with_namespace else row)
     return columns(["NAMESPACE", *header] if with_namespace else header, rows)
 
@@ -49,8 +50,8 @@ def experiment_description(
     """
     lines = labelled(_facts(view, trials, now), width)
     lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
-    if view.conditions:
-        rows = [(c.type, c.status, c.reason, c.message) for c in view.conditions]
+    if view.status.conditions:
+        rows = [(c.type, c.status, c.reason, c.message) for c in view.status.conditions]
         lines += ["", *columns_and_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
     if trials:
         lines += ["", *trial_list(trials, view.parameters, view.metric, width)]
@@ -58,27 +59,28 @@ def experiment_description(
 
 
 def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
-    counts = view.counts
+    counts, best = view.status.trials, view.status.best
     limit = f"of {view.max_trials}" if isinstance(view.max_trials, int) else "without a limit"
     facts = {
         "Name": view.name,
         "Namespace": view.namespace,
         "State": view.state or "not seen by an operator yet",
-        "Message": view.message,
+        "Message": view.status.message,
         "Attention": "; ".join([*experiment_troubles(view), *_attention(trials)]),
-        "Age": age(view.created, now),
+        "Age": format_age(view.created, now),
         "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
         "Search": _search(view.spec.get("search", {})),
         "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
         "Stop": _settings(view.spec.get("stop", {})),
         "Trials": (
             f"{counts.total} {limit}: {counts.pending} pending, {counts.running} running, "
-            f"{counts.paused} paused, {counts.done} done ({counts.stopped_early} stopped early), {counts.failed} failed"
+            f"{counts.paused} paused, {counts.terminated} done ({counts.stopped_early} stopped early), "
+            f"{counts.error} failed"
         ),
     }
-    if view.best:
-        facts["Best"] = f"{view.metric} {view.best.whole_value} by {view.best.holder}"
-        facts["Checkpoint"] = view.best.checkpoint
+    if best:
+        facts["Best"] = f"{view.metric} {format_best_value(best)} by {format_best_holder(best)}"
+        facts["Checkpoint"] = best.checkpoint
     return facts
 
 
@@ -113,12 +115,12 @@ def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
     return [
         trial.name,
         trial.state,
-        trial.reason,
-        str(trial.attempt),
-        str(trial.failures),
-        *(short(trial.parameters.get(name, "")) for name in names),
-        short(trial.last_result.get(metric, "")),
-        short(trial.best_value),
+        trial.status.reason,
+        str(trial.status.attempt),
+        str(trial.status.failures),
+        *(format_number(trial.parameters.get(name, "")) for name in names),
+        format_number(trial.status.last_result.get(metric, "")),
+        format_number(trial.status.best_value),
     ]
 
 
@@ -151,28 +153,28 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
     Raises:
         CliError: There is no result yet.
     """
-    if view.best is None:
+    best = view.status.best
+    if best is None:
         raise CliError(_no_result(view))
-    found = view.best.parameters
     kinds: dict[str, Mapping[str, Any]] = {
         parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
     }
     facts: dict[str, Any] = {
         "experiment": view.name,
         "namespace": view.namespace,
-        "trial": view.best.trial,
+        "trial": best.trial,
         "metric": view.metric,
-        "value": _number(view.best.value),
-        "parameters": {name: _typed(kinds[name], found[name]) for name in kinds if name in found},
-        "checkpoint": view.best.checkpoint or None,
-        **({"exported": view.best.exported} if view.best.exported else {}),
+        "value": _number(best.value),
+        "parameters": {n: _typed(kinds[n], best.parameters[n]) for n in kinds if n in best.parameters},
+        "checkpoint": best.checkpoint or None,
+        **({"exported": best.exported} if best.exported else {}),
     }
-    if view.best.repeats:
-        facts |= {"spread": _number(view.best.spread), "repeats": view.best.repeats}
+    if best.repeats:
+        facts |= {"spread": _number(best.spread), "repeats": best.repeats}
     if len(view.objectives) > 1:
         facts["paretoFront"] = [
             {"trial": point.trial, "values": {metric: _number(value) for metric, value in point.values.items()}}
-            for point in view.front
+            for point in view.status.pareto_front
         ]
     return facts
 
@@ -193,7 +195,7 @@ def _no_result(view: ExperimentView) -> str:
     if view.state not in (ExperimentState.COMPLETE, ExperimentState.FAILED):
         return f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits"
     return (
-        f"{view.name} has ended, and no trial has reported a finite number of {view.metric}: {view.message}; "
+        f"{view.name} has ended, and no trial has reported a finite number of {view.metric}: {view.status.message}; "
         f"`podtune describe {view.name}` shows what became of each"
     )
 

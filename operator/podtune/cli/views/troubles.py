@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from podtune.api.conditions import Condition
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason
-from podtune.cli.client.resources import ConditionView, ExperimentView, TrialView
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
+from podtune.cli.client.resources import ExperimentView, TrialView
 
 ORDINARY_IF_FALSE = frozenset(
     {
@@ -36,7 +39,7 @@ AWAITS_CORRECTION = frozenset(
 """Why a trial that has not ended does not run, where that is no mere wait for its turn."""
 
 
-def bad_conditions(conditions: Iterable[ConditionView]) -> list[ConditionView]:
+def bad_conditions(conditions: Iterable[Condition]) -> list[Condition]:
     """Those that say that something is wrong."""
     untrue = (c for c in conditions if c.status == "False" and c.type not in ORDINARY_IF_FALSE)
     return [condition for condition in untrue if condition.reason not in UNDER_WAY]
@@ -44,18 +47,19 @@ def bad_conditions(conditions: Iterable[ConditionView]) -> list[ConditionView]:
 
 def experiment_troubles(view: ExperimentView) -> list[str]:
     """What is wrong with the experiment as a whole, but for what its message tells."""
-    return [_sentence(c) for c in bad_conditions(view.conditions) if not c.message or c.message not in view.message]
+    return _find_untold(view.status)
 
 
 def trial_message(trial: TrialView) -> str:
     """The trial's message, and what is wrong besides."""
-    return "; ".join(part for part in (trial.message, *_untold(trial)) if part)
+    return "; ".join(part for part in (trial.status.message, *_find_untold(trial.status)) if part)
 
 
 def trial_trouble(trial: TrialView) -> str:
     """What is wrong with a trial, in a sentence; empty where nothing is, or where its end has told it."""
-    waits = f"{trial.reason}: {trial.message}" if trial.reason in AWAITS_CORRECTION else ""
-    return "; ".join(part for part in (waits, *_untold(trial)) if part)
+    status = trial.status
+    waits = f"{status.reason}: {status.message}" if status.reason in AWAITS_CORRECTION else ""
+    return "; ".join(part for part in (waits, *_find_untold(trial.status)) if part)
 
 
 def troubled(trials: Iterable[TrialView]) -> Sequence[tuple[TrialView, str]]:
@@ -64,9 +68,10 @@ def troubled(trials: Iterable[TrialView]) -> Sequence[tuple[TrialView, str]]:
     return sorted(((trial, words) for trial, words in found if words), key=lambda pair: pair[0].index)
 
 
-def _untold(trial: TrialView) -> list[str]:
-    return [_sentence(c) for c in bad_conditions(trial.conditions) if not c.message or c.message not in trial.message]
+def _find_untold(status: ExperimentStatus | TrialStatus) -> list[str]:
+    """The bad conditions that the message says nothing of, a sentence each."""
+    return [_sentence(c) for c in bad_conditions(status.conditions) if not c.message or c.message not in status.message]
 
 
-def _sentence(condition: ConditionView) -> str:
+def _sentence(condition: Condition) -> str:
     return f"{condition.type} is False ({condition.reason}){f': {condition.message}' if condition.message else ''}"

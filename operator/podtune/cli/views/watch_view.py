@@ -13,7 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from podtune.cli.client.resources import ExperimentView, TrialView, age, short
+from podtune.api.resources.experiment import BestTrial
+from podtune.api.resources.trial import TrialStatus
+from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
 from podtune.cli.views.progress import Progress
 from podtune.cli.views.troubles import experiment_troubles, trial_message
 from podtune.trial.layout import FILLED_IN, ITERATION
@@ -75,8 +78,8 @@ def render(progress: Progress | None, now: datetime, width: int) -> RenderableTy
     if progress is None or experiment is None:
         return Text("waiting for the experiment …", style="dim")
     parts: list[RenderableType] = [_headline(experiment, now), _progress(experiment), _counts(experiment)]
-    if experiment.best:
-        parts.append(_best(experiment))
+    if experiment.status.best:
+        parts.append(_best(experiment, experiment.status.best))
     parts += [Text(words, style=TROUBLE_STYLE) for words in experiment_troubles(experiment)]
     if progress.running:
         parts += [Text(), _running(progress.running, experiment, width)]
@@ -87,20 +90,20 @@ def render(progress: Progress | None, now: datetime, width: int) -> RenderableTy
 
 def summary_line(view: ExperimentView) -> str:
     """The experiment in one line."""
-    counts = view.counts
-    best = f"; best {view.metric} {view.best.whole_value} ({view.best.holder})" if view.best else ""
+    counts, found = view.status.trials, view.status.best
+    best = f"; best {view.metric} {format_best_value(found)} ({format_best_holder(found)})" if found else ""
     return (
         f"{view.name} {view.state or 'waiting for the operator'}: "
-        f"{counts.finished}/{view.expected_trials} trials done, "
+        f"{view.finished_trials}/{view.expected_trials} trials done, "
         f"{counts.running} running, {counts.pending} pending, {counts.paused} paused, "
-        f"{counts.failed} failed{best}"
+        f"{counts.error} failed{best}"
     )
 
 
 def trial_line(trial: TrialView) -> str:
     """A trial in one line."""
     message = trial_message(trial)
-    return f"{trial.name} {trial.state} {trial.reason}{': ' if message else ''}{message}".rstrip()
+    return f"{trial.name} {trial.state} {trial.status.reason}{': ' if message else ''}{message}".rstrip()
 
 
 def _styled(state: str) -> Text:
@@ -109,13 +112,13 @@ def _styled(state: str) -> Text:
 
 def _headline(view: ExperimentView, now: datetime) -> Text:
     line = Text.assemble((view.name, "bold"), "  ", _styled(view.state or "waiting for the operator"))
-    since = view.start_time or view.created
-    until = datetime.fromisoformat(view.completion_time) if view.completion_time else now
-    return line.append(f"  {age(since, until)}  {view.message}", style="dim")
+    since = view.status.start_time or view.created
+    until = datetime.fromisoformat(view.status.completion_time) if view.status.completion_time else now
+    return line.append(f"  {format_age(since, until)}  {view.status.message}", style="dim")
 
 
 def _progress(view: ExperimentView) -> Table:
-    finished = view.counts.finished
+    finished = view.finished_trials
     row = Table.grid(padding=(0, 2))
     limit = view.expected_trials
     if isinstance(limit, int):
@@ -127,25 +130,27 @@ def _progress(view: ExperimentView) -> Table:
 
 
 def _counts(view: ExperimentView) -> Text:
-    counts = view.counts
+    counts = view.status.trials
     shown = (
         ("pending", counts.pending, "PENDING"),
         ("running", counts.running, "RUNNING"),
         ("paused", counts.paused, "PAUSED"),
-        (f"done ({counts.stopped_early} stopped early)", counts.done, "TERMINATED"),
-        ("failed", counts.failed, "ERROR"),
+        (f"done ({counts.stopped_early} stopped early)", counts.terminated, "TERMINATED"),
+        ("failed", counts.error, "ERROR"),
     )
     return Text("   ").join(
         Text(f"{number} {name}", style=STATE_STYLES[state] if number else "dim") for name, number, state in shown
     )
 
 
-def _best(view: ExperimentView) -> Text:
-    assert view.best is not None  # render asks first
-    found = view.best.parameters
-    values = ", ".join(f"{name} {short(found[name])}" for name in view.parameters if name in found)
+def _best(view: ExperimentView, best: BestTrial) -> Text:
+    found = best.parameters
+    values = ", ".join(f"{name} {format_number(found[name])}" for name in view.parameters if name in found)
     return Text.assemble(
-        "best ", (f"{view.metric} {view.best.whole_value}", "bold green"), f" by {view.best.holder}  ", (values, "dim")
+        "best ",
+        (f"{view.metric} {format_best_value(best)}", "bold green"),
+        f" by {format_best_holder(best)}  ",
+        (values, "dim"),
     )
 
 
@@ -189,19 +194,26 @@ def _columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Colum
     """The columns from left to right; of those that may go, the node goes first, and what was reached stays."""
     parameters, others = experiment.parameters, _other_metrics(trials, experiment)
     ranks = count(len(parameters) + len(others) + 1, -1)
-    tried = [_Column(n, [short(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
+    tried = [_Column(n, [format_number(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
     names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
-    reached = [_Column(names[n], [short(t.last_result.get(n, "")) for t in trials], next(ranks)) for n in others]
-    objective = [short(trial.last_result.get(experiment.metric, "")) for trial in trials]
+    reached = [_Column(names[n], _results(trials, n), next(ranks)) for n in others]
     return [
         _Column("TRIAL", [trial.name for trial in trials]),
-        _Column("DOING", [f"{t.reason}, attempt {t.attempt}" if t.attempt > 1 else t.reason for t in trials]),
+        _Column("DOING", [_doing(trial.status) for trial in trials]),
         *tried,
         *reached,
-        _Column(names[experiment.metric], objective),
-        _Column("BEST", [short(trial.best_value) for trial in trials]),
+        _Column(names[experiment.metric], _results(trials, experiment.metric)),
+        _Column("BEST", [format_number(trial.status.best_value) for trial in trials]),
         _Column("NODE", [trial.node for trial in trials], next(ranks)),
     ]
+
+
+def _doing(status: TrialStatus) -> str:
+    return f"{status.reason}, attempt {status.attempt}" if status.attempt > 1 else status.reason
+
+
+def _results(trials: list[TrialView], metric: str) -> list[str]:
+    return [format_number(trial.status.last_result.get(metric, "")) for trial in trials]
 
 
 def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
@@ -209,7 +221,7 @@ def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[
 
     What the agent fills in is none of them, but for the time that a scheduler goes by.
     """
-    reported = dict.fromkeys(name for trial in trials for name in trial.last_result)
+    reported = dict.fromkeys(name for trial in trials for name in trial.status.last_result)
     passed_over = {experiment.metric, *(FILLED_IN - {experiment.time_attribute, *experiment.objectives}), ITERATION}
     own = [name for name in reported if name not in passed_over]
     return own[:MAX_METRICS] or [name for name in reported if name == ITERATION]

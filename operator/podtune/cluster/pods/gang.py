@@ -1,14 +1,13 @@
-"""What makes one pod's manifest that of a rank of a gang, and the Service by which the ranks find each other."""
+"""What makes a pod one of a gang, and the Service by which its ranks find each other."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_TRIAL, QUEUE_NAME
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
-from podtune.cluster import ownership
 from podtune.cluster.pods.manifest import INPUTS_VOLUME
+from podtune.kube.manifests import Manifest, make_labels, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
@@ -19,8 +18,6 @@ MASTER_PORT = "29500"
 POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 POD_GROUP_RETRIES = "kueue.x-k8s.io/retriable-in-group"
-
-Manifest = dict[str, Any]
 
 
 def service_name(trial: str) -> str:
@@ -33,15 +30,15 @@ def host_name(attempt: int, rank: int) -> str:
     return f"attempt-{attempt}-rank-{rank}"
 
 
-def service_manifest(experiment: Experiment, action: CreatePod) -> Manifest:
+def make_gang_service(experiment: Experiment, action: CreatePod) -> Manifest:
     """The headless Service of a trial. It names pods that are not ready, too: they meet before they can be."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": service_name(action.trial),
-            "labels": ownership.labels(experiment.name, action.trial),
-            "ownerReferences": [ownership.of_trial(action.trial, action.trial_uid)],
+            "labels": make_labels(experiment.name, action.trial),
+            "ownerReferences": [refer_to_trial(action.trial, action.trial_uid)],
         },
         "spec": {
             "clusterIP": "None",
@@ -51,7 +48,7 @@ def service_manifest(experiment: Experiment, action: CreatePod) -> Manifest:
     }
 
 
-def rank_manifest(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
+def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
     """The pod of a rank.
 
     Args:

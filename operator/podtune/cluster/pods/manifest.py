@@ -10,12 +10,13 @@ import copy
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.base import seconds
 from podtune.api.names import (
+    ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
     ANNOTATION_GRACE,
     ANNOTATION_MADE_FOR,
@@ -29,10 +30,10 @@ from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CO
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_space import parse_value
-from podtune.cluster import ownership
 from podtune.cluster.pods.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
-from podtune.cluster.pods.security_context import agents_profile, confine
+from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
+from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
@@ -52,10 +53,9 @@ DRAIN_MARGIN = 10
 """Seconds of the grace period that are left to the program and to the kubelet."""
 DRAIN_WITHOUT_STORE = 20
 """Seconds that an agent may take at the end which has results to deliver, and no checkpoint to store."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 LONGEST_DRAIN = 86_399
 """Seconds that an agent may be told."""
-
-Manifest = dict[str, Any]
 
 AGENT_CONFINES: Manifest = {
     "resources": {
@@ -92,7 +92,7 @@ class AgentSettings:
     non_root: bool = False
 
 
-def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
+def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
     """The pod of an attempt.
 
     Args:
@@ -120,9 +120,9 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
     agents = _agent_containers(experiment, action, agent, drain)
     for container in agents:
-        container["securityContext"] = {**container["securityContext"], **agents_profile(spec["securityContext"])}
+        container["securityContext"] = {**container["securityContext"], **make_agent_profile(spec["securityContext"])}
     spec["initContainers"] = [*agents, *own_containers]
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -139,14 +139,37 @@ def pod_manifest(experiment: Experiment, action: CreatePod, agent: AgentSettings
         },
         "spec": spec,
     }
+    avoid_nodes(pod, action.avoid)
+    return pod
+
+
+def avoid_nodes(pod: Manifest, nodes: Sequence[str]) -> None:
+    """Adds to a pod's manifest that it must not run on some nodes, and says so in an annotation.
+
+    Nodes are told by their names, not by a label that may differ: a field selector takes one name each. A node has to
+    fulfil all of one term, any one of them, so each term gets them all.
+    """
+    if not nodes:
+        return
+    pod["metadata"]["annotations"][ANNOTATION_AVOIDED_NODES] = ",".join(nodes)
+    affinity = copy.deepcopy(pod["spec"].get("affinity") or {})
+    of_nodes = affinity.get("nodeAffinity") or {}
+    required = of_nodes.get(_REQUIRED) or {}
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), *fields]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    affinity["nodeAffinity"] = {**of_nodes, _REQUIRED: {**required, "nodeSelectorTerms": terms}}
+    pod["spec"]["affinity"] = affinity
 
 
 def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
     if action.template_hash:
         shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
-        return {**ownership.labels(experiment), **shared}
-    return {**ownership.labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
+        return {**make_labels(experiment), **shared}
+    return {**make_labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
 
 
 def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
@@ -161,8 +184,8 @@ def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
 def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
     """A warm pod outlives each of the trials that it serves."""
     if action.template_hash:
-        return ownership.of_experiment(experiment)
-    return ownership.of_trial(action.trial, action.trial_uid)
+        return refer_to_experiment(experiment.name, experiment.uid)
+    return refer_to_trial(action.trial, action.trial_uid)
 
 
 def _give(container: Manifest, limits: Mapping[str, str]) -> None:

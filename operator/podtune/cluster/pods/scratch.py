@@ -7,15 +7,19 @@ recorded, so no end is recorded whose volume was forgotten. The API server holds
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
 
+from podtune.api.names import TRIAL_KIND
 from podtune.api.resources.checkpoints import Scratch
+from podtune.cluster.client import ClusterClient, create_owned, read_if_there
+from podtune.kube import paths
+from podtune.kube.errors import ResourceNotFound
+from podtune.kube.manifests import Manifest, find_owner_uid, make_labels, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
+from podtune.runner.actions import CreatePod
 from podtune.runner.records import Experiment
 
 SCRATCH_VOLUME = "podtune-scratch"
-
-Manifest = dict[str, Any]
 
 
 def claim_name(trial: str) -> str:
@@ -46,3 +50,58 @@ def let_agent_write(pod_spec: Manifest, group: int) -> None:
     claims = any("persistentVolumeClaim" in volume for volume in pod_spec.get("volumes") or ())
     if context.get("fsGroup") is None and not claims:
         pod_spec["securityContext"] = {**context, "fsGroup": group}
+
+
+async def ensure_claim(client: ClusterClient, experiment: Experiment, action: CreatePod) -> str:
+    """Makes a trial's claim; says what is in the way of it, if anything.
+
+    Raises:
+        ApiError: The API server can't or won't make it.
+    """
+    scratch = scratch_of(experiment)
+    if scratch is None:
+        return ""
+    name = claim_name(action.trial)
+    claim = await create_owned(client, paths.claims(experiment.namespace), _make_claim(experiment, action, scratch))
+    if claim is None:
+        return f"a PersistentVolumeClaim {name} of another owner is in the way; delete it"
+    if claim["metadata"].get("deletionTimestamp"):
+        return f"PersistentVolumeClaim {name} is being deleted; the trial gets a new one once it is gone"
+    return ""
+
+
+async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str, uid: str) -> None:
+    """Deletes a trial's claim; nothing happens where it has none, or another owner's has its name.
+
+    Args:
+        client: The API server.
+        experiment: The Experiment.
+        trial: The Trial's name.
+        uid: Its UID, which the claim's owner has to have.
+
+    Raises:
+        ApiError: It can't be deleted now.
+    """
+    if scratch_of(experiment) is None:
+        return
+    path = paths.claim(experiment.namespace, claim_name(trial))
+    claim = await read_if_there(client, path)
+    if claim is not None and find_owner_uid(claim, TRIAL_KIND) == uid:
+        with contextlib.suppress(ResourceNotFound):
+            await client.request("DELETE", path, body={"preconditions": {"uid": claim["metadata"]["uid"]}})
+
+
+def _make_claim(experiment: Experiment, action: CreatePod, scratch: Scratch) -> Manifest:
+    spec: Manifest = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": scratch.size}}}
+    if scratch.storage_class_name is not None:
+        spec["storageClassName"] = scratch.storage_class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": claim_name(action.trial),
+            "labels": make_labels(experiment.name, action.trial),
+            "ownerReferences": [refer_to_trial(action.trial, action.trial_uid)],
+        },
+        "spec": spec,
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Manifest = dict[str, Any]
+from podtune.kube.manifests import Manifest
 
 RUNTIME_DEFAULT: Mapping[str, str] = {"type": "RuntimeDefault"}
 BECOMING_ANOTHER = ("SETGID", "SETUID")
@@ -35,7 +35,7 @@ def confine(spec: Manifest, *, non_root: bool) -> None:
         container["securityContext"] = own
 
 
-def agents_profile(pod_context: Mapping[str, Any]) -> Manifest:
+def make_agent_profile(pod_context: Mapping[str, Any]) -> Manifest:
     """What the agent's security context has to say so that the pod's AppArmor profile is not the agent's.
 
     Where the pod has none, the agent has the runtime's by default, and says nothing: a kubelet without AppArmor refuses

@@ -8,17 +8,14 @@ belong to the pod, so they go with it; the kubelet waits for them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from podtune.api.names import LABEL_STORAGE
-from podtune.cluster import ownership
-from podtune.cluster.client import ClusterClient, Manifest
 from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, literal
 from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes
-from podtune.kube import paths
+from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
-from podtune.protocol.storage_job import CHUNK_KEY, StorageTask, chunked
+from podtune.protocol.storage_job import CHUNK_KEY, StorageTask
 from podtune.runner.actions import CreateStoragePod, storage_pod_name
 from podtune.runner.checkpoints import exports
 from podtune.runner.records import Experiment
@@ -30,7 +27,7 @@ DEADLINE_SECONDS = 2 * 3600
 _FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "priorityClassName")
 
 
-def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
+def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
     """The pod.
 
     Args:
@@ -84,34 +81,21 @@ def storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSe
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {**ownership.labels(experiment.name), LABEL_STORAGE: action.purpose.lower()},
-            "ownerReferences": [ownership.of_experiment(experiment, blocks_deletion=False)],
+            "labels": {**make_labels(experiment.name), LABEL_STORAGE: action.purpose.lower()},
+            "ownerReferences": [refer_to_experiment(experiment.name, experiment.uid, blocks_deletion=False)],
         },
         "spec": spec,
     }
 
 
-def trial_chunks(action: CreateStoragePod) -> tuple[bytes, ...]:
-    """What the pod has to know of the trials, a ConfigMap's worth each."""
-    return tuple(chunked(action.trials))
+def make_trial_chunks(experiment: Experiment, pod: Manifest, chunks: Sequence[bytes]) -> Iterator[Manifest]:
+    """The ConfigMaps with what a pod has to know of the trials, which it waits for.
 
-
-async def create_trial_chunks(
-    client: ClusterClient, experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]
-) -> str:
-    """Makes the pod's ConfigMaps, which it waits for; says what is in the way of them, if anything.
-
-    Raises:
-        ApiError: One could not be made.
+    Args:
+        experiment: The Experiment.
+        pod: The pod as it was made: they belong to it.
+        chunks: What it has to know, a ConfigMap's worth each.
     """
-    path = paths.config_maps(experiment.namespace)
-    for body in _config_maps(experiment, pod, chunks):
-        if await ownership.create(client, path, body) is None:
-            return f"a ConfigMap {body['metadata']['name']} of another owner is in the way; delete it"
-    return ""
-
-
-def _config_maps(experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[bytes, ...]) -> Iterator[Manifest]:
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     for number, data in enumerate(chunks):
         yield {
@@ -119,8 +103,8 @@ def _config_maps(experiment: Experiment, pod: Mapping[str, Any], chunks: tuple[b
             "kind": "ConfigMap",
             "metadata": {
                 "name": f"{name}-{number}",
-                "labels": ownership.labels(experiment.name),
-                "ownerReferences": [ownership.controlled_by("v1", "Pod", name, uid, blocks_deletion=False)],
+                "labels": make_labels(experiment.name),
+                "ownerReferences": [refer_to_owner("v1", "Pod", name, uid, blocks_deletion=False)],
             },
             "immutable": True,
             "binaryData": {CHUNK_KEY: base64.b64encode(data).decode()},

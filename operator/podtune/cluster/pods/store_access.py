@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from podtune.api.base import seconds
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 
@@ -16,8 +16,6 @@ READABLE = 0o444
 CA_VOLUME = "podtune-ca"
 CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
-
-Manifest = dict[str, Any]
 
 
 def store_json(store: CheckpointStore) -> str:

@@ -19,15 +19,17 @@ whose agent was not heard since the operator started.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
 
-from podtune.cluster.client import ClusterClient, Manifest
+from podtune.cluster.client import ClusterClient
 from podtune.cluster.decoders import GracePeriod, decode_grace_period
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ApiRefusal
+from podtune.kube.errors import ApiError, ResourceConflict, ResourceNotFound
+from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
 from podtune.runner.attempts import grace_periods
 
@@ -205,8 +207,5 @@ class OverduePods:
         """Deletes a pod; one that is gone, or another of its name, is none of our business."""
         body = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": grace}
         async with self._turns:
-            try:
+            with contextlib.suppress(ResourceNotFound, ResourceConflict):
                 await self._client.request("DELETE", paths.pod(pod.namespace, pod.name), body=body)
-            except ApiRefusal as refusal:
-                if not refusal.is_not_found and not refusal.is_conflict:
-                    raise

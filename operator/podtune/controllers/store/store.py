@@ -17,7 +17,6 @@ from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cluster import decoders
-from podtune.cluster.client import Manifest
 from podtune.cluster.decoders import MalformedObject
 from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.proposing import Proposer
@@ -26,6 +25,7 @@ from podtune.controllers.store.entry import ExperimentEntry, StateEvent
 from podtune.controllers.store.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.store.overdue_pods import OverduePods
 from podtune.controllers.store.stalled import Stalled
+from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
 from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle

@@ -15,10 +15,10 @@ from typing import Any
 import kopf
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
-from podtune.cluster.client import Manifest
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.resync import POD_SELECTOR, Resync
 from podtune.controllers.watch.watch_health import WatchHealth
+from podtune.kube.manifests import Manifest
 
 POD_KIND = "Pod"
 DELETED = "DELETED"

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 import structlog
 
 from podtune.api.names import LABEL_EXPERIMENT, LABEL_MANAGED_BY, MANAGED_BY
-from podtune.cluster.client import ClusterClient, Manifest, list_pages
+from podtune.cluster.client import ClusterClient, list_pages
 from podtune.controllers.store.store import Store
 from podtune.kube import paths
 from podtune.kube.errors import ApiError
+from podtune.kube.manifests import Manifest
 
 log = structlog.get_logger(__name__)
 

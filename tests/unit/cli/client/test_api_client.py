@@ -13,8 +13,9 @@ import pytest
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import WATCH_TRIES, Change, HttpApi
 from podtune.cli.client.kubeconfig import Connection
-from podtune.cli.errors import AnswerTooLarge, NotFound, Refused, Unreachable
+from podtune.cli.errors import explain_error
 from podtune.kube import paths
+from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotSent, ResourceNotFound, Unanswered, WrongObject
 from podtune.kube.paths import PathError
 
 Answer = tuple[int, bytes, dict[str, str]]
@@ -104,7 +105,7 @@ def test_an_object_is_read_with_our_credentials(api: HttpApi, server: Server) ->
 
 def test_an_object_that_was_not_asked_for_is_not_taken_for_it(api: HttpApi, server: Server) -> None:
     server.answers_with({"kind": "Trial", "metadata": {"namespace": "other", "name": "digits-0"}})
-    with pytest.raises(Unreachable, match="Trial vision/digits-0 was asked for"):
+    with pytest.raises(WrongObject, match="Trial vision/digits-0 was asked for"):
         api.get(paths.trial("vision", "digits-0"))
 
 
@@ -152,45 +153,46 @@ def test_a_line_of_a_log_that_does_not_end_is_read_in_pieces(
 @pytest.mark.parametrize(
     ("status", "kind", "said"),
     [
-        (404, NotFound, 'trials "x" not found'),
-        (403, Refused, 'the API server says 403: trials "x" not found'),
-        (401, Refused, "log in again"),
+        (404, ResourceNotFound, 'trials "x" not found'),
+        (403, ApiRefusal, 'the API server says 403: trials "x" not found'),
+        (401, ApiRefusal, "log in again"),
     ],
 )
 def test_a_refusal_says_what_the_server_said(
-    api: HttpApi, server: Server, status: int, kind: type[Refused], said: str
+    api: HttpApi, server: Server, status: int, kind: type[ApiRefusal], said: str
 ) -> None:
     server.answers_with({"kind": "Status", "message": 'trials "x" not found'}, status)
-    with pytest.raises(kind, match=said) as raised:
+    with pytest.raises(kind) as raised:
         api.get("/apis/x")
     assert raised.value.status == status
+    assert said in explain_error(raised.value)
 
 
 def test_an_answer_that_is_no_status_is_shortened_to_one_line(api: HttpApi, server: Server) -> None:
     server.answers_with(b"<html>\n" + b"x" * 1000, 502)
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiRefusal) as raised:
         api.get("/apis/x")
-    assert "\n" not in str(raised.value)
-    assert len(str(raised.value)) < 300
+    assert "\n" not in explain_error(raised.value)
+    assert len(explain_error(raised.value)) < 300
 
 
 def test_a_server_that_is_not_there_is_named(slept: list[float]) -> None:
     server = Server()
     server.http.server_close()
-    with pytest.raises(Unreachable, match=f"{server.url} can't be reached: .*Connection refused.*--context"):
+    with pytest.raises(NotSent, match=f"{server.url} can't be reached: .*Connection refused.*--context"):
         HttpApi(Connection(server.url, "n", None)).get("/apis")
 
 
 @pytest.mark.parametrize("body", [b"[]", b"hello", b""])
 def test_something_that_is_no_api_server_is_told(api: HttpApi, server: Server, body: bytes) -> None:
     server.answers_with(body)
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unanswered):
         api.get("/apis")
 
 
 def test_our_token_is_not_carried_elsewhere(api: HttpApi, server: Server) -> None:
     server.answers_with(b"", 302, Location=f"{server.url}/elsewhere")
-    with pytest.raises(Refused, match="302"):
+    with pytest.raises(ApiRefusal, match="302"):
         api.get("/apis")
     assert len(server.asked) == 1
 
@@ -229,7 +231,7 @@ def test_a_broken_watch_is_taken_up_again_and_given_up_in_the_end(
     server.answers_with(_page())
     for _ in range(WATCH_TRIES):
         server.answers.append((0, b"", {}))
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unanswered):
         list(api.watch("/apis/x"))
     assert len(slept) == WATCH_TRIES - 1
     assert slept == sorted(slept), "each wait is longer than the one before"
@@ -239,7 +241,7 @@ def test_a_broken_watch_is_taken_up_again_and_given_up_in_the_end(
 def test_a_forbidden_watch_is_not_tried_again(api: HttpApi, server: Server) -> None:
     server.answers_with(_page())
     server.answers_with({"message": "forbidden"}, 403)
-    with pytest.raises(Refused, match="403"):
+    with pytest.raises(ApiRefusal, match="403"):
         list(api.watch("/apis/x"))
 
 
@@ -259,5 +261,5 @@ def test_patch_changes_what_it_is_given(api: HttpApi, server: Server) -> None:
 
 def test_patch_says_why_the_server_refuses(api: HttpApi, server: Server) -> None:
     server.answers_with({"message": "a stopped trial can't be started again"}, 422)
-    with pytest.raises(Refused, match="says 422: a stopped trial can't be started again"):
+    with pytest.raises(ApiRefusal, match="422 Unprocessable Entity: a stopped trial can't be started again"):
         api.patch("/a", {})

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from podtune.cli import main as cli
-from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.client import api_client
+from podtune.kube import paths
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 
-TRIAL = trials_path(NAMESPACE, "digits-7")
-EXPERIMENT = experiments_path(NAMESPACE, "digits")
+TRIAL = paths.trial(NAMESPACE, "digits-7")
+EXPERIMENT = paths.experiment(NAMESPACE, "digits")
 STORE = {"store": {"bucket": "b"}}
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     fake = FakeApi()
-    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
     item = experiment("digits", **RUNNING)
     item["spec"] |= {"checkpoints": STORE, "constraints": ["hidden_units * learning_rate < 10"]}
     fake.add_experiment(item)

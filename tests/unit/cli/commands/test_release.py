@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from podtune.cli import main as cli
-from podtune.cli.client.resources import experiments_path
+from podtune.cli.client import api_client
+from podtune.kube import paths
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, FakeApi, experiment
 
-PATH = experiments_path(NAMESPACE, "digits")
+PATH = paths.experiment(NAMESPACE, "digits")
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     fake = FakeApi()
-    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
     return fake
 
 

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from podtune.cli import main as cli
-from podtune.cli.client.resources import experiments_path, trials_path
+from podtune.cli.client import api_client
 from podtune.cli.commands.archive import sealed
-from podtune.cli.errors import Refused
+from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body
 
@@ -29,7 +30,7 @@ class MovingApi(FakeApi):
     def create(self, path: str, item: Any) -> Any:
         place = f"{path}/{item['metadata']['name']}"
         if place == self.fails_at:
-            raise Refused(500, "busy")
+            raise ApiRefusal(500, "InternalError", "busy")
         self.writes.append(f"create {item['metadata']['name']}")
         return super().create(path, item)
 
@@ -49,7 +50,7 @@ class MovingApi(FakeApi):
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> MovingApi:
     fake = MovingApi()
-    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or OLD))
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or OLD))
     return fake
 
 
@@ -64,13 +65,13 @@ def suspended(api: MovingApi, **changes: Any) -> None:
         "best": {"trial": "digits-1", "value": "0.9"},
         "conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     }
-    api.objects[experiments_path(OLD, "digits")] = body
+    api.objects[paths.experiment(OLD, "digits")] = body
     clone = {"donor": "digits-1", "checkpoint": {"step": 3, "uri": "s3://b/e-1/digits-1/a/3", "digest": "sha256:0"}}
     pod = {"name": "digits-0-1", "uid": "p"}
     for index, status in enumerate(({"state": "PAUSED", "clone": clone, "pod": pod}, {"state": "TERMINATED"})):
         trial = trial_body(index, uid=f"t-{index}", **status)
         trial["metadata"]["labels"] = {"podtune.dev/experiment": "digits"}
-        api.objects[trials_path(OLD, f"digits-{index}")] = trial
+        api.objects[paths.trial(OLD, f"digits-{index}")] = trial
 
 
 def exported(api: MovingApi, tmp_path: Path, *words: str) -> Path:
@@ -83,15 +84,15 @@ def test_an_experiment_is_made_again_elsewhere_with_all_that_it_has_recorded(api
     suspended(api)
     file = exported(api, tmp_path)
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
-    made = api.objects[experiments_path("elsewhere", "digits")]
-    before = api.objects[experiments_path(OLD, "digits")]
+    made = api.objects[paths.experiment("elsewhere", "digits")]
+    before = api.objects[paths.experiment(OLD, "digits")]
     assert made["spec"] == before["spec"]
     assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
     assert made["status"]["trials"] == before["status"]["trials"]
     assert made["status"]["observedGeneration"] == made["status"]["conditions"][0]["observedGeneration"] == 1
-    trial = api.objects[trials_path("elsewhere", "digits-0")]
+    trial = api.objects[paths.trial("elsewhere", "digits-0")]
     assert trial["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-    assert trial["status"]["clone"] == api.objects[trials_path(OLD, "digits-0")]["status"]["clone"]
+    assert trial["status"]["clone"] == api.objects[paths.trial(OLD, "digits-0")]["status"]["clone"]
     assert "pod" not in trial["status"]
 
 
@@ -109,9 +110,9 @@ def test_the_operator_is_held_off_until_all_is_there(api: MovingApi, tmp_path: P
 def test_an_import_that_was_broken_off_is_taken_up_again(api: MovingApi, tmp_path: Path) -> None:
     suspended(api)
     file = exported(api, tmp_path)
-    api.fails_at = trials_path("elsewhere", "digits-1")
+    api.fails_at = paths.trial("elsewhere", "digits-1")
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
-    made = api.objects[experiments_path("elsewhere", "digits")]
+    made = api.objects[paths.experiment("elsewhere", "digits")]
     assert made["metadata"]["annotations"]["podtune.dev/importing"] == "e-1"
     api.fails_at = ""
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
@@ -131,8 +132,8 @@ def test_under_another_name_its_trials_and_what_names_them_are_called_after_it(a
     suspended(api)
     file = exported(api, tmp_path)
     assert cli.main(["import", str(file), "--name", "numbers"]) == 0
-    assert api.objects[experiments_path(OLD, "numbers")]["status"]["best"]["trial"] == "numbers-1"
-    trial = api.objects[trials_path(OLD, "numbers-0")]
+    assert api.objects[paths.experiment(OLD, "numbers")]["status"]["best"]["trial"] == "numbers-1"
+    trial = api.objects[paths.trial(OLD, "numbers-0")]
     assert trial["spec"]["experiment"] == "numbers"
     assert trial["status"]["clone"]["donor"] == "numbers-1"
     assert trial["status"]["clone"]["checkpoint"]["uri"] == "s3://b/e-1/digits-1/a/3", "it stays where it is"
@@ -142,11 +143,11 @@ def test_one_that_runs_is_refused_unless_a_copy_is_asked_for(
     api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suspended(api)
-    body = api.objects[experiments_path(OLD, "digits")]
+    body = api.objects[paths.experiment(OLD, "digits")]
     body["spec"]["suspend"] = False
     assert cli.main(["export", "digits", "-o", str(tmp_path / "x")]) == 1
     assert "`podtune pause experiment/digits` first" in capsys.readouterr().err
-    api.objects[trials_path(OLD, "digits-0")]["status"] |= {"state": "RUNNING", "durableSeq": 7}
+    api.objects[paths.trial(OLD, "digits-0")]["status"] |= {"state": "RUNNING", "durableSeq": 7}
     file = exported(api, tmp_path, "--anyway")
     assert capsys.readouterr().err.startswith("warning: digits still runs")
     status = yaml.safe_load(file.read_text())["trials"][0]["status"]
@@ -163,7 +164,7 @@ def test_it_warns_where_the_old_one_would_take_the_checkpoints_with_it(
 
 def test_what_was_learnt_from_an_earlier_experiment_goes_along(api: MovingApi, tmp_path: Path) -> None:
     suspended(api)
-    body = api.objects[experiments_path(OLD, "digits")]
+    body = api.objects[paths.experiment(OLD, "digits")]
     body["spec"]["search"]["warmStart"] = {"experiment": "earlier"}
     api.objects[f"/api/v1/namespaces/{OLD}/configmaps/digits-warm-start"] = {"data": {"results.jsonl": "{}"}}
     file = exported(api, tmp_path)

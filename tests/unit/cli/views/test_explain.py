@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.cli import main as cli
+from podtune.cli.client import api_client
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, trial
 
 PAUSED = {
@@ -38,7 +39,7 @@ CLONE: dict[str, Any] = {
 
 
 def said(api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> str:
-    monkeypatch.setattr(cli, "open_api", lambda kubeconfig, context, namespace: (api, namespace or NAMESPACE))
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (api, namespace or NAMESPACE))
     assert cli.main(line.split()) == 0
     return capsys.readouterr().out
 

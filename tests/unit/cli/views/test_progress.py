@@ -6,10 +6,12 @@ import pytest
 from rich.console import Console
 
 from podtune.cli.client.api_client import Change
-from podtune.cli.client.resources import age, experiments_path, short, trials_path
-from podtune.cli.errors import CliError, Unreachable
+from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
+from podtune.cli.views.formats import format_age, format_number
 from podtune.cli.views.progress import EXPERIMENT, TRIALS, Progress, follow
+from podtune.kube import paths
+from podtune.kube.errors import Unanswered
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
 
 NOW = datetime(2026, 1, 1, 10, 5, tzinfo=UTC)
@@ -201,35 +203,35 @@ def test_a_trial_that_is_only_listed_again_has_not_changed(progress: Progress) -
 def test_following_starts_when_both_lists_are_known_and_ends_with_the_experiment() -> None:
     api = FakeApi()
     done = experiment("digits", conditions=[{"type": "Complete", "status": "True", "message": "done"}])
-    api.scripts[experiments_path(NAMESPACE)] = [
+    api.scripts[paths.experiments(NAMESPACE)] = [
         Change("RELISTED", {}),
         Change("ADDED", experiment("digits", **RUNNING)),
         Change("SYNCED", {}),
         Change("MODIFIED", done),
     ]
-    api.scripts[trials_path(NAMESPACE)] = [Change("RELISTED", {}), Change("SYNCED", {})]
+    api.scripts[paths.trials(NAMESPACE)] = [Change("RELISTED", {}), Change("SYNCED", {})]
     states = [(state.is_known, state.outcome) for state in follow(api, NAMESPACE, "digits")]
     assert states[-1] == (True, (0, "done"))
     assert all(known for known, _ in states)
     assert dict(api.asked) == {
-        experiments_path(NAMESPACE): {"fieldSelector": "metadata.name=digits"},
-        trials_path(NAMESPACE): {"labelSelector": "podtune.dev/experiment=digits"},
+        paths.experiments(NAMESPACE): {"fieldSelector": "metadata.name=digits"},
+        paths.trials(NAMESPACE): {"labelSelector": "podtune.dev/experiment=digits"},
     }
 
 
-@pytest.mark.parametrize("failure", [Unreachable("the server is gone"), KeyError("metadata")])
+@pytest.mark.parametrize("failure", [Unanswered("the server is gone"), KeyError("metadata")])
 def test_a_watch_that_cant_go_on_ends_the_command(failure: Exception) -> None:
     api = FakeApi()
-    api.scripts[experiments_path(NAMESPACE)] = [failure]
-    api.scripts[trials_path(NAMESPACE)] = []
+    api.scripts[paths.experiments(NAMESPACE)] = [failure]
+    api.scripts[paths.trials(NAMESPACE)] = []
     with pytest.raises(type(failure)):
         list(follow(api, NAMESPACE, "digits"))
 
 
 def test_an_experiment_that_is_not_there_is_an_error() -> None:
     api = FakeApi()
-    api.scripts[experiments_path(NAMESPACE)] = [Change("RELISTED", {}), Change("SYNCED", {})]
-    api.scripts[trials_path(NAMESPACE)] = []
+    api.scripts[paths.experiments(NAMESPACE)] = [Change("RELISTED", {}), Change("SYNCED", {})]
+    api.scripts[paths.trials(NAMESPACE)] = []
     with pytest.raises(CliError, match="no Experiment 'digits'"):
         list(follow(api, NAMESPACE, "digits"))
 
@@ -239,7 +241,7 @@ def test_an_experiment_that_is_not_there_is_an_error() -> None:
     [(0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (3600 * 48, "2d"), (-5, "0s")],
 )
 def test_ages_are_written_as_kubectl_does(elapsed: int, written: str) -> None:
-    assert age((NOW - timedelta(seconds=elapsed)).isoformat(), NOW) == written
+    assert format_age((NOW - timedelta(seconds=elapsed)).isoformat(), NOW) == written
 
 
 @pytest.mark.parametrize(
@@ -248,4 +250,4 @@ def test_ages_are_written_as_kubectl_does(elapsed: int, written: str) -> None:
      ("inf", "inf"), ("1e-07", "1e-07"), ("", "")],
 )  # fmt: skip
 def test_numbers_are_shortened_to_what_matters_in_a_table(text: str, shown: str) -> None:
-    assert short(text) == shown
+    assert format_number(text) == shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.cluster.pods.node_affinity import avoid
+from podtune.cluster.pods.manifest import avoid_nodes
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -23,13 +23,13 @@ def off(node: str) -> dict[str, Any]:
 
 def test_a_pod_that_avoids_nothing_stays_as_it_is() -> None:
     body = pod()
-    avoid(body, ())
+    avoid_nodes(body, ())
     assert body == pod()
 
 
 def test_a_pod_without_affinity_may_run_on_all_other_nodes() -> None:
     body = pod()
-    avoid(body, ("n1", "n2"))
+    avoid_nodes(body, ("n1", "n2"))
     assert terms(body) == [{"matchFields": [off("n1"), off("n2")]}]
     assert body["metadata"]["annotations"] == {"podtune.dev/avoided-nodes": "n1,n2"}
 
@@ -46,7 +46,7 @@ def test_each_term_of_the_template_keeps_off_too_and_the_template_stays_as_it_wa
         "podAntiAffinity": {"kept": True},
     }
     body = pod(affinity=template)
-    avoid(body, ("n1",))
+    avoid_nodes(body, ("n1",))
     assert terms(body) == [{**zone, "matchFields": [off("n1")]}, {"matchFields": [off("n9"), off("n1")]}]
     assert body["spec"]["affinity"]["podAntiAffinity"] == {"kept": True}
     assert body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred

@@ -11,9 +11,9 @@ from podtune.api.names import TrialState
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
-from podtune.cluster.executor import ClusterAction, Executor
-from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
-from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, WriteTrialStatus
+from podtune.cluster.executor import Executor
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
+from podtune.runner.actions import DONE, ActionResult, ActionStatus, ClusterAction, CreatePod, WriteTrialStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, TRIALS, experiment_record, trial_body
 
@@ -123,7 +123,7 @@ async def test_a_trial_that_goes_on_keeps_its_claim(bench: Bench) -> None:
 
 def pod(template: dict[str, Any] | None = None) -> dict[str, Any]:
     whole = {"containers": [{"name": "main", "image": "i"}]} | (template or {})
-    return pod_manifest(experiment_record(checkpoints=CHECKPOINTS, trialTemplate={"spec": whole}), CREATE, AGENT)
+    return make_pod(experiment_record(checkpoints=CHECKPOINTS, trialTemplate={"spec": whole}), CREATE, AGENT)
 
 
 def test_only_the_agent_sees_the_volume() -> None:

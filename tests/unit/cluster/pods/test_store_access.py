@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.resources.checkpoints import Checkpoints
-from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.store_access import store_json, store_mounts, store_volumes, sync_json
 from podtune.storage.checkpoint.address import StoreAddress
 from tests.unit.cluster.objects import experiment_record
@@ -74,7 +74,7 @@ def test_certificates_reach_the_agent_and_nobody_else() -> None:
         (volume,) = store_volumes(store)
         assert volume[source]["items"] == [{"key": "bundle.pem", "path": "ca.crt"}]
         record = experiment_record(checkpoints={"store": {"bucket": "models", "caBundle": bundle}})
-        spec = pod_manifest(record, CREATE, AgentSettings("agent:1", "Always", "http://r"))["spec"]
+        spec = make_pod(record, CREATE, AgentSettings("agent:1", "Always", "http://r"))["spec"]
         assert volume in spec["volumes"]
         agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
         assert store_mounts(store)[0] in agent["volumeMounts"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from podtune.api.resources.trial import TrialSpec
 from podtune.cluster import decoders
-from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 
@@ -19,7 +19,7 @@ TEMPLATE = {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"
 def manifest(template_hash: str = "a1") -> Manifest:
     spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "32"})
     action = CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=0, template_hash=template_hash)
-    body = pod_manifest(experiment_record(trialTemplate=TEMPLATE), action, AGENT)
+    body = make_pod(experiment_record(trialTemplate=TEMPLATE), action, AGENT)
     body["metadata"] |= {"namespace": "team", "uid": "p-1", "resourceVersion": "7"}
     return body
 

@@ -18,9 +18,9 @@ from podtune.api.names import (
     LABEL_MADE_FOR,
     LABEL_TRIAL,
 )
-from podtune.cluster.client import Manifest
 from podtune.controllers.store.overdue_pods import RETRY_SECONDS, OverduePods
 from podtune.controllers.store.store import Store
+from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import Failure, FakeCluster, no_answer

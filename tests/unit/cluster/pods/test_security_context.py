@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.cluster.pods.security_context import agents_profile, confine
+from podtune.cluster.pods.security_context import confine, make_agent_profile
 
 DEFAULTS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
@@ -69,5 +69,7 @@ def test_root_is_refused_where_the_administrator_says_so_and_the_template_says_n
 
 def test_the_pods_apparmor_profile_is_not_the_agents() -> None:
     own = {"appArmorProfile": {"type": "Localhost", "localhostProfile": "lax"}}
-    assert agents_profile(own) == {"appArmorProfile": {"type": "RuntimeDefault"}}
-    assert agents_profile({"seccompProfile": {"type": "RuntimeDefault"}}) == {}, "a kubelet without AppArmor refuses it"
+    assert make_agent_profile(own) == {"appArmorProfile": {"type": "RuntimeDefault"}}
+    assert make_agent_profile({"seccompProfile": {"type": "RuntimeDefault"}}) == {}, (
+        "a kubelet without AppArmor refuses it"
+    )

@@ -15,7 +15,7 @@ from podtune.cluster.pods.manifest import AgentSettings
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreatePod, OpenGates
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.cluster.objects import NAMESPACE, PODS, experiment_record
-from tests.unit.cluster.pods.test_pods import container, env
+from tests.unit.cluster.pods.test_manifest import container, env
 from tests.unit.cluster.test_executor import Seen
 
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"

@@ -22,7 +22,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ExperimentFile:
     """An Experiment as a user wrote it.
 
     Attributes:
@@ -40,7 +40,7 @@ class ManifestError(CliError):
     """The manifest asks for something that can never work."""
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_experiment_file(path: Path) -> ExperimentFile:
     """Reads the one Experiment of a file, which may hold other resources too; `-` is standard input.
 
     Raises:
@@ -55,7 +55,7 @@ def read_manifest(path: Path) -> Manifest:
         raise CliError(f"{path}: metadata is no map; write name: … below it")
     name = str(resource.get("metadata", {}).get("name", "")) or path.stem
     problems = find_problems(resource, UNKNOWN_POLICY)
-    return Manifest(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
+    return ExperimentFile(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
 
 
 def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
@@ -65,7 +65,7 @@ def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
         CliError: There is none in the file.
         ManifestError: It can never work.
     """
-    manifest = read_manifest(path)
+    manifest = read_experiment_file(path)
     if manifest.spec is None:
         more = f" (and {len(manifest.problems) - 1} more; `podtune plan` names all)" if manifest.problems[1:] else ""
         raise ManifestError(f"{path}: {manifest.problems[0]}{more}")

@@ -10,7 +10,7 @@ from podtune.cluster.decoders import decode_storage_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings
-from podtune.cluster.pods.storage_pod import storage_pod
+from podtune.cluster.pods.storage_pod import make_storage_pod
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.records import PodPhase
@@ -42,7 +42,7 @@ async def execute(cluster: FakeCluster, seen: Seen | None = None) -> ActionResul
 
 
 def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> None:
-    spec = storage_pod(EXPERIMENT, ACTION, AGENT, 1)["spec"]
+    spec = make_storage_pod(EXPERIMENT, ACTION, AGENT, 1)["spec"]
     assert (spec["restartPolicy"], spec["automountServiceAccountToken"]) == ("Never", False)
     (container,) = spec["containers"]
     assert container["securityContext"]["runAsNonRoot"] is True

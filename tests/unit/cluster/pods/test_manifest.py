@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import Checkpoint, TrialSpec
-from podtune.cluster.pods.manifest import AgentSettings, pod_manifest
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 
@@ -31,7 +31,7 @@ def action(restore: tuple[Checkpoint, ...] = (), **parameters: str) -> CreatePod
 def manifest(template: Manifest | None = None, create: CreatePod | None = None, **spec: Any) -> Manifest:
     whole = {"containers": [{"name": "main", "image": "i"}]} | (template or {})
     experiment = experiment_record(trialTemplate={"spec": whole}, **spec)
-    return pod_manifest(experiment, create or action(), AGENT)
+    return make_pod(experiment, create or action(), AGENT)
 
 
 def container(pod: Manifest, name: str) -> Manifest:
@@ -77,7 +77,7 @@ def test_no_template_can_take_the_operators_labels_or_annotations() -> None:
             "spec": {"containers": [{"name": "main", "image": "i"}]},
         }
     )
-    metadata = pod_manifest(experiment, action(), AGENT)["metadata"]
+    metadata = make_pod(experiment, action(), AGENT)["metadata"]
     assert metadata["labels"]["team"] == "a"
     assert metadata["annotations"]["kubectl.kubernetes.io/default-container"] == "main"
 
@@ -89,7 +89,7 @@ def test_the_templates_labels_and_annotations_arrive() -> None:
             "spec": {"containers": [{"name": "main", "image": "i"}]},
         }
     )
-    metadata = pod_manifest(experiment, action(), AGENT)["metadata"]
+    metadata = make_pod(experiment, action(), AGENT)["metadata"]
     assert metadata["labels"]["team"] == "a"
     assert metadata["annotations"]["note"] == "for the audit"
 
@@ -144,7 +144,7 @@ def test_a_queue_of_kueue_and_the_gates_of_others_are_passed_through() -> None:
     spec = {"containers": [{"name": "main", "image": "i"}], "schedulingGates": [{"name": "example.com/quota"}]}
     queue = {"kueue.x-k8s.io/queue-name": "team"}
     experiment = experiment_record(trialTemplate={"metadata": {"labels": queue}, "spec": spec})
-    pod = pod_manifest(experiment, action(), AGENT)
+    pod = make_pod(experiment, action(), AGENT)
     assert pod["spec"]["schedulingGates"] == spec["schedulingGates"]
     assert {key: value for key, value in pod["metadata"]["labels"].items() if "kueue" in key} == queue
     assert not [key for key in pod["metadata"]["annotations"] if "kueue" in key]
@@ -354,7 +354,7 @@ def test_a_pod_whose_template_says_nothing_satisfies_all_of_restricted_but_the_u
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert each["securityContext"].get("runAsNonRoot", False) is each["name"].startswith("podtune-")
     experiment = experiment_record(trialTemplate={"spec": {"containers": [{"name": "main", "image": "i"}]}})
-    strict = pod_manifest(experiment, action(), replace(AGENT, non_root=True))
+    strict = make_pod(experiment, action(), replace(AGENT, non_root=True))
     assert strict["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
@@ -370,7 +370,7 @@ def test_no_profile_of_the_pod_is_the_agents() -> None:
 def test_the_experiment_is_left_as_it_was() -> None:
     experiment = experiment_record()
     before = experiment.spec.model_dump_json() if experiment.spec else ""
-    pod_manifest(experiment, action(), AGENT)
+    make_pod(experiment, action(), AGENT)
     assert experiment.spec is not None
     assert experiment.spec.model_dump_json() == before
 

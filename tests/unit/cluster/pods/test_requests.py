@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from podtune.api.names import ExperimentReason
-from podtune.cluster.first_answers import FirstAnswers
+from podtune.cluster.pods.requests import FirstAnswers
 from podtune.runner.actions import DONE, ActionResult, ActionStatus
 
 REFUSED = ActionResult(ActionStatus.REFUSED, "no", ExperimentReason.POD_REFUSED)

@@ -1,0 +1,102 @@
+"""`podtune list`, `describe`, `watch`, `best` and `why`: what goes on, and why."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from podtune.cli.client import api_client
+from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
+from podtune.cli.options import Context, ExperimentName, ForPrograms, Kubeconfig, Namespace, TrialName
+from podtune.cli.output import print_facts, print_lines, print_note
+from podtune.cli.views import tables
+from podtune.cli.views.explain import explain_as_data, explain_in_sentences
+from podtune.cli.views.facts import description_facts, experiment_facts
+
+
+def show_list(
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List Experiments, how far they are and what they found."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    views = list_experiments(api, None if all_namespaces else chosen)
+    if output is not None:
+        print_facts({"items": [experiment_facts(view) for view in views]}, output)
+        return
+    if not views:
+        where = "" if all_namespaces else f" in namespace {chosen}"
+        print_note(f"No Experiments{where}.")
+        return
+    print_lines(tables.experiment_list(views, datetime.now(UTC), with_namespace=all_namespaces))
+
+
+def describe(
+    experiment: ExperimentName,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show an Experiment: what was asked, how it goes, and all its Trials."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
+    if output is not None:
+        print_facts(description_facts(view, trials), output)
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print_lines(tables.experiment_description(view, trials, datetime.now(UTC), width))
+
+
+def watch(
+    experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Follow an Experiment until it ends; the exit code is 0 if it is complete."""
+    # Other commands do without these, and start faster.
+    from rich.console import Console  # noqa: PLC0415
+
+    from podtune.cli.views import watch_view  # noqa: PLC0415
+    from podtune.cli.views.progress import follow  # noqa: PLC0415
+
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    states = follow(api, chosen, experiment)
+    if sys.stdout.isatty():
+        last = watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
+    else:
+        last = watch_view.show_lines(states, typer.echo, lambda: datetime.now(UTC))
+    code, words = (last.outcome if last else None) or (1, "the watch ended")
+    typer.echo(f"{experiment}: {words}", err=code != 0)
+    raise typer.Exit(code)
+
+
+def best(
+    experiment: ExperimentName,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the best configuration: its parameters, its value, and where its checkpoint is."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    facts = tables.best_facts(get_experiment(api, chosen, experiment))
+    print_lines(tables.best_lines(facts)) if output is None else print_facts(facts, output)
+
+
+def why(
+    trial: TrialName,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say why a Trial is where it is: the decisions on it, with their numbers."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    view = get_trial(api, chosen, trial)
+    print_lines(explain_in_sentences(view)) if output is None else print_facts(explain_as_data(view), output)

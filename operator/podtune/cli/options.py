@@ -1,0 +1,60 @@
+"""What is given on the command line, to several commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podtune.api.base import seconds
+
+
+class Output(StrEnum):
+    """How commands answer programs."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Format(StrEnum):
+    """How `simulate` and `plan` answer."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ForPrograms = Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")]
+ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.")]
+TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")]
+TargetName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; else the context's.")]
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig; else the current one.")]
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Kubeconfig; else $KUBECONFIG or ~/.kube/config.")
+]
+ManifestPath = Annotated[
+    Path, typer.Argument(metavar="MANIFEST", help="YAML file of an Experiment; - is standard input.")
+]
+FormatOption = Annotated[Format, typer.Option("--output", "-o", help="For people, or for programs.")]
+TimePerIteration = Annotated[
+    str,
+    typer.Option("--time-per-iteration", metavar="DURATION", help="Of training, where curves don't say; such as 30s."),
+]
+Gpus = Annotated[
+    float | None, typer.Option("--gpus", min=0, help="GPUs of the cluster; else as many as are asked for.")
+]
+PodStart = Annotated[
+    str, typer.Option("--pod-start", metavar="DURATION", help="From a pod's placement until training begins.")
+]
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Reads a length of time such as 90s, 10m or 1h30m that was given for an option, in seconds."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error

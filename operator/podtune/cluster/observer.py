@@ -1,0 +1,28 @@
+"""Who is told of what the operator has written or read again."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial import TrialStatus
+from podtune.kube.manifests import Manifest
+
+
+class Observer(Protocol):
+    """Is told of every object that an action made, changed or read again."""
+
+    def experiment(self, body: Manifest) -> None:
+        """An Experiment, as the API server has it now."""
+
+    def trial(self, body: Manifest) -> None:
+        """A Trial, as the API server has it now."""
+
+    def pod(self, body: Manifest) -> None:
+        """A trial's pod, as the API server has it now."""
+
+    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+        """An Experiment has got a status; its metadata is as the API server has it now."""
+
+    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+        """A Trial has got a status; its metadata is as the API server has it now."""

@@ -1,0 +1,237 @@
+"""The requests that are made for pods: of trials, of gangs, and those that work in the bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Hashable
+
+from podtune.api.names import (
+    ANNOTATION_MADE_FOR,
+    FIELD_MANAGER,
+    GANG_GATE,
+    LABEL_EXPERIMENT,
+    LABEL_MANAGED_BY,
+    LABEL_TRIAL,
+    MANAGED_BY,
+    ExperimentReason,
+)
+from podtune.cluster import decoders
+from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, create_owned
+from podtune.cluster.observer import Observer
+from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
+from podtune.cluster.pods.manifest import AgentSettings, make_pod
+from podtune.cluster.pods.scratch import ensure_claim
+from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
+from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal, ResourceConflict, ResourceNotFound
+from podtune.kube.manifests import Manifest
+from podtune.protocol.storage_job import chunked
+from podtune.runner.actions import (
+    DONE,
+    ActionResult,
+    ActionStatus,
+    CreatePod,
+    CreateStoragePod,
+    DeleteFinishedPods,
+    DeletePod,
+    OpenGates,
+    TryPod,
+)
+from podtune.runner.records import Experiment
+
+PATIENCE = 5.0
+"""Seconds that the answer to the first of several pods is waited for at most."""
+ENDED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+"""Field selector of pods of which nothing runs any more."""
+_REFUSALS = frozenset({400, 403, 413, 422})
+"""Statuses by which the API server, or an admission webhook, says that it will never take this pod."""
+
+
+class PodRequests:
+    """Creates and deletes pods."""
+
+    def __init__(self, client: ClusterClient, observer: Observer, agent: AgentSettings) -> None:
+        self._client = client
+        self._observer = observer
+        self._agent = agent
+        self._first_answers = FirstAnswers()
+
+    async def create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
+        """Creates the pod of an attempt, or all pods of a gang."""
+        template = (experiment.uid, *sorted(action.limits.items()))
+        return await self._first_answers.ask(template, lambda: self._create(experiment, action))
+
+    async def try_out(self, experiment: Experiment, action: TryPod) -> ActionResult:
+        """Asks by a dry run, which passes everything that a pod has to pass but the database.
+
+        Whatever is not said of the pod itself (it is there already, quota is used up, an admission webhook knows no dry
+        runs) is no refusal: the request that makes it comes next, and is answered for good.
+        """
+        body = make_pod(experiment, action.creation, self._agent)
+        try:
+            await self._client.request("POST", paths.pods(experiment.namespace), params={"dryRun": "All"}, body=body)
+        except ApiRefusal as refusal:
+            if refusal.is_transient:
+                raise
+            if _is_final(refusal) and not refusal.is_about_dry_runs:
+                return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+        return DONE
+
+    async def create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> ActionResult:
+        """Creates a pod that works in the bucket, and then the ConfigMaps that belong to it."""
+        chunks = tuple(chunked(action.trials))
+        body = make_storage_pod(experiment, action, self._agent, len(chunks))
+        name = body["metadata"]["name"]
+        try:
+            path = paths.pods(experiment.namespace)
+            made = await create_owned(self._client, path, body, decoders.decode_storage_pod)
+        except ApiRefusal as refusal:
+            if refusal.is_namespace_ending:
+                return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.NAMESPACE_ENDING)
+            if not _is_final(refusal):
+                raise
+            return ActionResult(ActionStatus.REFUSED, refusal.message)
+        if made is None:
+            return ActionResult(ActionStatus.REFUSED, f"a pod {name} of another owner is in the way; delete it")
+        for config_map in make_trial_chunks(experiment, made, chunks):
+            if await create_owned(self._client, paths.config_maps(experiment.namespace), config_map) is None:
+                name = config_map["metadata"]["name"]
+                problem = f"a ConfigMap {name} of another owner is in the way; delete it"
+                return ActionResult(ActionStatus.FAILED, problem)
+        self._observer.pod(made)
+        return DONE
+
+    async def open_gates(self, experiment: Experiment, action: OpenGates) -> ActionResult:
+        """Takes our gate away from pods, and leaves those of others. A pod that is gone will be seen to be."""
+        gates = [{"name": GANG_GATE, "$patch": "delete"}]
+        for name, uid in action.pods:
+            body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}}
+            try:
+                pod = await self._client.request(
+                    "PATCH",
+                    paths.pod(experiment.namespace, name),
+                    params={"fieldManager": FIELD_MANAGER},
+                    body=body,
+                    content_type=STRATEGIC_MERGE,
+                )
+            except (ResourceNotFound, ResourceConflict):
+                continue
+            self._observer.pod(pod)
+        return DONE
+
+    async def delete(self, experiment: Experiment, action: DeletePod) -> ActionResult:
+        """Deletes a pod, and none that has come to its name since."""
+        path = paths.pod(experiment.namespace, action.name)
+        grace = {} if action.grace is None else {"gracePeriodSeconds": action.grace}
+        with contextlib.suppress(ResourceNotFound, ResourceConflict):
+            await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}, **grace})
+        return DONE
+
+    async def delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> ActionResult:
+        """Deletes finished pods: names no UIDs, since a request each would cost as much as the pods did to make."""
+        labels = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}={experiment.name}"
+        selectors = {
+            "labelSelector": f"{labels},{LABEL_TRIAL} in ({','.join(action.trials)})",
+            "fieldSelector": ENDED,
+        }
+        await self._client.request("DELETE", paths.pods(experiment.namespace), params=selectors)
+        return DONE
+
+    async def _create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
+        body = make_pod(experiment, action, self._agent)
+        try:
+            if in_the_way := await ensure_claim(self._client, experiment, action):
+                return ActionResult(ActionStatus.FAILED, in_the_way)
+            if action.replicas > 1:
+                return await self._create_gang(experiment, action, body)
+            return (await self._create_one(experiment, body))[1]
+        except ApiRefusal as refusal:
+            if not _is_final(refusal):
+                raise
+            return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+
+    async def _create_gang(self, experiment: Experiment, action: CreatePod, body: Manifest) -> ActionResult:
+        """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
+        service = make_gang_service(experiment, action)
+        if await create_owned(self._client, paths.services(experiment.namespace), service) is None:
+            name = service["metadata"]["name"]
+            return ActionResult(ActionStatus.FAILED, f"a Service {name} of another owner is in the way; delete it")
+        leader_uid = ""
+        for rank in range(action.replicas):
+            made, result = await self._create_one(experiment, make_rank(body, experiment, action, rank, leader_uid))
+            if made is None:
+                return result
+            leader_uid = leader_uid or made["metadata"]["uid"]
+            if rank > 0 and not belongs_to(made, leader_uid):
+                message = f"pod {action.name_of(rank)} was made for a pod of rank 0 that is gone"
+                return ActionResult(ActionStatus.REFUSED, message)
+        return DONE
+
+    async def _create_one(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, ActionResult]:
+        """Creates a pod, or finds the one that is there; returns it, None where it is another's, and how it went."""
+        name = body["metadata"]["name"]
+        made = await create_owned(self._client, paths.pods(experiment.namespace), body, decoders.decode_pod)
+        if made is None:
+            return None, ActionResult(ActionStatus.FAILED, f"a pod {name} of another owner is in the way; delete it")
+        if _made_for(made) != _made_for(body):
+            problem = f"a pod {name} of a former trial of that name is still there"
+            return None, ActionResult(ActionStatus.FAILED, problem)
+        self._observer.pod(made)
+        return made, DONE
+
+
+class FirstAnswers:
+    """Pods that are asked for side by side: the answer to the first of them is waited for.
+
+    All pods of an experiment are made from one template, so one that the API server refuses for what it is stands for
+    those that were to be made with it: they are not sent. Where the first is taken, the others follow at once, side by
+    side. Nothing is remembered: what is asked for later has a first of its own.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._awaited: dict[Hashable, asyncio.Future[ActionResult | None]] = {}
+
+    async def ask(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
+        """Asks for a pod, or takes over the refusal of another one that is asked for at present.
+
+        Args:
+            template: Tells what the pod is made from.
+            request: Asks the API server.
+        """
+        first = self._awaited.get(template)
+        if first is None:
+            return await self._ask_first(template, request)
+        done, _ = await asyncio.wait([first], timeout=self._patience)
+        result = first.result() if done else None
+        if result is not None and result.reason is ExperimentReason.POD_REFUSED:
+            return result
+        return await request()
+
+    async def _ask_first(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
+        answer = self._awaited[template] = asyncio.get_running_loop().create_future()
+        result = None
+        try:
+            result = await request()
+        finally:
+            del self._awaited[template]
+            answer.set_result(result)
+        return result
+
+
+def _made_for(pod: Manifest) -> object:
+    """UID of the trial that a warm pod was made for; None for a pod of another kind."""
+    return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
+
+
+def _is_final(refusal: ApiRefusal) -> bool:
+    """Whether a pod was refused for what it is, so that it is refused however often it is sent."""
+    passing = (
+        refusal.is_namespace_ending,
+        refusal.is_over_quota,
+        refusal.is_lack_of_rights,
+        refusal.is_without_account,
+        refusal.is_transient,
+    )
+    return (refusal.status in _REFUSALS or refusal.is_too_large) and not any(passing)
