@@ -224,7 +224,7 @@ def _stored_by(run: Run, attempt: AttemptTruth) -> set[int]:
     recorded = {c["uri"]: c["step"] for s in run.history.statuses(attempt.trial) for c in s.get("checkpoints") or ()}
     found = {**recorded, **run.truth.bucket}
     own = {step for uri, step in found.items() if f"/{attempt.trial}/{attempt.uid}/" in uri}
-    return own | {commit.step for commit in attempt.committed}
+    return own | {commit.checkpoint.step for commit in attempt.committed}
 
 
 def _last_that_counts(statuses: Sequence[Status], attempt: AttemptTruth) -> float:

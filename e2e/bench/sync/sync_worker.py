@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from random import Random
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
@@ -43,8 +43,8 @@ def main() -> None:
             clock=time.monotonic,
             sleep=time.sleep,
         )
-        outcome = restorer.restore([Candidate(address.uri, digest, 1)], Directory(target.parent), target.name)
-        if outcome.candidate is None:
+        outcome = restorer.restore([CheckpointRef(address.uri, digest, 1)], Directory(target.parent), target.name)
+        if outcome.checkpoint is None:
             sys.exit(outcome.message)
     print(json.dumps({"seconds": time.monotonic() - started}))
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -23,6 +23,7 @@ from e2e.chaos.polling import until
 from e2e.chaos.scenarios import PodFault, Scenario, curve
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.messages import Restored, parse_final_commit
 
 AUDIENCE = "podtune.dev/results"
@@ -111,7 +112,7 @@ class SimulatedPod:
             ended_at = now()
             words = await self._drain(end, ended_at)
             if words:
-                self.truth.heard.update(commit.uri for commit in parse_final_commit(words).checkpoints)
+                self.truth.heard.update(commit.checkpoint.uri for commit in parse_final_commit(words).checkpoints)
             self.truth.ended = self.truth.ended or f"exit code {end.exit_code}"
             await self._status(ended(self._started, end, words, ended_at))
             await self._deleted.wait()
@@ -211,22 +212,22 @@ class SimulatedPod:
                 return End(1, "Error", "Failed")
 
     async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
-        candidates: list[Object] = json.loads(self._settings.get(agent_env.RESTORE_FROM) or "[]")
-        self.truth.candidates = tuple(candidate["step"] for candidate in candidates)
+        candidates = parse_restore_list(self._settings.get(agent_env.RESTORE_FROM, ""))
+        self.truth.candidates = tuple(candidate.step for candidate in candidates)
         if self._script.scenario.agent_bytes:
             agent = ProcessAgent(self._body, self.truth, self._script.scenario, token=self._token)
             self.truth.restored = await agent.restore()
             return agent
         return self._simulate_agent(candidates)
 
-    def _simulate_agent(self, candidates: list[Object]) -> SimulatedAgent:
+    def _simulate_agent(self, candidates: Sequence[CheckpointRef]) -> SimulatedAgent:
         store = json.loads(self._settings.get(agent_env.STORE) or "null")
         home = ""
         if store:
             prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
             home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
-        restored = next((c for c in candidates if c["uri"] in self._script.truth.bucket), None)
-        self.truth.restored = restored["step"] if restored else 0
+        restored = next((c for c in candidates if c.uri in self._script.truth.bucket), None)
+        self.truth.restored = restored.step if restored else 0
         url = self._settings[agent_env.RESULTS_URL]
         agent = SimulatedAgent(
             self._script.truth,
@@ -239,7 +240,7 @@ class SimulatedPod:
             rng=random.Random(self._random.random()),
         )
         if restored:
-            agent.set_restored(Restored(restored["step"], restored["uri"]))
+            agent.set_restored(Restored(restored))
         return agent
 
     @property

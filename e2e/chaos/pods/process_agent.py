@@ -90,14 +90,15 @@ class ProcessAgent:
         process = await self._run(RESTORE_CONTAINER)
         await process.wait()
         info = read_restore_info(Directory(self._directory))
-        if info is None or not info.uri:
+        if info is None or info.restored.checkpoint is None:
             return 0
+        step = info.restored.step
         restored = self._directory / layout.RESTORED
-        if (restored / WEIGHTS).read_bytes() != weights(self._index, info.step, self._size):
-            raise Corrupt(f"the weights of step {info.step} are not those that were stored")
-        if (restored / "step").read_text() != str(info.step):
-            raise Corrupt(f"the checkpoint of step {info.step} holds another step")
-        return info.step
+        if (restored / WEIGHTS).read_bytes() != weights(self._index, step, self._size):
+            raise Corrupt(f"the weights of step {step} are not those that were stored")
+        if (restored / "step").read_text() != str(step):
+            raise Corrupt(f"the checkpoint of step {step} holds another step")
+        return step
 
     async def start(self) -> None:
         """Starts the sidecar; it is started again whenever it dies.

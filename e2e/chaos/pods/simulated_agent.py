@@ -16,6 +16,7 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.polling import until
 from podtune.agent.attempt import Attempt
 from podtune.agent.results.result_line import ResultLine
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
@@ -89,7 +90,7 @@ class SimulatedAgent:
         self._tasks: list[asyncio.Task[None]] = []
         self.attempt = Attempt(attempt.uid, "value", has_store=bool(home))
         self.attempt.begin(time.time())
-        self.attempt.set_restored(Restored(attempt.restored, ""), attempt.restored)
+        self.attempt.set_restored(Restored(), attempt.restored)
         self.log: list[str] = []
         self.words = ""
         """What it has written down for the case that it is killed."""
@@ -257,10 +258,9 @@ class SimulatedAgent:
             if 0 < self._uploads.stuck_from <= pending.step:
                 await asyncio.Event().wait()  # until it is broken off
             await asyncio.sleep(self._uploads.seconds * self._random.uniform(0.5, 1.5))
-            commit = CheckpointCommit(
-                pending.step, pending.seq, f"{self._home}/{pending.step}", f"sha256:{pending.step:064x}"
-            )
-            self._truth.bucket[commit.uri] = pending.step
+            ref = CheckpointRef(f"{self._home}/{pending.step}", f"sha256:{pending.step:064x}", pending.step)
+            commit = CheckpointCommit(ref, pending.seq, pending.metric)
+            self._truth.bucket[ref.uri] = pending.step
             self._own.committed.append(commit)
             self.attempt.commit(commit)
             if self.words:

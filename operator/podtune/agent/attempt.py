@@ -26,6 +26,7 @@ from podtune.protocol.messages import (
     StoreProblem,
     Unstored,
     Value,
+    number_in,
 )
 from podtune.trial.layout import ITERATION
 
@@ -128,7 +129,7 @@ class Attempt:
         self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
         if line.checkpoint is None:
             return None
-        metric = str(metrics.get(self._objective, ""))
+        metric = number_in(metrics, self._objective)
         pending = PendingCheckpoint(seq, step, line.checkpoint, metric, total_of(metrics))
         return self.checkpoints.add(pending) if stores else pending
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
+from podtune.protocol.fields import ProtocolError
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError
@@ -40,7 +42,7 @@ class Settings:
         store: Where the trial's checkpoints go; None where there is no store.
         sync: How checkpoints and artifacts are stored.
         scratch: Directory of the volume that the trial keeps over its attempts; None where it has none.
-        restore_from: JSON list of the checkpoints to restore from; empty where there is none.
+        restore_from: The checkpoints to restore from, the one to try first at the front.
         restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
         finds: Whether it looks for checkpoints of its configuration in the bucket first.
         configuration: Digest of what the attempt trains with; empty where the operator has not told.
@@ -66,7 +68,7 @@ class Settings:
     store: TrialAddress | None
     sync: SyncSettings
     scratch: Path | None
-    restore_from: str
+    restore_from: tuple[CheckpointRef, ...]
     restore_or_fail: bool
     finds: bool
     configuration: str
@@ -148,7 +150,7 @@ class Settings:
             store=_store(environ, trial),
             sync=_sync(environ),
             scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
-            restore_from=environ.get(env.RESTORE_FROM, ""),
+            restore_from=_restore_from(environ),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             finds=environ.get(env.FIND_CHECKPOINTS) == "true",
             configuration=environ.get(env.CONFIGURATION, ""),
@@ -212,6 +214,14 @@ def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
         return TrialAddress(StoreAddress.from_json(text), _required(environ, env.EXPERIMENT_UID), trial)
     except StoreError as error:
         raise AgentSettingsError(f"{env.STORE} is {text!r}: {error}") from error
+
+
+def _restore_from(environ: Mapping[str, str]) -> tuple[CheckpointRef, ...]:
+    text = environ.get(env.RESTORE_FROM, "")
+    try:
+        return parse_restore_list(text)
+    except ProtocolError as error:
+        raise AgentSettingsError(f"{env.RESTORE_FROM} is {text!r:.200}: {error}; the operator sets it") from error
 
 
 def _sync(environ: Mapping[str, str]) -> SyncSettings:

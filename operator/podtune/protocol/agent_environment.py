@@ -40,7 +40,7 @@ SCRATCH = "PODTUNE_SCRATCH"
 """Directory of the volume that the trial keeps over its attempts; unset where it has none."""
 SCRATCH_DIRECTORY = "/podtune-scratch"
 RESTORE_FROM = "PODTUNE_RESTORE_FROM"
-"""JSON list of {"uri", "digest", "step"}, the one to try first at the front."""
+"""JSON list of `CheckpointRef`s, the one to try first at the front."""
 RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"
 """`true` where the attempt must not start afresh: it has another trial's checkpoint to go on from, and the parameters
 that belong to it."""

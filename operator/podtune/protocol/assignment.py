@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from podtune.protocol.checkpoint import CheckpointRef, parse_checkpoints
 from podtune.protocol.fields import ProtocolError, read_clipped, read_count, read_object, read_text
 
-MAX_RESTORE = 1 << 16
 MAX_CONFIGURATION = 64
 
 
@@ -52,7 +52,7 @@ class Assignment:
         attempt: The attempt's id.
         parameters: The configuration, in its own types.
         seed: What the program may seed its draws with.
-        restore_from: As `PODTUNE_RESTORE_FROM`.
+        restore_from: The checkpoints to restore from, the one to try first at the front.
         restore_or_fail: As `PODTUNE_RESTORE_OR_FAIL`.
         find: As `PODTUNE_FIND_CHECKPOINTS`.
         configuration: As `PODTUNE_CONFIGURATION`.
@@ -63,7 +63,7 @@ class Assignment:
     attempt: str
     parameters: Mapping[str, float | int | str | bool]
     seed: int | None = None
-    restore_from: str = ""
+    restore_from: tuple[CheckpointRef, ...] = ()
     restore_or_fail: bool = False
     find: bool = False
     configuration: str = ""
@@ -90,7 +90,7 @@ def parse_assignment(item: Any) -> Assignment:
         attempt=read_text(body, "attempt", 128),
         parameters=parameters,
         seed=None if body.get("seed") is None else read_count(body, "seed"),
-        restore_from=read_clipped(body, "restore_from", MAX_RESTORE),
+        restore_from=parse_checkpoints(body.get("restore_from", [])),
         restore_or_fail=body.get("restore_or_fail") is True,
         find=body.get("find") is True,
         configuration=read_clipped(body, "configuration", MAX_CONFIGURATION),

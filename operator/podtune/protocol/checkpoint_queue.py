@@ -27,14 +27,14 @@ class PendingCheckpoint:
         seq: The `seq` of the result that it was taken with.
         step: The `step` of that result.
         name: Name of its directory below `checkpoints`.
-        metric: Value of the objective's metric in that result, written; empty where there is none.
+        metric: The objective's value in that result; None where it is no number.
         time_total: Seconds of training up to that result, over all attempts.
     """
 
     seq: int
     step: int
     name: str
-    metric: str = ""
+    metric: float | None = None
     time_total: float = 0.0
 
 
@@ -107,7 +107,7 @@ class CheckpointQueue:
     def succeed(self, commit: CheckpointCommit) -> None:
         """The one in flight is in the bucket."""
         self._in_flight = None
-        self._commits[commit.uri] = commit
+        self._commits[commit.checkpoint.uri] = commit
         self._unstored = [(seq, step) for seq, step in self._unstored if seq > commit.seq]
 
     def retry(self) -> None:

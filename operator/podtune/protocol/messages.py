@@ -26,6 +26,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from podtune.protocol.assignment import Assignment, parse_assignment
+from podtune.protocol.checkpoint import CheckpointRef, parse_checkpoint
 from podtune.protocol.fields import (
     ProtocolError,
     is_unicode,
@@ -78,16 +79,14 @@ class CheckpointCommit:
     """A checkpoint whose manifest is in the bucket.
 
     Attributes:
-        step: The `step` of the result that it was taken with.
-        seq: The `seq` of that result.
-        uri: `s3://bucket/prefix/<experiment uid>/<trial>/<attempt id>/<step>`.
-        digest: `sha256:…` of the manifest.
+        checkpoint: Which one.
+        seq: The `seq` of the result that it was taken with.
+        metric: The objective's value in that result; None where it is no number.
     """
 
-    step: int
+    checkpoint: CheckpointRef
     seq: int
-    uri: str
-    digest: str
+    metric: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +123,27 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the attempt started from: `step` 0 and an empty `uri` mean afresh, `message` says why.
+    """What the attempt started from.
 
-    Of a checkpoint that the agent has found by itself, also `digest`, of its manifest, and `metric`, the value of the
-    objective's metric with it.
+    Attributes:
+        checkpoint: What was restored; None where the attempt starts afresh.
+        metric: The objective's value with it; None where its manifest says none.
+        message: What could not be restored before it, and why.
     """
 
-    step: int
-    uri: str = ""
+    checkpoint: CheckpointRef | None = None
+    metric: float | None = None
     message: str = ""
-    digest: str = ""
-    metric: str = ""
+
+    @property
+    def step(self) -> int:
+        """Step of the checkpoint; 0 where the attempt starts afresh."""
+        return self.checkpoint.step if self.checkpoint else 0
+
+    @property
+    def uri(self) -> str:
+        """URI of the checkpoint; empty where the attempt starts afresh."""
+        return self.checkpoint.uri if self.checkpoint else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +311,7 @@ def parse_report(data: bytes) -> Report:
         phase=phase,
         results=tuple(parse_result(item) for item in read_list(body, "results", MAX_RESULTS_A_REPORT)),
         checkpoints=tuple(_parse_commit(item) for item in read_list(body, "checkpoints", MAX_COMMITS_A_REPORT)),
-        restored=_parse_restored(body.get("restored")),
+        restored=None if body.get("restored") is None else parse_restored(body["restored"]),
         store_problem=_parse_problem(body.get("store_problem")),
         ledger=read_count(body, "ledger") if "ledger" in body else 0,
         final=None if body.get("final") is None else _parse_final(body["final"]),
@@ -351,7 +360,7 @@ def _parse_final(item: object) -> FinalCommit:
         acked_seq=read_count(body, "acked_seq"),
         last=None if last is None else parse_result(last),
         checkpoints=tuple(_parse_commit(item) for item in read_list(body, "checkpoints")),
-        restored=_parse_restored(body.get("restored")),
+        restored=None if body.get("restored") is None else parse_restored(body["restored"]),
         store_problem=_parse_problem(body.get("store_problem")),
         done=bool(body.get("done", False)),
         complete=bool(body.get("complete", True)),
@@ -388,6 +397,14 @@ def parse_result(item: object) -> Result:
         step=read_count(body, "step"),
         checkpoint=bool(body.get("checkpoint")),
     )
+
+
+def number_in(metrics: Mapping[str, Value], name: str) -> float | None:
+    """A metric's value as a number; None where it is missing, or no number."""
+    value = metrics.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
 
 
 def metric_problem(key: str, value: object) -> str | None:
@@ -466,13 +483,17 @@ def _fields(message: Any) -> dict[str, Any]:
 
 
 def _parse_commit(item: object) -> CheckpointCommit:
-    body = read_object(item, "checkpoint")
-    return CheckpointCommit(
-        step=read_count(body, "step"),
-        seq=read_count(body, "seq"),
-        uri=read_text(body, "uri"),
-        digest=read_text(body, "digest", 80),
-    )
+    body = read_object(item, "commit")
+    return CheckpointCommit(parse_checkpoint(body.get("checkpoint")), read_count(body, "seq"), _parse_number(body))
+
+
+def _parse_number(body: Mapping[str, Any]) -> float | None:
+    value = body.get("metric")
+    if value is None:
+        return None
+    if isinstance(value, bool | str) or metric_problem("metric", value):
+        raise ProtocolError("metric is not a number")
+    return float(value)
 
 
 def _parse_entry(item: object) -> LedgerEntry:
@@ -491,16 +512,17 @@ def _parse_entry(item: object) -> LedgerEntry:
     )
 
 
-def _parse_restored(item: object) -> Restored | None:
-    if item is None:
-        return None
+def parse_restored(item: object) -> Restored:
+    """Reads what an attempt started from.
+
+    Raises:
+        ProtocolError: It is not that.
+    """
     body = read_object(item, "restored")
     return Restored(
-        step=read_count(body, "step"),
-        uri=read_clipped(body, "uri", 1024),
+        checkpoint=None if body.get("checkpoint") is None else parse_checkpoint(body["checkpoint"]),
+        metric=_parse_number(body),
         message=read_clipped(body, "message", MAX_MESSAGE),
-        digest=read_clipped(body, "digest", 80),
-        metric=read_clipped(body, "metric", 64),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from podtune.protocol.assignment import Assignment, attempt_folder
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
-from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result, number_in
 from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.training_state import TrainingState
 from podtune.simulation.uploads import Uploads
@@ -71,7 +71,8 @@ class Agent:
             self.wants_checkpoint = False
             uri = f"{self._environment.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
             self._held[uri] = training
-            self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri))
+            metric = number_in(metrics, self._environment.metric)
+            self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri, metric))
         self.post()
 
     @property
@@ -178,4 +179,5 @@ class Agent:
             self._environment.bucket.keep(self._trial, reply.kept)
 
     def _store(self, commit: CheckpointCommit) -> None:
-        self._environment.bucket.store(self._trial, commit.uri, self._held.pop(commit.uri))
+        uri = commit.checkpoint.uri
+        self._environment.bucket.store(self._trial, uri, self._held.pop(uri))

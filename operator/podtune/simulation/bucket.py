@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.simulation.training_state import TrainingState
 
 
@@ -22,9 +23,9 @@ class Bucket:
         self._held[uri] = training
         self._of.setdefault(trial, []).append(uri)
 
-    def restore(self, candidates: Iterable[str]) -> tuple[str, TrainingState] | None:
+    def restore(self, candidates: Iterable[CheckpointRef]) -> tuple[CheckpointRef, TrainingState] | None:
         """The first of several checkpoints that is there, and what it holds; None where none is."""
-        return next(((uri, self._held[uri]) for uri in candidates if uri in self._held), None)
+        return next(((found, self._held[found.uri]) for found in candidates if found.uri in self._held), None)
 
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """Deletes, as agents do, what was committed before a trial's newest kept checkpoint and is not kept."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
 from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
@@ -78,11 +78,11 @@ class SimulatedPod:
         self._phase, self._is_done = PodPhase.FAILED, False
         """How it ends once its agent has ended, too; and whether its program was done."""
         attempt = attempt_in(record.uid, action.trial, action.attempt) if action.template_hash else record.uid
-        uris = [checkpoint.uri for checkpoint in action.restore]
-        self._take_up(action.trial, attempt, configuration, uris, or_fail=action.restore_or_fail)
+        candidates = [checkpoint.ref for checkpoint in action.restore]
+        self._take_up(action.trial, attempt, configuration, candidates, or_fail=action.restore_or_fail)
 
     def _take_up(
-        self, trial: str, attempt: str, configuration: Configuration, restore: Sequence[str], *, or_fail: bool
+        self, trial: str, attempt: str, configuration: Configuration, restore: Sequence[CheckpointRef], *, or_fail: bool
     ) -> None:
         """Prepares for an attempt."""
         self._trial = trial
@@ -92,7 +92,7 @@ class SimulatedPod:
         found = self._environment.bucket.restore(restore)
         assert found or not or_fail, f"{trial}: the checkpoint that it clones is gone"
         self._training = resume_training(found[1], configuration) if found else start_training(configuration)
-        restored = Restored(self._training.iteration, found[0]) if found else Restored(0)
+        restored = Restored(found[0] if found else None)
         self.agent = Agent(
             self._environment, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._stored
         )
@@ -101,9 +101,8 @@ class SimulatedPod:
     def _take_next(self, assignment: Assignment) -> None:
         """The pod is given another trial."""
         self._environment.trace.record_start(f"{assignment.trial}-{assignment.number}", dict(assignment.parameters))
-        restore = [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")]
-        or_fail = assignment.restore_or_fail
-        self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), restore, or_fail=or_fail)
+        candidates, or_fail = assignment.restore_from, assignment.restore_or_fail
+        self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), candidates, or_fail=or_fail)
         self.agent.post()
         seconds = self._environment.model.restore * self._slowness if self._restores else 0.0
         self._environment.clock.after(seconds, self._train_next)

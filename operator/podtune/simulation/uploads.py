@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from podtune.api.base import seconds
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
 from podtune.simulation.environment import SimEnvironment
@@ -73,7 +74,7 @@ class Uploads:
     def _succeed(self, pending: PendingCheckpoint) -> None:
         if self._is_over:
             return
-        commit = CheckpointCommit(pending.step, pending.seq, pending.name, DIGEST)
+        commit = CheckpointCommit(CheckpointRef(pending.name, DIGEST, pending.step), pending.seq, pending.metric)
         self.queue.succeed(commit)
         self.problem = None
         self._on_stored(commit)

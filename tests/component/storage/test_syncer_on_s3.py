@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.file_upload import CHUNK, WHOLE
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
@@ -53,11 +53,11 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
         address = trial.checkpoint("pod-1", str(step))
         with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
             digest = upload_checkpoint(store, tree, address, CheckpointInfo("pod-1", step, step, ""))
-        candidates.insert(0, Candidate(address.uri, digest, step))
+        candidates.insert(0, CheckpointRef(address.uri, digest, step))
 
     store.put_bytes(trial.checkpoint("pod-1", "2").data("large"), b"damaged")
     outcome = restorer(store, bucket).restore(candidates, Directory(tmp_path), "restored")
-    assert outcome.candidate.step == 1
+    assert outcome.checkpoint.step == 1
     assert "large is damaged" in outcome.message
     for path in source.rglob("*"):
         if path.is_file():
@@ -98,7 +98,7 @@ def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_
     try:
         with open_tree(Directory(tmp_path), ("c1",)) as tree:
             digest = upload_checkpoint(store, tree, address, CheckpointInfo("pod-1", 1, 1, ""))
-        restorer(store, bucket).restore([Candidate(address.uri, digest, 1)], Directory(tmp_path), "restored")
+        restorer(store, bucket).restore([CheckpointRef(address.uri, digest, 1)], Directory(tmp_path), "restored")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
@@ -65,7 +65,7 @@ def upload(trial, source, *, packs=False, step=1, done=None):
     with open_tree(Directory(source.parent), (source.name,)) as tree:
         info = CheckpointInfo("pod-1", step, step, "")
         digest = upload_checkpoint(S3Store(trial.store), tree, address, info, options=Options(packs=packs), done=done)
-    return Candidate(address.uri, digest, step)
+    return CheckpointRef(address.uri, digest, step)
 
 
 def restore(trial, candidates, directory, patience=60.0):
@@ -126,7 +126,7 @@ def test_an_upload_survives_what_passes(trial, proxy, source, restored, *, match
     proxy.faults = [times(2, matches, change)]
     candidate = upload(trial, source, packs=packs)
     proxy.faults = []
-    assert restore(trial, [candidate], restored).candidate == candidate
+    assert restore(trial, [candidate], restored).checkpoint == candidate
     assert contents(restored) == contents(source)
     assert list(S3Store(trial.store).list_uploads("")) == []
 
@@ -138,7 +138,7 @@ def test_what_was_damaged_on_its_way_is_not_stored_and_sent_again(trial, proxy, 
     with pytest.raises(Unreachable, match="XAmzContentSHA256Mismatch"):
         upload(trial, source, packs=packs, done=done)
     candidate = upload(trial, source, packs=packs, done=done)
-    assert restore(trial, [candidate], restored).candidate == candidate
+    assert restore(trial, [candidate], restored).checkpoint == candidate
     assert contents(restored) == contents(source)
 
 
@@ -147,7 +147,7 @@ def test_what_was_damaged_on_its_way_is_not_stored_and_sent_again(trial, proxy, 
 def test_a_restore_survives_what_passes(trial, proxy, source, restored, *, change, packs):
     candidate = upload(trial, source, packs=packs)
     proxy.faults = [times(1, reads_data, change)]
-    assert restore(trial, [candidate], restored).candidate == candidate
+    assert restore(trial, [candidate], restored).checkpoint == candidate
     assert contents(restored) == contents(source)
 
 
@@ -157,7 +157,7 @@ def test_what_is_damaged_for_good_falls_back_to_the_one_before(trial, proxy, sou
     second = upload(trial, source, step=2)
     proxy.faults = [times(1000, lambda exchange: reads_data(exchange) and "/2/" in exchange.target, change)]
     outcome = restore(trial, [second, first], tmp_path / "restored")
-    assert outcome.candidate == first
+    assert outcome.checkpoint == first
     assert "is damaged" in outcome.message or "is missing" in outcome.message
 
 
@@ -175,7 +175,7 @@ def test_an_upload_that_fails_leaves_no_parts_and_no_checkpoint_and_goes_on_late
     candidate = upload(trial, source, done=done)
     written = {exchange.target for exchange in proxy.seen if writes_data(exchange)}
     assert not any(target.endswith(f"/{file.path}") for file in earlier for target in written)
-    assert restore(trial, [candidate], tmp_path / "restored").candidate == candidate
+    assert restore(trial, [candidate], tmp_path / "restored").checkpoint == candidate
 
 
 def test_a_refusal_is_not_asked_for_again(trial, proxy, source):

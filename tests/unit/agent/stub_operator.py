@@ -75,7 +75,7 @@ class StubOperator:
                     self.results[result.seq] = result
                     self.taken.append(result.seq)
             for commit in report.checkpoints:
-                self.commits[commit.uri] = commit
+                self.commits[commit.checkpoint.uri] = commit.checkpoint
             self.changed.notify_all()
             return Reply(
                 acked_seq=self.acked_seq,

@@ -65,7 +65,7 @@ def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(operator, ag
     name = report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.commits)
     (commit,) = operator.commits.values()
-    assert (commit.uri, commit.step, commit.seq) == (f"s3://models/{ROOT}/1", 1, 1)
+    assert (commit.uri, commit.step) == (f"s3://models/{ROOT}/1", 1)
     assert store.operations[-1] == f"put {ROOT}/1/manifest.json"
     assert store.objects[f"{ROOT}/1/data/sub/state"] == b"state"
     assert operator.results[1].checkpoint
@@ -78,7 +78,7 @@ def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(agent, report
     operator.acks_commits = False
     report("w1", accuracy=0.5)
     commit = agent.end()
-    assert [c.uri for c in commit.checkpoints] == [f"s3://models/{ROOT}/1"]
+    assert [c.checkpoint.uri for c in commit.checkpoints] == [f"s3://models/{ROOT}/1"]
     assert store.objects[f"{ROOT}/results.jsonl"].startswith(b'{"_checkpoint"')
 
 
@@ -381,8 +381,8 @@ class TestRestore:
 
     def test_the_newest_is_restored(self, run, operator):
         info, restored = run()
-        assert (info.step, info.iteration, info.message) == (2, 2, "")
-        assert info.time_total_s == operator.results[2].metrics["time_total_s"] > 0
+        assert (info.restored.step, info.iteration, info.restored.message) == (2, 2, "")
+        assert info.time_total == operator.results[2].metrics["time_total_s"] > 0
         assert (restored / "weights").read_text() == "w2"
         assert (restored / "sub" / "state").read_text() == "state"
         assert oct((restored / "weights").stat().st_mode & 0o777) == "0o644"
@@ -390,26 +390,25 @@ class TestRestore:
     def test_an_attempt_that_is_to_look_finds_what_was_taken_with_its_configuration(self, run, operator):
         info, restored = run(**LOOKS)
         newest = operator.commits[f"s3://models/{ROOT}/2"]
-        assert (info.step, info.uri, info.digest, info.metric) == (2, newest.uri, newest.digest, "2")
-        assert (info.restored.digest, info.restored.metric) == (newest.digest, "2")
+        assert (info.restored.checkpoint, info.restored.metric) == (newest, 2.0)
         assert (restored / "weights").read_text() == "w2"
 
     def test_a_damaged_one_that_it_finds_falls_back_to_the_one_before(self, run, store):
         store.objects[f"{ROOT}/2/data/weights"] = b"wX"
         info, restored = run(**LOOKS)
-        assert (info.step, (restored / "weights").read_text()) == (1, "w1")
-        assert "weights is damaged" in info.message
+        assert (info.restored.step, (restored / "weights").read_text()) == (1, "w1")
+        assert "weights is damaged" in info.restored.message
 
     @pytest.mark.parametrize(
         "other", [{"PODTUNE_CONFIGURATION": "d" * 64}, {"PODTUNE_CONFIGURATION": ""}, {"PODTUNE_EXPERIMENT_UID": "u-2"}]
     )
     def test_it_finds_nothing_of_another_configuration_or_experiment(self, run, other):
         info, restored = run(**LOOKS | other)
-        assert (info.uri, info.digest, restored.exists()) == ("", "", False)
+        assert (info.restored.checkpoint, restored.exists()) == (None, False)
 
-    def test_what_it_was_given_is_no_find(self, run):
+    def test_what_it_was_given_comes_after_what_it_finds(self, run, operator):
         info, _ = run(**LOOKS | {"PODTUNE_CONFIGURATION": "d" * 64, "PODTUNE_RESTORE_FROM": run.given})
-        assert (info.step, info.digest, info.metric) == (2, "", "")
+        assert info.restored.checkpoint == operator.commits[f"s3://models/{ROOT}/2"]
 
     @pytest.mark.parametrize(
         ("key", "content", "said"),
@@ -427,15 +426,15 @@ class TestRestore:
         else:
             store.objects[f"{ROOT}/2/{key}"] = content
         info, restored = run()
-        assert info.step == 1
-        assert said in info.message
+        assert info.restored.step == 1
+        assert said in info.restored.message
         assert (restored / "weights").read_text() == "w1"
 
     def test_nothing_whole_means_a_fresh_start(self, run, store):
         store.objects.clear()
         info, restored = run()
-        assert (info.step, info.uri) == (0, "")
-        assert info.message.count("manifest is missing") == 2
+        assert (info.restored.step, info.restored.uri) == (0, "")
+        assert info.restored.message.count("manifest is missing") == 2
         assert not restored.exists()
 
     @pytest.mark.parametrize("or_fail", ["true", ""])
@@ -486,13 +485,13 @@ class TestRestore:
 
     def test_a_clone_that_is_whole_is_restored_from_the_donors_place(self, run, environ):
         info, restored = run(PODTUNE_RESTORE_OR_FAIL="true", PODTUNE_TRIAL="digits-8", PODTUNE_POD_UID="pod-2")
-        assert (info.step, info.uri) == (2, f"s3://models/{ROOT}/2")
+        assert (info.restored.step, info.restored.uri) == (2, f"s3://models/{ROOT}/2")
         assert (restored / "weights").read_text() == "w2"
 
     def test_a_checkpoint_in_another_bucket_is_refused(self, run, commits):
         uri = CheckpointAddress("other", f"{ROOT}/2").uri
         info, _ = run(PODTUNE_RESTORE_FROM=json.dumps([{"uri": uri, "digest": commits[0].digest, "step": 2}]))
-        assert "bucket 'other'" in info.message
+        assert "bucket 'other'" in info.restored.message
 
     def test_a_malformed_list_is_an_error(self, run):
         with pytest.raises(AgentSettingsError, match="PODTUNE_RESTORE_FROM"):

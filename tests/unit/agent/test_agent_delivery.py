@@ -151,9 +151,10 @@ def test_decisions_reach_the_program(operator, start_agent):
 
 
 def test_iterations_go_on_from_the_restored_checkpoint(operator, start_agent, environ, tmp_path):
-    info = {"step": 9, "uri": "s3://b/p/9", "iteration": 9, "message": ""}
+    ref = {"uri": "s3://b/p/9", "digest": "sha256:9", "step": 9}
+    info = {"restored": {"checkpoint": ref}, "iteration": 9}
     (tmp_path / "podtune" / "restore.json").write_text(json.dumps(info))
-    agent = start_agent({"PODTUNE_RESTORE_FROM": "[{}]"})
+    agent = start_agent({"PODTUNE_RESTORE_FROM": json.dumps([ref])})
     agent.write(dumps(epoch=10))
     operator.wait_for(lambda: operator.acked_seq == 1)
     commit = agent.end()

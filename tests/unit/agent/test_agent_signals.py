@@ -59,7 +59,7 @@ def deaf_store() -> Iterator[socket.socket]:
 def bucket_work(environ: dict[str, str], deaf_store: socket.socket) -> dict[str, str]:
     """The environment of both commands that work in the bucket."""
     endpoint = f"http://127.0.0.1:{deaf_store.getsockname()[1]}"
-    candidates = [{"uri": "s3://bucket/p/e/digits-7/pod/1", "digest": "", "step": 1}]
+    candidates = [{"uri": "s3://bucket/p/e/digits-7/pod/1", "digest": "sha256:0", "step": 1}]
     job = {"purpose": "Purge", "namespace": "ml", "experiment": "digits", "experiment_uid": "e", "chunks": 0}
     return environ | {
         env.STORE: json.dumps({"bucket": "bucket", "endpoint": endpoint}),

@@ -219,7 +219,7 @@ class TestScratch:
         info = restore(
             Settings.from_environ(variables), EventLog(lambda: 0.0, stream=log), Random(1), make_store=lambda _: store
         )
-        assert info.step == 1
+        assert info.restored.step == 1
         assert fetched == []
         assert json.loads(log.getvalue())["local_bytes"] == 1000
         assert (agent.directory / "restored" / "weights").read_bytes() == b"w" * 1000

@@ -13,6 +13,8 @@ from podtune.agent.delivery.control_file import ControlFileWriter
 from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.results.results_file import ResultsFile
+from podtune.protocol.checkpoint import CheckpointRef
+from podtune.protocol.messages import Restored
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.checkpoint.local_tree import delete_tree, open_tree
 from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
@@ -92,5 +94,5 @@ def test_the_program_is_quicker(shared):
 
 
 def test_the_program_learns_what_was_restored(shared):
-    as_user(AGENT, RestoreInfo(9, "s3://b/9", 9).write, Directory(shared))
-    as_user(PROGRAM, lambda: read_restore_info(Directory(shared)).uri + "")
+    as_user(AGENT, RestoreInfo(Restored(CheckpointRef("s3://b/9", "sha256:9", 9)), 9).write, Directory(shared))
+    as_user(PROGRAM, lambda: read_restore_info(Directory(shared)).restored.uri + "")

@@ -4,9 +4,10 @@ import pytest
 
 from podtune.agent.attempt import Attempt
 from podtune.agent.results.result_line import ResultLine
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, Reply, Unstored
 
-COMMIT = CheckpointCommit(1, 1, "s3://b/1", "sha256:1")
+COMMIT = CheckpointCommit(CheckpointRef("s3://b/1", "sha256:1", 1), 1)
 
 
 @pytest.fixture

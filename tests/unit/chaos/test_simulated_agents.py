@@ -47,7 +47,7 @@ async def run(uploads: Uploads, steps: int) -> tuple[FinalCommit, FinalCommit, l
     last = parse_final_commit(await ending)
     assert first is not None
     assert last is not None
-    return first, last, attempt.reported, [commit.step for commit in attempt.committed]
+    return first, last, attempt.reported, [commit.checkpoint.step for commit in attempt.committed]
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.restore.restore import parse_candidates
 from podtune.agent.results.result_line import BadLine, parse_line
-from podtune.agent.settings import AgentSettingsError
 from podtune.kube.errors import ApiError
 from podtune.protocol import storage_job
+from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     MAX_FINAL_COMMIT,
@@ -35,9 +34,11 @@ from podtune.storage.checkpoint.manifest import CheckpointManifest, InvalidManif
 from tests.unit.fuzz.junk import assert_one_sentence, data, fuzzed, spoilt, texts, values
 
 RESULT = Result(1, 1.0, {"accuracy": 0.5, "name": "x"}, 1, True)
-COMMIT = CheckpointCommit(1, 1, "s3://bucket/uid/e-0/pod/1", f"sha256:{'0' * 64}")
-REPORT = Report("pod", results=(RESULT,), checkpoints=(COMMIT,), restored=Restored(1), store_problem=None)
-FINAL = FinalCommit("pod", 1, 1, RESULT, (COMMIT,), Restored(0, "", "afresh"), StoreProblem("Unreachable", "x", False))
+COMMIT = CheckpointCommit(CheckpointRef("s3://bucket/uid/e-0/pod/1", f"sha256:{'0' * 64}", 1), 1, 0.5)
+REPORT = Report(
+    "pod", results=(RESULT,), checkpoints=(COMMIT,), restored=Restored(COMMIT.checkpoint), store_problem=None
+)
+FINAL = FinalCommit("pod", 1, 1, RESULT, (COMMIT,), Restored(message="afresh"), StoreProblem("Unreachable", "x", False))
 MANIFEST = json.loads(
     CheckpointManifest(
         attempt="pod",
@@ -135,8 +136,8 @@ def test_a_checkpoints_manifest_is_read_or_refused(body: bytes) -> None:
 @given(texts | values.map(json.dumps))
 def test_what_to_restore_is_read_or_refused(text: str) -> None:
     try:
-        parse_candidates(text)
-    except AgentSettingsError as error:
+        parse_restore_list(text)
+    except ProtocolError as error:
         assert_one_sentence(error)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     NOT_RESTORABLE,
@@ -24,7 +25,10 @@ from podtune.protocol.messages import (
 NEXT = Assignment("digits-12", 3, "p-1/12.3", {"lr": 0.1, "layers": 2, "kind": "tanh", "bias": True}, seed=7)
 
 
-@pytest.mark.parametrize("changes", [{}, {"seed": None}, {"restore_from": "[]", "restore_or_fail": True}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"seed": None}, {"restore_from": (CheckpointRef("s3://b/3", "sha256:0", 3),), "restore_or_fail": True}],
+)
 def test_a_reply_says_what_is_next(changes: dict[str, object]) -> None:
     reply = Reply(1, 1, next=replace(NEXT, **changes))  # type: ignore[arg-type]
     assert parse_reply(reply.to_json()) == reply

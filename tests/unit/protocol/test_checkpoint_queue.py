@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit
 
@@ -11,7 +12,7 @@ def pending(seq):
 
 
 def commit(checkpoint):
-    return CheckpointCommit(checkpoint.step, checkpoint.seq, f"s3://b/{checkpoint.step}", "sha256:0")
+    return CheckpointCommit(CheckpointRef(f"s3://b/{checkpoint.step}", "sha256:0", checkpoint.step), checkpoint.seq)
 
 
 @given(st.lists(st.sampled_from(["add", "start", "succeed", "retry", "give up", "acknowledge"])))
@@ -25,7 +26,7 @@ def test_none_is_lost_doubled_or_overtaken(events):
             flying = queue.start()
         elif event == "acknowledge" and queue.commits:
             recorded.append(queue.commits[0].seq)
-            queue.acknowledge([queue.commits[0].uri])
+            queue.acknowledge([queue.commits[0].checkpoint.uri])
         elif flying is not None and event in ("succeed", "retry", "give up"):
             if event == "succeed":
                 queue.succeed(commit(flying))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.protocol import messages
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     CheckpointCommit,
@@ -32,6 +33,7 @@ VALUES = (
     | st.integers(-messages.MAX_WHOLE_NUMBER + 1, messages.MAX_WHOLE_NUMBER - 1)
     | TEXT.map(lambda text: text[: messages.MAX_TEXT])
 )
+DIGEST = "sha256:" + "0" * 64
 METRICS = st.dictionaries(TEXT.map(lambda text: text[: messages.MAX_KEY]), VALUES, max_size=messages.MAX_METRICS)
 RESULTS = st.builds(
     Result,
@@ -41,11 +43,11 @@ RESULTS = st.builds(
     step=COUNTS,
     checkpoint=st.booleans(),
 )
-COMMITS = st.builds(
-    CheckpointCommit, step=COUNTS, seq=COUNTS, uri=TEXT.map(lambda t: t[:1024]), digest=TEXT.map(lambda t: t[:80])
-)
+REFS = st.builds(CheckpointRef, uri=TEXT.map(lambda t: t[:1024]), digest=TEXT.map(lambda t: t[:80]), step=COUNTS)
+METRIC = st.none() | st.floats(allow_nan=False)
+COMMITS = st.builds(CheckpointCommit, checkpoint=REFS, seq=COUNTS, metric=METRIC)
 RESTORED = st.none() | st.builds(
-    Restored, step=COUNTS, uri=TEXT.map(lambda t: t[:1024]), message=TEXT.map(lambda t: t[:512])
+    Restored, checkpoint=st.none() | REFS, metric=METRIC, message=TEXT.map(lambda t: t[:512])
 )
 PROBLEMS = st.none() | st.builds(
     StoreProblem, reason=TEXT.map(lambda t: t[:64]), message=TEXT.map(lambda t: t[:512]), permanent=st.booleans()
@@ -101,7 +103,7 @@ JSON = st.recursive(
 FIELDS = [
     "attempt", "phase", "results", "checkpoints", "restored", "store_problem", "acked_seq", "durable_seq", "seq",
     "last", "acked_checkpoints", "decision", "kept", "time", "metrics", "step", "uri", "digest", "reason", "message",
-    "version", "ledger", "number", "inputs", "action",
+    "checkpoint", "metric", "version", "ledger", "number", "inputs", "action",
 ]  # fmt: skip
 PARSERS = [parse_report, parse_reply, lambda data: parse_final_commit(data.decode("utf-8", "surrogateescape"))]
 
@@ -141,9 +143,9 @@ def test_the_largest_usual_final_commit_keeps_the_last_result_and_all_commits():
         acked_seq=90,
         last=Result(100, 1.0, {"accuracy": 0.5, **{f"metric-{n}": n / 7 for n in range(20)}}, 100, True),
         checkpoints=tuple(
-            CheckpointCommit(n, n, f"s3://bucket/{'p' * 200}/{n}", "sha256:" + "0" * 64) for n in range(4)
+            CheckpointCommit(CheckpointRef(f"s3://bucket/{'p' * 200}/{n}", DIGEST, n), n, n / 7) for n in range(4)
         ),
-        restored=Restored(50, f"s3://bucket/{'p' * 200}/50", ""),
+        restored=Restored(CheckpointRef(f"s3://bucket/{'p' * 200}/50", DIGEST, 50), 50 / 7),
     )
     assert parse_final_commit(commit.to_json()) == commit
 
@@ -155,15 +157,15 @@ def test_the_worst_final_commit_keeps_the_newest_commit_and_the_first_values():
         seq=2,
         acked_seq=1,
         last=Result(2, 1.0, {"accuracy": 0.5, **{f"{n}-{'k' * 120}": "v" * 256 for n in range(63)}, "b": 1.0}, 2),
-        checkpoints=tuple(CheckpointCommit(n, n, f"s3://b/{'p' * 1000}/{n}", "sha256:" + "0" * 64) for n in range(9)),
-        restored=Restored(1, "s3://b/1", message),
+        checkpoints=tuple(CheckpointCommit(CheckpointRef(f"s3://b/{'p' * 1000}/{n}", DIGEST, n), n) for n in range(9)),
+        restored=Restored(CheckpointRef("s3://b/1", DIGEST, 1), message=message),
         store_problem=StoreProblem("Unreachable", message, permanent=False),
     )
     text = commit.to_json()
     assert len(text.encode()) <= messages.MAX_FINAL_COMMIT
     parsed = parse_final_commit(text)
     assert parsed.last.metrics["accuracy"] == 0.5
-    assert [checkpoint.step for checkpoint in parsed.checkpoints] == [8]
+    assert [commit.checkpoint.step for commit in parsed.checkpoints] == [8]
     assert parsed.restored.step == 1
     assert parsed.store_problem.message.startswith("\U0001f525" * 30)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.restore.restore_info import RestoreInfo
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE
+from podtune.protocol.checkpoint import CheckpointRef
+from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE, Restored
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import StoreAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
 from podtune.storage.errors import StoreError
@@ -70,14 +68,14 @@ def restore(
         NothingRestored: It can't be restored, and the attempt must not start afresh.
         NotNow: The store does not answer.
         OSError: The shared directory can't be written to.
-        AgentSettingsError: The list of checkpoints is wrong.
+        AgentSettingsError: There is no store.
     """
-    candidates = parse_candidates(settings.restore_from)
+    candidates = settings.restore_from
     if settings.restores and settings.store is None:
         raise AgentSettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
     started = time.monotonic()
     outcome = RestoreOutcome(None, None, "")
-    found: tuple[Candidate, ...] = ()
+    found: tuple[CheckpointRef, ...] = ()
     if settings.store is not None and (candidates or settings.finds):
         restorer = Restorer(
             make_store(settings.store.store),
@@ -96,49 +94,20 @@ def restore(
             outcome = restorer.restore([*found, *candidates], settings.directory, layout.RESTORED)
         except StoreError as error:
             raise NotNow(str(error)) from error
-    if outcome.candidate is None and settings.restore_or_fail:
+    if outcome.checkpoint is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
-    info = _info(outcome, is_found=outcome.candidate in found)
+    info = _info(outcome)
     info.write(settings.directory)
-    say = log.warning if info.message else log.info
-    say("restored" if info.uri else "nothing restored", step=info.step, uri=info.uri, message=info.message,
+    restored = info.restored
+    say, message = log.warning if restored.message else log.info, restored.message
+    say("restored" if restored.uri else "nothing restored", step=restored.step, uri=restored.uri, message=message,
         local_bytes=outcome.local_bytes, seconds=round(time.monotonic() - started, 3))  # fmt: skip
     return info
 
 
-def parse_candidates(text: str) -> tuple[Candidate, ...]:
-    """Reads a JSON list of `{"uri", "digest", "step"}`; an empty text is an empty list.
-
-    Raises:
-        AgentSettingsError: It is not that.
-    """
-    try:
-        items = json.loads(text) if text else []
-    except (ValueError, RecursionError) as error:
-        raise AgentSettingsError(f"PODTUNE_RESTORE_FROM is not JSON: {error}") from error
-    if not isinstance(items, list):
-        raise AgentSettingsError("PODTUNE_RESTORE_FROM is not a JSON list")
-    return tuple(_candidate(item) for item in items)
-
-
-def _candidate(item: Any) -> Candidate:
-    match item:
-        case {"uri": str(uri), "digest": str(digest), "step": int(step)}:
-            return Candidate(uri, digest, step)
-    raise AgentSettingsError(
-        f'PODTUNE_RESTORE_FROM holds {item!r:.200}; each item has a "uri", a "digest" and a "step"'
-    )
-
-
-def _info(outcome: RestoreOutcome, *, is_found: bool) -> RestoreInfo:
-    if outcome.candidate is None or outcome.manifest is None:
-        return RestoreInfo(message=outcome.message[:MAX_MESSAGE])
-    return RestoreInfo(
-        step=outcome.manifest.step,
-        uri=outcome.candidate.uri,
-        iteration=outcome.manifest.iteration,
-        time_total_s=outcome.manifest.time_total,
-        message=outcome.message[:MAX_MESSAGE],
-        digest=outcome.candidate.digest if is_found else "",
-        metric=outcome.manifest.metric if is_found else "",
-    )
+def _info(outcome: RestoreOutcome) -> RestoreInfo:
+    message = outcome.message[:MAX_MESSAGE]
+    if outcome.manifest is None:
+        return RestoreInfo(Restored(message=message))
+    restored = Restored(outcome.checkpoint, outcome.manifest.value, message)
+    return RestoreInfo(restored, outcome.manifest.iteration, outcome.manifest.time_total)

@@ -14,6 +14,7 @@ from podtune.agent.results.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results.results_file import ResultsFile
 from podtune.agent.settings import Settings
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
+from podtune.protocol.messages import Restored
 from podtune.storage.checkpoint.local_tree import UnusableTree, delete_tree
 from podtune.storage.directory import Directory
 from podtune.trial import layout
@@ -169,7 +170,7 @@ class ResultReader:
         info = info or RestoreInfo()
         with self._changed:
             if self._attempt.restored is None:
-                self._attempt.set_restored(info.restored, info.iteration, info.time_total_s)
+                self._attempt.set_restored(info.restored, info.iteration, info.time_total)
                 self._changed.notify_all()
 
     def _read_info(self) -> RestoreInfo | None:
@@ -177,7 +178,7 @@ class ResultReader:
             return read_restore_info(self._directory)
         except (OSError, ValueError) as error:
             self._log.error("restore info can't be read", message=str(error))
-            return RestoreInfo(message=f"what was restored can't be told: {error}")
+            return RestoreInfo(Restored(message=f"what was restored can't be told: {error}"))
 
 
 def prepare_directory(directory: Directory) -> None:

@@ -37,7 +37,7 @@ class FollowerAttempt(Attempt):
     def commit(self, commit: CheckpointCommit) -> None:
         """See `Attempt.commit`."""
         super().commit(commit)
-        self.checkpoints.acknowledge([commit.uri])  # it is rank 0 that commits it, and reports it
+        self.checkpoints.acknowledge([commit.checkpoint.uri])  # it is rank 0 that commits it, and reports it
 
     @property
     def is_delivered(self) -> bool:

@@ -13,6 +13,7 @@ from podtune.agent.attempt import Attempt
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.artifact_keeper import make_keeper
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
 from podtune.storage.backoff import ExponentialBackoff
@@ -244,7 +245,8 @@ class Uploader(threading.Thread):
         self._stored_here.add(address)
         self._garbage.known.add(address)
         with self._changed:
-            self._attempt.commit(CheckpointCommit(pending.step, pending.seq, address.uri, digest))
+            ref = CheckpointRef(address.uri, digest, pending.step)
+            self._attempt.commit(CheckpointCommit(ref, pending.seq, pending.metric))
             self._when_stored()
             self._changed.notify_all()
         seconds = round(time.monotonic() - started, 3)
@@ -279,8 +281,9 @@ class Uploader(threading.Thread):
             return digest
         self._learn_of_earlier()
         self._cancel_token.set_deadline(self._sync.timeout, "checkpoints.sync.timeout")
+        written = "" if pending.metric is None else repr(pending.metric)
         info = CheckpointInfo(
-            self._attempt_id, pending.step, pending.step, pending.metric, pending.time_total, self._configuration
+            self._attempt_id, pending.step, pending.step, written, pending.time_total, self._configuration
         )
         with open_tree(self._directory, (layout.CHECKPOINTS, pending.name)) as tree:
             digest = upload_checkpoint(
@@ -366,7 +369,7 @@ class Uploader(threading.Thread):
                 self._log.info("unfinished uploads aborted", uploads=aborted)
         with self._changed:
             kept = self._attempt.kept
-            protected = {commit.uri for commit in self._attempt.checkpoints.commits}
+            protected = {commit.checkpoint.uri for commit in self._attempt.checkpoints.commits}
         deleted = self._try(lambda: self._garbage.collect(kept or (), protected), "delete old checkpoints")
         self._collected_for = kept
         if deleted:

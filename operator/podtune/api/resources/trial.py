@@ -12,6 +12,7 @@ from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.names import DesiredState, TrialState
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.restore_from import RestoreFrom
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
 
 ShortText = Annotated[str, Field(max_length=256)]
@@ -89,6 +90,11 @@ class Checkpoint(StatusModel):
         max_length=16,
         description="Which parameters it was taken with: their fingerprint, empty for those of the spec.",
     )
+
+    @property
+    def ref(self) -> CheckpointRef:
+        """What is needed to restore it."""
+        return CheckpointRef(self.uri, self.digest, self.step)
 
 
 class RestoreSource(StatusModel):

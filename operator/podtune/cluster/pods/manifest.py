@@ -35,6 +35,7 @@ from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.checkpoint import restore_list_json
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Experiment
@@ -315,8 +316,7 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
         if action.find:
             values[agent_env.FIND_CHECKPOINTS] = "true"
         if action.restore:
-            candidates = [checkpoint.model_dump(include={"uri", "digest", "step"}) for checkpoint in action.restore]
-            values[agent_env.RESTORE_FROM] = json.dumps(candidates)
+            values[agent_env.RESTORE_FROM] = restore_list_json(checkpoint.ref for checkpoint in action.restore)
             if action.restore_or_fail:
                 values[agent_env.RESTORE_OR_FAIL] = "true"
     if action.template_hash:

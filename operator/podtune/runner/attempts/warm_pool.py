@@ -381,7 +381,6 @@ def _over(report: Report) -> Reply:
 def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
     """What an agent has to know of the current attempt of a trial."""
     written = parameters.effective(trial.spec, trial.saved)
-    restore = [c.model_dump(include={"uri", "digest", "step"}) for c in clones.to_restore(trial.saved)]
     return Assignment(
         trial=trial.name,
         number=trial.attempt,
@@ -390,7 +389,7 @@ def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
             p.name: parse_value(p, written[p.name]) for p in trial.context.spec.parameters if p.name in written
         },
         seed=trial.spec.seed,
-        restore_from=json.dumps(restore) if restore else "",
+        restore_from=tuple(checkpoint.ref for checkpoint in clones.to_restore(trial.saved)),
         restore_or_fail=trial.saved.clone is not None,
         find=trial.finds_checkpoints,
         configuration=parameters.configuration_digest(parameters.with_effective(trial.spec, trial.saved)),

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 
 from podtune.api.resources.trial import Checkpoint, RestoreSource
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.results import metrics_of, number, show
+from podtune.runner.trial.results import show
 from podtune.trial.layout import ITERATION
 
 
@@ -27,8 +28,8 @@ def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -
         is_own: Whether that lies below the trial's own prefix in the bucket.
         now: The present time.
     """
-    if is_own and restored.digest:
-        message = _go_on(trial, restored)
+    if is_own and restored.checkpoint is not None:
+        message = _go_on(trial, restored.checkpoint, restored.metric)
         inputs = {"checkpoint": restored.step}
     else:
         trial.set(former=RestoreSource())
@@ -41,15 +42,14 @@ def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -
     trial.touch(now)
 
 
-def _go_on(trial: TrialMachine, restored: Restored) -> str:
+def _go_on(trial: TrialMachine, ref: CheckpointRef, value: float | None) -> str:
     """Makes the checkpoint the trial's own; what was reported with it is not reported again."""
     objective = trial.context.spec.objective.metric
-    value = number(metrics_of({objective: restored.metric}), objective)
     shown = "" if value is None else show(value)
     found = Checkpoint(
-        step=restored.step,
-        uri=restored.uri,
-        digest=restored.digest,
+        step=ref.step,
+        uri=ref.uri,
+        digest=ref.digest,
         metric=shown,
         configuration=parameters.fingerprint(trial.status.parameters),
     )

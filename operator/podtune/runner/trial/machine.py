@@ -84,7 +84,6 @@ class TrialMachine:
         self.store_problem: StoreProblem | None = None
         self.store_problem_since = 0.0
         self.results_lost = False
-        self.checkpoint_values: dict[int, str] = {}
         self.wanted_step: int | None = None
         """A checkpoint of this step or a later one is worth having."""
         self.news = ""
@@ -524,7 +523,6 @@ class TrialMachine:
         self.acked_seq = 0
         self.restored = None
         self.store_problem = None
-        self.checkpoint_values.clear()
         self.wanted_step = None
         self.held.clear()
 

@@ -51,9 +51,9 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
     saved = {checkpoint.uri for checkpoint in trial.saved.checkpoints}
     recorded = {checkpoint.uri for checkpoint in trial.status.checkpoints}
     settled = tuple(
-        commit.uri
+        uri
         for commit in report.checkpoints
-        if commit.uri in saved or not (commit.uri in recorded or is_ahead(trial, commit))
+        if (uri := commit.checkpoint.uri) in saved or not (uri in recorded or is_ahead(trial, commit))
     )
     is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
     decision = trial.saved.decision if is_flushed else None

@@ -13,7 +13,6 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
-from podtune.trial.layout import ITERATION
 
 
 def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor, now: float) -> None:
@@ -53,7 +52,7 @@ def take_final(
 def misplaced(trial: TrialMachine, report: Report) -> str:
     """URI of a checkpoint in a report that does not lie below the trial's prefix in its bucket; empty where all do."""
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
-    return next((commit.uri for commit in commits if not lies_below(commit.uri, trial.folder)), "")
+    return next((uri for commit in commits if not lies_below(uri := commit.checkpoint.uri, trial.folder)), "")
 
 
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
@@ -72,9 +71,6 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     if trial.context.spec.failures.silence_deadline is not None:
         trial.set(last_result_time=rfc3339(now))
     objective = trial.context.spec.objective
-    if result.checkpoint:
-        value = results.number(result.metrics, objective.metric)
-        trial.checkpoint_values[result.seq] = "" if value is None else results.show(value)
     if trial.is_stopped:
         return
     if trial.is_pausing:
@@ -107,25 +103,23 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
     Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
     result, or else the next one; of one that has given up what it has learnt, none.
     """
-    home = trial.home
-    if not lies_below(commit.uri, home) or clones.is_superseded(trial.status):
+    home, ref = trial.home, commit.checkpoint
+    if not lies_below(ref.uri, home) or clones.is_superseded(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
     ends = trial.is_stopped or trial.is_pausing
-    if commit.step <= newest or (decision is not None and ends and newest >= decision.step):
+    if ref.step <= newest or (decision is not None and ends and newest >= decision.step):
         return
     _count_held(trial, commit.seq)
     checkpoint = Checkpoint(
-        step=commit.step,
-        uri=commit.uri,
-        digest=commit.digest,
-        metric=_value_at(trial, commit),
+        step=ref.step,
+        uri=ref.uri,
+        digest=ref.digest,
+        metric="" if commit.metric is None else results.show(commit.metric),
         configuration=parameters.fingerprint(trial.status.parameters),
     )
-    for seq in [seq for seq in trial.checkpoint_values if seq <= commit.seq]:
-        del trial.checkpoint_values[seq]
-    if trial.wanted_step is not None and commit.step >= trial.wanted_step:
+    if trial.wanted_step is not None and ref.step >= trial.wanted_step:
         trial.wanted_step = None
     spec = trial.context.spec
     pinned = processor.scheduler.pinned_steps(trial.index)
@@ -174,13 +168,3 @@ def _store_problem_recorded(trial: TrialMachine) -> float | None:
     if condition is None or condition.status != "False" or not is_this_attempt:
         return None
     return parse_rfc3339(condition.last_transition_time)
-
-
-def _value_at(trial: TrialMachine, commit: CheckpointCommit) -> str:
-    """The objective's value with a checkpoint: remembered, or else found in the status; empty where it is lost."""
-    known = trial.checkpoint_values.get(commit.seq)
-    if known is not None:
-        return known
-    metric = trial.context.spec.objective.metric
-    shown = (trial.status.last_result, trial.status.best)
-    return next((result.get(metric, "") for result in shown if result.get(ITERATION) == str(commit.step)), "")

@@ -6,8 +6,8 @@ Below it the manifests say what each checkpoint was trained with.
 
 from __future__ import annotations
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.checkpoint.address import MANIFEST, CheckpointAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.manifest import (
     MAX_BYTES,
     CheckpointManifest,
@@ -22,7 +22,7 @@ MAX_LOOKED_AT = 100
 """So many manifests are read, of the highest steps; a trial keeps no more than 40 checkpoints."""
 
 
-def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str) -> tuple[Candidate, ...]:
+def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str) -> tuple[CheckpointRef, ...]:
     """Finds the checkpoints of a trial that were taken with a configuration.
 
     A manifest that does not say what its checkpoint was taken with fits no configuration, nor does one that can't be
@@ -41,7 +41,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     """
     if not configuration:
         return ()
-    found: list[tuple[CheckpointManifest, Candidate]] = []
+    found: list[tuple[CheckpointManifest, CheckpointRef]] = []
     for address in _addresses(store, trial):
         try:
             data = store.get_bytes(address.manifest, MAX_BYTES)
@@ -49,7 +49,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
         except (NotFound, InvalidManifest):
             continue  # it goes at this moment, or is none
         if manifest.configuration == configuration:
-            found.append((manifest, Candidate(address.uri, digest_of(data), manifest.step)))
+            found.append((manifest, CheckpointRef(address.uri, digest_of(data), manifest.step)))
     found.sort(key=lambda pair: (pair[0].iteration, pair[0].created), reverse=True)
     return tuple(candidate for _, candidate in found)
 

@@ -117,6 +117,14 @@ class CheckpointManifest:
     configuration: str = ""
 
     @property
+    def value(self) -> float | None:
+        """`metric` as a number; None where it is none."""
+        try:
+            return float(self.metric)
+        except ValueError:
+            return None
+
+    @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)

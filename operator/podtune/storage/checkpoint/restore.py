@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.checkpoint.finding import find_checkpoints
 from podtune.storage.checkpoint.manifest import (
@@ -30,13 +30,13 @@ class RestoreOutcome:
     """What came of a restore.
 
     Attributes:
-        candidate: What was restored; None for a fresh start.
+        checkpoint: What was restored; None for a fresh start.
         manifest: Its manifest.
         message: What went wrong on the way; empty when nothing did.
         local_bytes: How much of it did not have to come from the bucket.
     """
 
-    candidate: Candidate | None
+    checkpoint: CheckpointRef | None
     manifest: CheckpointManifest | None
     message: str
     local_bytes: int = 0
@@ -84,7 +84,7 @@ class Restorer:
         self._sleep = sleep
         self._local = local
 
-    def find(self, trial: TrialAddress, configuration: str) -> tuple[Candidate, ...]:
+    def find(self, trial: TrialAddress, configuration: str) -> tuple[CheckpointRef, ...]:
         """Finds what a trial may go on from that no record tells of; see `find_checkpoints`.
 
         Raises:
@@ -92,7 +92,7 @@ class Restorer:
         """
         return self._patiently(lambda: find_checkpoints(self._store, trial, configuration))
 
-    def restore(self, candidates: Sequence[Candidate], parent: Directory, name: str) -> RestoreOutcome:
+    def restore(self, candidates: Sequence[CheckpointRef], parent: Directory, name: str) -> RestoreOutcome:
         """Restores into a directory that is there afterwards only if something was restored.
 
         Args:
@@ -118,7 +118,7 @@ class Restorer:
         parent.remove(name)
         return RestoreOutcome(None, None, "; ".join(problems))
 
-    def _restore_one(self, candidate: Candidate, parent: Directory, name: str) -> Download:
+    def _restore_one(self, candidate: CheckpointRef, parent: Directory, name: str) -> Download:
         address = CheckpointAddress.from_uri(candidate.uri)
         if address.bucket != self._bucket:
             raise StoreSettingsError(f"it is in bucket {address.bucket!r}, the store's bucket is {self._bucket!r}")
@@ -134,7 +134,7 @@ class Restorer:
             parent.remove(unfinished)
         return download
 
-    def _fetch_manifest(self, candidate: Candidate, address: CheckpointAddress) -> CheckpointManifest:
+    def _fetch_manifest(self, candidate: CheckpointRef, address: CheckpointAddress) -> CheckpointManifest:
         try:
             data = self._store.get_bytes(address.manifest, MAX_BYTES)
         except NotFound as error:

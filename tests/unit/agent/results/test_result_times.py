@@ -13,6 +13,7 @@ from podtune.agent.attempt import Attempt
 from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results.read_times import FILE, ReadTimes
 from podtune.agent.results.result_line import ResultLine
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
 from podtune.storage.directory import Directory
 from tests.unit.agent.stub_operator import dumps
@@ -30,6 +31,9 @@ def times_of(attempt, *results, checkpoint=None):
     return told
 
 
+REF = {"uri": "s3://b/3", "digest": "sha256:3", "step": 3}
+
+
 @pytest.fixture
 def attempt():
     attempt = Attempt("pod-1", "loss", has_store=True)
@@ -43,7 +47,7 @@ def test_times_count_from_the_programs_begin_and_from_the_result_before(attempt)
 
 
 def test_what_an_attempt_goes_on_from_counts(attempt):
-    attempt.set_restored(Restored(9, "s3://b/9"), 9, 81.5)
+    attempt.set_restored(Restored(CheckpointRef("s3://b/9", "sha256:9", 9)), 9, 81.5)
     assert times_of(attempt, ({"loss": 3.0}, 1.5), ({"loss": 2.0}, 4.0)) == [(1.5, 83.0), (2.5, 85.5)]
 
 
@@ -152,14 +156,14 @@ class TestReadTimes:
 
 
 def test_what_was_restored_without_a_time_begins_at_none(tmp_path):
-    (tmp_path / "restore.json").write_text('{"step": 3, "uri": "s3://b/3", "iteration": 3, "message": ""}')
-    assert read_restore_info(Directory(tmp_path)) == RestoreInfo(3, "s3://b/3", 3, time_total_s=0.0)
+    (tmp_path / "restore.json").write_text('{"restored": {}, "iteration": 3}')
+    assert read_restore_info(Directory(tmp_path)) == RestoreInfo(Restored(), 3, time_total=0.0)
 
 
 def test_an_agent_counts_on_from_the_time_of_what_was_restored(operator, start_agent, environ, tmp_path):
-    info = {"step": 3, "uri": "s3://b/3", "iteration": 3, "message": "", "time_total_s": 8000.5}
+    info = {"restored": {"checkpoint": REF}, "iteration": 3, "time_total": 8000.5}
     (tmp_path / "podtune" / "restore.json").write_text(json.dumps(info))
-    agent = start_agent({"PODTUNE_RESTORE_FROM": "[{}]"})
+    agent = start_agent({"PODTUNE_RESTORE_FROM": json.dumps([REF])})
     agent.write(dumps(epoch=4))
     operator.wait_for(lambda: operator.acked_seq == 1)
     agent.end()
@@ -169,6 +173,6 @@ def test_an_agent_counts_on_from_the_time_of_what_was_restored(operator, start_a
 
 @pytest.mark.parametrize("value", ['"1"', "-1", "NaN", "true", "1" + "0" * 400])
 def test_what_was_restored_with_what_is_no_time_is_refused(tmp_path, value):
-    (tmp_path / "restore.json").write_text(f'{{"step": 3, "iteration": 3, "time_total_s": {value}}}')
-    with pytest.raises(ValueError, match=r"time_total_s in restore\.json"):
+    (tmp_path / "restore.json").write_text(f'{{"restored": {{}}, "iteration": 3, "time_total": {value}}}')
+    with pytest.raises(ValueError, match=r"time_total in restore\.json"):
         read_restore_info(Directory(tmp_path))

@@ -11,9 +11,10 @@ from podtune.agent.results.result_line import ResultLine
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar import drain
 from podtune.agent.sidecar.drain import Drain
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, parse_final_commit
 
-COMMIT = CheckpointCommit(1, 1, "s3://b/1", "sha256:1")
+COMMIT = CheckpointCommit(CheckpointRef("s3://b/1", "sha256:1", 1), 1)
 
 
 class Waiting:

@@ -19,6 +19,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
@@ -294,7 +295,7 @@ def test_files_of_a_trial_are_gone_when_the_next_one_runs(start, operator, envir
 
 def test_a_clone_without_its_checkpoint_never_begins(reused, start, operator):
     reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
-    candidates = json.dumps([{"uri": "s3://bucket/nowhere/1", "digest": "sha256:0", "step": 1}])
+    candidates = (CheckpointRef("s3://bucket/nowhere/1", "sha256:0", 1),)
     operator.waiting = [assignment(1, 1.0, restore_from=candidates, restore_or_fail=True), assignment(2, 3.0)]
     start(make_store=lambda address: MemoryStore())
     operator.wait_for(lambda: "pod-1/2.1" in operator.finals)
@@ -321,4 +322,4 @@ def test_a_trial_that_is_to_look_begins_with_what_is_found(reused, start, operat
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
     final, failure = operator.finals["pod-1/1.1"]
     assert failure is None
-    assert (final.restored.step, final.restored.metric, final.restored.digest[:7]) == (5, "0.5", "sha256:")
+    assert (final.restored.step, final.restored.metric, final.restored.checkpoint.digest[:7]) == (5, 0.5, "sha256:")

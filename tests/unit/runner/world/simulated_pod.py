@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from podtune.api.base import seconds
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import (
     NOT_RESTORABLE,
@@ -113,7 +113,7 @@ class SimulatedPod:
         by_itself = self._find(trial) if find else []
         candidates = [*by_itself, *restore]
         found = next((uri for uri in candidates if uri in self._sim.bucket and self._is_whole(uri)), None)
-        self.restored = self._restored_of(found, is_found=found in by_itself) if found else Restored(0)
+        self.restored = self._restored_of(found) if found else Restored()
         self._time = TrainingTimer()
         self._time.begin(self._sim.now)
         self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
@@ -235,7 +235,7 @@ class SimulatedPod:
             self._wants_checkpoint = False
             uri = f"{self._home}/{self._step}"
             self._sim.trained_for[uri] = total_of(metrics)
-            self.uploads.add(result.seq, self._step, uri)
+            self.uploads.add(result.seq, self._step, uri, value)
         self._post_soon()
 
     @property
@@ -249,12 +249,9 @@ class SimulatedPod:
         fitting = [uri for uri in own if self._sim.trained_with[uri] == self._parameters]
         return sorted(fitting, key=lambda uri: CheckpointAddress.from_uri(uri).step, reverse=True)
 
-    def _restored_of(self, uri: str, *, is_found: bool) -> Restored:
+    def _restored_of(self, uri: str) -> Restored:
         step = CheckpointAddress.from_uri(uri).step
-        if not is_found:
-            return Restored(step, uri)
-        value = self._program.metric(self.index, step)
-        return Restored(step, uri, digest="sha256:00", metric="" if value is None else show(value))
+        return Restored(CheckpointRef(uri, "sha256:00", step), self._program.metric(self.index, step))
 
     def _leave(self, *, done: bool) -> None:
         """The program goes on to the next turn of its loop; all that is left is stored and delivered."""
@@ -280,7 +277,7 @@ class SimulatedPod:
             assignment.number,
             assignment.attempt,
             {name: show(value) for name, value in assignment.parameters.items()},
-            [checkpoint["uri"] for checkpoint in json.loads(assignment.restore_from or "[]")],
+            [checkpoint.uri for checkpoint in assignment.restore_from],
             restore_or_fail=assignment.restore_or_fail,
             find=assignment.find,
         )
@@ -479,8 +476,8 @@ class SimulatedPod:
 
     def _uploaded(self, commit: CheckpointCommit) -> None:
         """The checkpoint's manifest is in the bucket; the checkpoints that are not kept are deleted from it."""
-        self._sim.bucket.append(commit.uri)
-        self._sim.trained_with[commit.uri] = self._parameters
+        self._sim.bucket.append(commit.checkpoint.uri)
+        self._sim.trained_with[commit.checkpoint.uri] = self._parameters
         if self._end is not None:
             self._words = self._final_commit(self._end.done).to_json()
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from podtune.api.base import seconds
 from podtune.api.resources.checkpoints import Sync
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
 
@@ -102,10 +103,10 @@ class SimulatedUploads:
         newest = max((reported for reported in self.reported if reported <= seq), default=0)
         return newest > max(self.stored, default=0) and not self.is_done
 
-    def add(self, seq: int, step: int, uri: str) -> None:
+    def add(self, seq: int, step: int, uri: str, metric: float | None) -> None:
         """The program has reported one."""
         self.reported.append(seq)
-        self.queue.add(PendingCheckpoint(seq, step, uri))
+        self.queue.add(PendingCheckpoint(seq, step, uri, metric))
         self._go_on()
 
     def hurry(self) -> None:
@@ -154,7 +155,8 @@ class SimulatedUploads:
         return trouble
 
     def _succeed(self, pending: PendingCheckpoint) -> None:
-        commit = CheckpointCommit(pending.step, pending.seq, pending.name, f"sha256:{pending.step:04x}")
+        ref = CheckpointRef(pending.name, f"sha256:{pending.step:04x}", pending.step)
+        commit = CheckpointCommit(ref, pending.seq, pending.metric)
         self.queue.succeed(commit)
         self.problem = None
         self.stored.append(pending.seq)

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.local_tree import open_tree
@@ -54,7 +54,7 @@ class World:
             options = Options(packs=self.packs)
             digest = upload_checkpoint(self.store, tree, address, info, content_index=content_index, options=options)
             self.cache.keep(tree, content_index.get(address))
-        return Candidate(address.uri, digest, step)
+        return CheckpointRef(address.uri, digest, step)
 
     def restore(self, candidate):
         self.store.fetched = 0
@@ -63,7 +63,7 @@ class World:
             sleep=lambda _: None, local=self.cache,
         )  # fmt: skip
         outcome = restorer.restore([candidate], Directory(self.directory), "restored")
-        assert outcome.candidate == candidate, outcome.message
+        assert outcome.checkpoint == candidate, outcome.message
         for path in self.source.rglob("*"):
             if path.is_file():
                 assert (self.directory / "restored" / path.relative_to(self.source)).read_bytes() == path.read_bytes()

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.manifest import digest_of, parse_manifest
 from podtune.storage.checkpoint.restore import Restorer
@@ -68,7 +68,7 @@ class Gang:
             clock=lambda: self.clock.now,
             sleep=self.clock.sleep,
         )
-        restorer.restore([Candidate(self.place(step).uri, digest, step)], Directory(target.parent), target.name)
+        restorer.restore([CheckpointRef(self.place(step).uri, digest, step)], Directory(target.parent), target.name)
         return target
 
 

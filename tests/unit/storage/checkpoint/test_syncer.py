@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint import file_upload, syncer
 from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.download import read_file
 from podtune.storage.checkpoint.local_tree import UnusableTree, open_tree
@@ -61,7 +61,7 @@ def upload(store, source, attempt="pod-1", step=9, **options):
     address = TRIAL.checkpoint(attempt, str(step))
     with open_tree(Directory(source.parent), (source.name,)) as tree:
         digest = upload_checkpoint(store, tree, address, CheckpointInfo(attempt, step, step, "0.5"), **options)
-    return Candidate(address.uri, digest, step)
+    return CheckpointRef(address.uri, digest, step)
 
 
 def restorer(store, sleeps=None, patience=10.0, **options):
@@ -80,13 +80,13 @@ def test_what_was_stored_is_restored(store, source, tmp_path):
     candidate = upload(store, source)
     outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
     assert contents(tmp_path / "restored") == contents(source)
-    assert (outcome.candidate, outcome.manifest.step, outcome.message) == (candidate, 9, "")
+    assert (outcome.checkpoint, outcome.manifest.step, outcome.message) == (candidate, 9, "")
 
 
 def test_a_checkpoint_without_files_is_restored_as_a_directory_without_any(store, tmp_path):
     (tmp_path / "shared" / "nothing").mkdir(parents=True)
     candidate = upload(store, tmp_path / "shared" / "nothing")
-    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").candidate == candidate
+    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").checkpoint == candidate
     assert list((tmp_path / "restored").iterdir()) == []
 
 
@@ -97,7 +97,7 @@ def test_a_restore_ends_when_its_time_is_up_and_leaves_nothing_half(store, sourc
         restorer(store, timeout=2.0).restore([latest, earlier], Directory(tmp_path), "restored")
     assert list(tmp_path.glob("*restored*")) == []
     assert (
-        restorer(store, timeout=900.0).restore([latest, earlier], Directory(tmp_path), "restored").candidate == latest
+        restorer(store, timeout=900.0).restore([latest, earlier], Directory(tmp_path), "restored").checkpoint == latest
     )
 
 
@@ -198,7 +198,7 @@ def test_a_split_file_of_which_a_chunk_is_gone_is_named(store, source, tmp_path,
     if damage == "cut":
         store.objects[f"{ROOT}/pod-1/9/data/weights/00004"] = data[:-1]
     outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
-    assert outcome.candidate is None
+    assert outcome.checkpoint is None
     assert said in outcome.message
 
 
@@ -227,7 +227,7 @@ def test_a_packed_file_is_restored_beside_an_empty_one_whatever_they_are_called(
     for name, content in {"a": b"small", "b": b""}.items():
         (source / name).write_bytes(content)
     candidate = upload(store, source, step=2, options=options, content_index=content_index)
-    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").candidate == candidate
+    assert restorer(store).restore([candidate], Directory(tmp_path), "restored").checkpoint == candidate
     assert contents(tmp_path / "restored") == contents(source)
 
 
@@ -337,7 +337,7 @@ def test_what_was_damaged_on_the_way_is_fetched_once_more(store, source, tmp_pat
 
     store.get = flip
     outcome = restorer(store).restore([candidate], Directory(tmp_path), "restored")
-    assert (outcome.candidate == candidate) == (times == 1)
+    assert (outcome.checkpoint == candidate) == (times == 1)
     assert ("is damaged" in outcome.message) == (times == 2)
 
 
@@ -392,7 +392,7 @@ def test_a_manifest_that_leads_out_of_the_directory_is_refused(store, source, tm
     evil = store.objects[key].replace(b'"path":"weights"', b'"path":"../../w"')
     store.objects[key] = evil
     outcome = restorer(store).restore(
-        [Candidate(candidate.uri, syncer.digest_of(evil), 9)], Directory(tmp_path), "restored"
+        [CheckpointRef(candidate.uri, syncer.digest_of(evil), 9)], Directory(tmp_path), "restored"
     )
     assert "not a plain path" in outcome.message
     assert not (tmp_path.parent / "w").exists()

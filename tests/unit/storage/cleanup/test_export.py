@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.address import CheckpointAddress
-from podtune.storage.checkpoint.candidate import Candidate
 from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
@@ -56,8 +56,8 @@ def restored(store, exported, tmp_path):
         store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
         clock=lambda: float(next(clock)), sleep=lambda _: None,
     )  # fmt: skip
-    outcome = restorer.restore([Candidate(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")
-    assert outcome.candidate is not None, outcome.message
+    outcome = restorer.restore([CheckpointRef(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")
+    assert outcome.checkpoint is not None, outcome.message
     return contents(tmp_path / "restored")
 
 

@@ -10,6 +10,7 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.resources.checkpoints import Keep
 from podtune.api.resources.trial import Checkpoint
 from podtune.api.tuning.objective import Objective
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Result, StoreProblem
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, WriteTrialStatus
 from podtune.runner.checkpoints import retention
@@ -72,7 +73,7 @@ def posted(simulation: Simulation, uri: str, *, results: bool = True) -> Reply:
     """An agent's report of its first result and the checkpoint that was taken with it."""
     assert simulation.machine is not None
     result = Result(1, 0.0, {"training_iteration": 1, "accuracy": 0.5}, 1, checkpoint=True)
-    commit = CheckpointCommit(1, 1, uri, "sha256:1")
+    commit = CheckpointCommit(CheckpointRef(uri, "sha256:1", 1), 1, 0.5)
     report = Report(simulation.pods["e-0-1"].uid, results=(result,) * results, checkpoints=(commit,))
     reply = simulation.machine.report("e-0", "e-0-1", report, simulation.now)
     assert isinstance(reply, Reply)
@@ -106,7 +107,7 @@ def test_a_report_whose_checkpoint_lies_elsewhere_is_not_taken_in(place: str, *,
     simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
     simulation.run(5.0)
     uid = simulation.pods["e-0-1"].uid
-    commits = (CheckpointCommit(1, 1, place.format(uid=uid), "sha256:1"),)
+    commits = (CheckpointCommit(CheckpointRef(place.format(uid=uid), "sha256:1", 1), 1),)
     results = (Result(1, 0.0, {"training_iteration": 1, "accuracy": 0.5}, 1),)
     final = FinalCommit(uid, 1, 1, checkpoints=commits) if is_last_word else None
     report = Report(uid, results=results, checkpoints=() if is_last_word else commits, final=final)
@@ -123,7 +124,7 @@ def test_without_a_store_no_report_of_a_checkpoint_is_taken_in() -> None:
     simulation.run(5.0)
     assert simulation.machine is not None
     uid = simulation.pods["e-0-1"].uid
-    report = Report(uid, checkpoints=(CheckpointCommit(1, 1, "s3://podtune/team-b/../x", "sha256:1"),))
+    report = Report(uid, checkpoints=(CheckpointCommit(CheckpointRef("s3://podtune/team-b/../x", "sha256:1", 1), 1),))
     assert simulation.machine.report("e-0", "e-0-1", report, simulation.now) is Unaccepted.MISPLACED
 
 

@@ -10,6 +10,7 @@ import pytest
 from podtune.agent.results.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
 from podtune.api.resources.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.checkpoints.former_trials import FormerTrials
@@ -298,7 +299,7 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     trial = simulation.machine._trials["e-0"]
     take_report(
         trial,
-        Report("a", restored=Restored(4, uri, digest="sha256:00", metric="0.5")),
+        Report("a", restored=Restored(CheckpointRef(uri, "sha256:00", 4), 0.5)),
         simulation.machine._processor,
         0.0,
     )

@@ -6,6 +6,7 @@ import math
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Result, Unstored
 from podtune.runner.records import ContainerEnd, PodPhase
 from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
@@ -93,7 +94,7 @@ def test_what_an_agent_has_reported_as_stored_is_not_lost_by_its_last_word_from_
     last_word = FinalCommit(
         pod.uid, seq=1, acked_seq=0, last=reported, unstored=Unstored(1, 1, 4, waits=True), done=True
     )
-    stored = CheckpointCommit(4, 1, f"{simulation.prefix}e-0/{pod.uid}/4", "sha256:0004")
+    stored = CheckpointCommit(CheckpointRef(f"{simulation.prefix}e-0/{pod.uid}/4", "sha256:0004", 4), 1, 0.5)
     assert simulation.machine is not None
     simulation.machine.report(
         "e-0", "e-0-1", Report(pod.uid, results=(reported,), checkpoints=(stored,)), simulation.now
