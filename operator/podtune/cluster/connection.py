@@ -78,7 +78,7 @@ class Connection:
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
             self._requests = self._session(MAX_CONNECTIONS, timeout)
-        with _keeping_kind(f"{method} {path}"):
+        with keeping_kind(f"{method} {path}"):
             async with self._requests.request(
                 method, url, params=params, data=data, headers=headers | await self._credentials()
             ) as response:
@@ -98,7 +98,7 @@ class Connection:
         if self._streams is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
             self._streams = self._session(0, timeout)
-        with _keeping_kind(f"GET {path}"):
+        with keeping_kind(f"GET {path}"):
             async with self._streams.get(url, params=params, headers=await self._credentials()) as response:
                 if response.status >= 400:
                     _raise_for_status(response, await _read(response, f"GET {path}"))
@@ -159,13 +159,13 @@ def _raise_for_status(response: aiohttp.ClientResponse, answer: bytes) -> None:
 
 
 @contextmanager
-def _keeping_kind(request: str) -> Iterator[None]:
+def keeping_kind(request: str) -> Iterator[None]:
     """Raises what aiohttp and the operating system raise as one of ours, which says how far the request has come."""
     try:
         yield
     except _BEFORE_SENDING as error:
-        raise NotSent(f"{request}: not sent: {error or type(error).__name__}") from error
+        raise NotSent(f"{request}: not sent: {str(error) or type(error).__name__}") from error
     except TimeoutError as error:
-        raise AnswerTimeout(f"{request}: {error or 'no answer in time'}") from error
+        raise AnswerTimeout(f"{request}: {str(error) or 'no answer in time'}") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Unanswered(f"{request}: {error or type(error).__name__}") from error
+        raise Unanswered(f"{request}: {str(error) or type(error).__name__}") from error

@@ -18,9 +18,9 @@ from podtune.kube.manifests import (
     Manifest,
     find_owner_uid,
     make_warm_start,
+    make_warm_start_name,
     refer_to_experiment,
     select_experiment,
-    warm_start_name,
 )
 from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
@@ -46,7 +46,7 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         ApiError: The API server could not be asked.
         MalformedObject: A Trial of the earlier experiment is none.
     """
-    name = warm_start_name(experiment.name)
+    name = make_warm_start_name(experiment.name)
     kept = await read_if_there(client, paths.config_map(experiment.namespace, name))
     if kept is not None:
         return _read(experiment, kept)
@@ -70,7 +70,7 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
 
 
 def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
-    name = warm_start_name(experiment.name)
+    name = make_warm_start_name(experiment.name)
     if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:

@@ -81,7 +81,7 @@ def make_trial(name: str, experiment: str, owner: Manifest, spec: Mapping[str, A
     return {"apiVersion": API_VERSION, "kind": TRIAL_KIND, "metadata": metadata, "spec": spec}
 
 
-def warm_start_name(experiment: str) -> str:
+def make_warm_start_name(experiment: str) -> str:
     """Name of the ConfigMap that keeps what an experiment has learnt from an earlier one."""
     return f"{experiment}-warm-start"
 
@@ -92,7 +92,7 @@ def make_warm_start(experiment: str, owner: Manifest, data: Mapping[str, str]) -
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": warm_start_name(experiment),
+            "name": make_warm_start_name(experiment),
             "labels": make_labels(experiment),
             "ownerReferences": [owner],
         },

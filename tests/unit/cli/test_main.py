@@ -12,7 +12,7 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Change
 from podtune.cli.client.resources import get_experiment, list_trials
 from podtune.cli.errors import KubeconfigError
-from podtune.cli.views.tables import experiment_description
+from podtune.cli.views.tables import render_description
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
@@ -156,7 +156,7 @@ def test_describe_prints_the_logs_of_a_few_failed_trials_only(api: FakeApi, podt
 def test_describe_fits_the_terminal(api: FakeApi, width: int) -> None:
     _add_troubled(api)
     view, trials = get_experiment(api, NAMESPACE, "digits"), list_trials(api, NAMESPACE, "digits")
-    lines = experiment_description(view, trials, datetime(2026, 1, 1, 11, tzinfo=UTC), width)
+    lines = render_description(view, trials, datetime(2026, 1, 1, 11, tzinfo=UTC), width)
     assert max(map(len, lines)) <= width
     said = " ".join(line.strip() for line in lines)
     if width < 200:  # there, what has no column of its own is in a sentence below the row
@@ -536,3 +536,10 @@ def test_help_speaks_of_the_program_as_it_was_called(
 ) -> None:
     monkeypatch.setattr("sys.argv", [program])
     assert any(f"Usage: {name} list" in line for line in podtune("list --help"))
+
+
+def test_what_a_newer_operator_says_is_shown_too(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING | {"state": "Hibernating", "mood": "good"}))
+    api.add_trial(trial(7, **TRAINING | {"state": "DREAMING"}))
+    assert podtune("list")[1].split()[:2] == ["digits", "Hibernating"]
+    assert any(line.split()[:3] == ["digits-7", "DREAMING", "Training"] for line in podtune("describe digits"))

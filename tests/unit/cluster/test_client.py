@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from types import SimpleNamespace
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -15,8 +16,8 @@ from aiohttp.test_utils import TestServer
 from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
 from podtune.cluster.client import KubernetesClient, list_pages
-from podtune.cluster.connection import MAX_CONNECTIONS, Connection
-from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotLeading, Unanswered, WrongObject
+from podtune.cluster.connection import MAX_CONNECTIONS, Connection, keeping_kind
+from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiRefusal, NotLeading, NotSent, Unanswered, WrongObject
 from podtune.kube.paths import PathError
 
 Handler = Callable[[web.Request], web.StreamResponse]
@@ -52,6 +53,16 @@ def broken(request: web.Request) -> web.Response:
     return web.Response()
 
 
+def _configuration(host: str) -> SimpleNamespace:
+    """What the official client says of a server."""
+
+    async def auth_settings() -> dict[str, dict[str, str]]:
+        return {"BearerToken": {"in": "header", "key": "authorization", "value": "bearer secret"}}
+
+    tls = {"ssl_ca_cert": None, "cert_file": None, "key_file": None, "verify_ssl": True}
+    return SimpleNamespace(host=host, auth_settings=auth_settings, **tls)
+
+
 @pytest.fixture
 async def script() -> Script:
     return Script()
@@ -74,18 +85,7 @@ async def client(script: Script, waits: list[float]) -> AsyncIterator[Kubernetes
     application = web.Application()
     application.router.add_route("*", "/{tail:.*}", script.handle)
     async with TestServer(application) as server:
-
-        async def auth_settings() -> dict[str, dict[str, str]]:
-            return {"BearerToken": {"in": "header", "key": "authorization", "value": "bearer secret"}}
-
-        configuration = SimpleNamespace(
-            host=str(server.make_url("")).rstrip("/"),
-            ssl_ca_cert=None,
-            cert_file=None,
-            key_file=None,
-            verify_ssl=True,
-            auth_settings=auth_settings,
-        )
+        configuration = _configuration(str(server.make_url("")).rstrip("/"))
         client = KubernetesClient(Connection(configuration), random.Random(1))
         yield client
         await client.close()
@@ -316,3 +316,49 @@ async def test_pages_of_large_objects_get_smaller(
     script.answers = [page]
     numbers = [item["number"] async for found in list_pages(client, PATH) for item in found["items"]]
     assert numbers == list(range(30))
+
+
+async def test_a_request_that_nobody_takes_was_not_sent(waits: list[float]) -> None:
+    client = KubernetesClient(Connection(_configuration("http://127.0.0.1:1")), random.Random(1))
+    with pytest.raises(NotSent, match="GET /api/v1/namespaces/team/pods: not sent: Cannot connect"):
+        await client.request("GET", PATH)
+    assert len(waits) == 3, "it is tried again, as all that may pass"
+    await client.close()
+
+
+async def test_an_answer_that_does_not_come_may_be_that_of_a_request_that_was_carried_out(
+    script: Script, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "REQUEST_SECONDS", 0.05)
+
+    async def silent(_: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response()
+
+    script.answers = [silent]
+    with pytest.raises(AnswerTimeout, match="no answer in time"):
+        await client.request("POST", PATH, body={})
+
+
+async def test_an_answer_that_breaks_off_is_neither(script: Script, client: KubernetesClient) -> None:
+    script.answers = [broken]
+    with pytest.raises(Unanswered) as caught:
+        await client.request("POST", PATH, body={})
+    assert type(caught.value) is Unanswered
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (aiohttp.ConnectionTimeoutError("no connection"), NotSent),
+        (aiohttp.SocketTimeoutError("no byte"), AnswerTimeout),
+        (TimeoutError(), AnswerTimeout),
+        (aiohttp.ServerDisconnectedError(), Unanswered),
+        (aiohttp.ClientPayloadError("cut off"), Unanswered),
+        (ConnectionResetError("reset"), Unanswered),
+    ],
+)
+def test_what_the_library_raises_keeps_its_kind(raised: Exception, kind: type[Unanswered]) -> None:
+    with pytest.raises(Unanswered, match=r"GET /a: .+") as caught, keeping_kind("GET /a"):
+        raise raised
+    assert type(caught.value) is kind

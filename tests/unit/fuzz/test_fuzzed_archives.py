@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from podtune.cli import main as cli
 from podtune.cli.client import api_client
-from podtune.cli.commands.archive import make_archive, sealed
+from podtune.cli.commands.archive import make_archive, seal
 from podtune.kube import paths
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body
@@ -105,7 +105,7 @@ def test_a_file_that_was_cut_off_or_has_a_wrong_byte_is_refused_or_means_the_sam
 def test_a_file_that_somebody_has_written_is_imported_whole_or_refused(
     monkeypatch: Any, capsys: Any, tmp_path_factory: Any, body: Any
 ) -> None:
-    content = json.dumps(sealed(body)).encode()
+    content = json.dumps(seal(body)).encode()
     api = import_file(monkeypatch, capsys, tmp_path_factory, content)
     if api is not None:
         written = [path for path in imported(api) if "/trials/" in path]

@@ -60,7 +60,7 @@ class Archive:
             "warmStart": dict(self.known),
             "trials": list(self.trials),
         }
-        return yaml.safe_dump(sealed(body), sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(seal(body), sort_keys=False, allow_unicode=True)
 
     def renamed(self, name: str) -> Archive:
         """The same under another name: that of each Trial begins with it."""
@@ -85,7 +85,7 @@ class Archive:
         )
 
 
-def sealed(body: Mapping[str, Any]) -> Manifest:
+def seal(body: Mapping[str, Any]) -> Manifest:
     """What an archive holds, with its digest."""
     return {**body, "digest": _digest(body)}
 

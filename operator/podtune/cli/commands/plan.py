@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from podtune.cli.client.experiment_file import read_experiment_file
-from podtune.cli.commands.simulate import explained
+from podtune.cli.commands.simulate import explain_failures
 from podtune.cli.options import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, parse_duration
 from podtune.cli.output import to_json
 from podtune.cli.views.formats import format_duration
@@ -48,12 +48,12 @@ def plan(
     if read.spec is None:
         _print_problems(read.name, read.problems, output)
         raise typer.Exit(1)
-    with explained():
+    with explain_failures():
         planned = make_plan(read.spec, model, seconds=seconds, iterations=iterations)
     if output is Format.JSON:
-        typer.echo(to_json({"problems": [], **facts(planned, price)}))
+        typer.echo(to_json({"problems": [], **collect_plan(planned, price)}))
     else:
-        print_picture(picture(read.name, planned, price))
+        print_picture(render_plan(read.name, planned, price))
 
 
 def _print_problems(name: str, problems: tuple[str, ...], output: Format) -> None:
@@ -65,7 +65,7 @@ def _print_problems(name: str, problems: tuple[str, ...], output: Format) -> Non
         typer.echo(f"  {problem}", err=True)
 
 
-def facts(plan: Plan, price: float | None) -> dict[str, Any]:
+def collect_plan(plan: Plan, price: float | None) -> dict[str, Any]:
     """The plan for programs."""
     return {
         "algorithm": plan.algorithm,
@@ -93,7 +93,7 @@ def facts(plan: Plan, price: float | None) -> dict[str, Any]:
     }
 
 
-def picture(name: str, plan: Plan, price: float | None) -> RenderableType:
+def render_plan(name: str, plan: Plan, price: float | None) -> RenderableType:
     """The plan for people."""
     from rich.console import Group  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -124,10 +124,10 @@ def _amount(gpu_hours: float, price: float | None) -> str:
 
 
 def _rungs(plan: Plan, price: float | None) -> RenderableType:
-    from podtune.cli.views.simulation_text import plain_table  # noqa: PLC0415
+    from podtune.cli.views.simulation_text import make_plain_table  # noqa: PLC0415
 
     columns = [plan.time_attribute.upper(), "TRIALS THAT GET THERE", "GO ON", "GPU-HOURS SINCE THE LAST"]
-    table = plain_table(*columns, *(["COST"] if price is not None else []))
+    table = make_plain_table(*columns, *(["COST"] if price is not None else []))
     for rung in plan.rungs:
         row = [f"{rung.time}", f"{rung.trials:.1f}", f"{rung.further:.1f}", f"{rung.gpu_hours:.2f}"]
         table.add_row(*row, *([f"{rung.gpu_hours * price:,.2f}"] if price is not None else []))
@@ -135,9 +135,9 @@ def _rungs(plan: Plan, price: float | None) -> RenderableType:
 
 
 def _brackets(plan: Plan) -> RenderableType:
-    from podtune.cli.views.simulation_text import plain_table  # noqa: PLC0415
+    from podtune.cli.views.simulation_text import make_plain_table  # noqa: PLC0415
 
-    table = plain_table("BRACKET", "SHARE OF TRIALS", "SIZE", "RUNGS")
+    table = make_plain_table("BRACKET", "SHARE OF TRIALS", "SIZE", "RUNGS")
     for bracket in plan.brackets:
         size = "-" if bracket.trials is None else str(bracket.trials)
         rungs = " ".join(map(str, bracket.milestones)) or "none"

@@ -15,7 +15,7 @@ from podtune.cli.options import Context, ExperimentName, ForPrograms, Kubeconfig
 from podtune.cli.output import print_facts, print_lines, print_note
 from podtune.cli.views import tables
 from podtune.cli.views.explain import explain_as_data, explain_in_sentences
-from podtune.cli.views.facts import description_facts, experiment_facts
+from podtune.cli.views.facts import collect_description, collect_experiment
 
 
 def show_list(
@@ -29,13 +29,13 @@ def show_list(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     views = list_experiments(api, None if all_namespaces else chosen)
     if output is not None:
-        print_facts({"items": [experiment_facts(view) for view in views]}, output)
+        print_facts({"items": [collect_experiment(view) for view in views]}, output)
         return
     if not views:
         where = "" if all_namespaces else f" in namespace {chosen}"
         print_note(f"No Experiments{where}.")
         return
-    print_lines(tables.experiment_list(views, datetime.now(UTC), with_namespace=all_namespaces))
+    print_lines(tables.render_list(views, datetime.now(UTC), with_namespace=all_namespaces))
 
 
 def describe(
@@ -49,10 +49,10 @@ def describe(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
     if output is not None:
-        print_facts(description_facts(view, trials), output)
+        print_facts(collect_description(view, trials), output)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print_lines(tables.experiment_description(view, trials, datetime.now(UTC), width))
+    print_lines(tables.render_description(view, trials, datetime.now(UTC), width))
 
 
 def watch(
@@ -85,8 +85,8 @@ def best(
 ) -> None:
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    facts = tables.best_facts(get_experiment(api, chosen, experiment))
-    print_lines(tables.best_lines(facts)) if output is None else print_facts(facts, output)
+    facts = tables.collect_best(get_experiment(api, chosen, experiment))
+    print_lines(tables.render_best(facts)) if output is None else print_facts(facts, output)
 
 
 def why(

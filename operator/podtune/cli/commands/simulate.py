@@ -80,7 +80,7 @@ def simulate(
         crashes_per_hour=crashes,
         disruptions_per_hour=disruptions,
     )
-    with explained():
+    with explain_failures():
         seconds = parse_duration(time_per_iteration, "--time-per-iteration")
         trained = _curves(spec, curves, function, iterations, seconds)
         if generate is not None:
@@ -88,9 +88,9 @@ def simulate(
             return
         outcome = Simulation(spec, trained, model, name=name, seed=spec.search.seed).run()
     if output is Format.JSON:
-        typer.echo(to_json(simulation_text.facts(outcome)))
+        typer.echo(to_json(simulation_text.collect_outcome(outcome)))
     else:
-        simulation_text.print_picture(simulation_text.picture(name, spec, outcome, gpus))
+        simulation_text.print_picture(simulation_text.render_outcome(name, spec, outcome, gpus))
 
 
 def _undisturbed(spec: ExperimentSpec) -> ExperimentSpec:
@@ -138,7 +138,7 @@ def _print_curves(curves: Curves, spec: ExperimentSpec, count: int) -> None:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_failures() -> Iterator[None]:
     """Says in one line what keeps an experiment from being simulated.
 
     Raises:

@@ -37,9 +37,9 @@ from podtune.kube.manifests import (
     find_owner_uid,
     make_trial,
     make_warm_start,
+    make_warm_start_name,
     refer_to_experiment,
     select_experiment,
-    warm_start_name,
 )
 
 
@@ -177,7 +177,7 @@ def _read_known(api: Api, experiment: Manifest) -> Mapping[str, str]:
         return {}
     metadata = experiment["metadata"]
     try:
-        found = api.get(paths.config_map(metadata["namespace"], warm_start_name(metadata["name"])))
+        found = api.get(paths.config_map(metadata["namespace"], make_warm_start_name(metadata["name"])))
     except ResourceNotFound:
         return {}
     return found.get("data") or {}

@@ -11,14 +11,14 @@ MIN_MESSAGE = 30
 """A message that would have fewer columns than this beside its row stands below it."""
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def align_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines of a table, each column as wide as its widest cell; an empty cell is a dash."""
     cells = [list(header), *([cell or "-" for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def columns_and_message(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+def align_with_message(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
     """A table whose last column is a sentence, which is broken, or goes below its row, where there is no room for it.
 
     Args:
@@ -27,7 +27,7 @@ def columns_and_message(header: Sequence[str], rows: Iterable[Sequence[str]], wi
         width: Columns of the terminal; None where there is no end to a line.
     """
     given = [tuple(row) for row in rows]
-    table = columns(header[:-1], (row[:-1] for row in given))
+    table = align_columns(header[:-1], (row[:-1] for row in given))
     messages = [header[-1], *(row[-1] for row in given)]
     if not any(messages[1:]):
         return table
@@ -41,7 +41,7 @@ def columns_and_message(header: Sequence[str], rows: Iterable[Sequence[str]], wi
     return [table[0], *(line for row in zip(table[1:], messages[1:], strict=True) for line in _below(*row, width))]
 
 
-def labelled(facts: Mapping[str, str], width: int | None) -> list[str]:
+def align_labels(facts: Mapping[str, str], width: int | None) -> list[str]:
     """Names and what stands for them, in two columns; what is empty is left out."""
     start = max(map(len, facts)) + 3
     return [line for name, value in facts.items() if value for line in _beside(f"{name}:".ljust(start), value, width)]

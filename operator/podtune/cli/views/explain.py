@@ -20,7 +20,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
         lines.append(f"It runs with other parameters than were proposed: {values}.")
     if not status.ledger:
         lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
-        return [*lines, *_last_lines(trial)]
+        return [*lines, *_render_last_lines(trial)]
     left_out = status.ledger[0].number - 1
     if left_out:
         lines.append(
@@ -28,7 +28,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
         )
     for decision in status.ledger:
         lines += ["", *_sentences(decision)]
-    return [*lines, *_last_lines(trial)]
+    return [*lines, *_render_last_lines(trial)]
 
 
 def explain_as_data(trial: TrialView) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def explain_as_data(trial: TrialView) -> dict[str, Any]:
     }
 
 
-def _last_lines(trial: TrialView) -> list[str]:
+def _render_last_lines(trial: TrialView) -> list[str]:
     """What the program of the last attempt has printed before it failed."""
     if not trial.log_tail:
         return []

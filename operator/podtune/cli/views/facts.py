@@ -10,10 +10,10 @@ from podtune.api.resources.experiment import TrialCounts
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views import tables
-from podtune.cli.views.troubles import experiment_troubles, trial_trouble
+from podtune.cli.views.troubles import find_experiment_troubles, find_trial_trouble
 
 
-def experiment_facts(view: ExperimentView) -> dict[str, Any]:
+def collect_experiment(view: ExperimentView) -> dict[str, Any]:
     """An Experiment: how far it is, what it has found, and what is wrong."""
     return {
         "experiment": view.name,
@@ -26,15 +26,15 @@ def experiment_facts(view: ExperimentView) -> dict[str, Any]:
         "maxTrials": view.max_trials,
         "trials": _counts(view.status.trials),
         "best": _best(view),
-        "troubles": experiment_troubles(view),
+        "troubles": find_experiment_troubles(view),
     }
 
 
-def description_facts(view: ExperimentView, trials: Sequence[TrialView]) -> dict[str, Any]:
+def collect_description(view: ExperimentView, trials: Sequence[TrialView]) -> dict[str, Any]:
     """The same with what was asked for, the conditions, and all Trials."""
     parameters: Sequence[Mapping[str, Any]] = view.spec.get("parameters", ())
     return {
-        **experiment_facts(view),
+        **collect_experiment(view),
         "spec": view.spec,
         "conditions": _conditions(view.status.conditions),
         "items": [_trial(trial, parameters) for trial in trials],
@@ -48,14 +48,14 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
         "state": trial.state,
         "reason": trial.status.reason,
         "message": trial.status.message,
-        "trouble": trial_trouble(trial) or None,
+        "trouble": find_trial_trouble(trial) or None,
         "attempt": trial.status.attempt,
         "failures": trial.status.failures,
         "pod": trial.pod or None,
         "node": trial.node or None,
-        "parameters": tables.typed_configuration(parameters, trial.parameters),
-        "lastResult": tables.numbers(trial.status.last_result),
-        "bestValue": tables.numbers({"": trial.status.best_value})[""] if trial.status.best_value else None,
+        "parameters": tables.convert_configuration(parameters, trial.parameters),
+        "lastResult": tables.read_numbers(trial.status.last_result),
+        "bestValue": tables.read_numbers({"": trial.status.best_value})[""] if trial.status.best_value else None,
         "checkpoint": trial.status.checkpoint.uri if trial.status.checkpoint else None,
         "logTail": trial.log_tail.splitlines(),
         "conditions": _conditions(trial.status.conditions),
@@ -64,7 +64,7 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
 
 def _best(view: ExperimentView) -> dict[str, Any] | None:
     try:
-        facts = tables.best_facts(view)
+        facts = tables.collect_best(view)
     except CliError:  # there is no result yet
         return None
     return {name: value for name, value in facts.items() if name not in ("experiment", "namespace")}

@@ -16,13 +16,15 @@ SHOWN_VALUES = 12
 PLAIN = re.compile(r"[^\s,\"']+")
 
 
-def parameter_lines(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+def describe_parameters(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence for each parameter, with the names in a column of their own."""
     width = max((len(str(parameter.get("name", ""))) for parameter in parameters), default=0) + 1
-    return [f"{parameter.get('name', '')}:".ljust(width) + f" {parameter_text(parameter)}" for parameter in parameters]
+    return [
+        f"{parameter.get('name', '')}:".ljust(width) + f" {describe_parameter(parameter)}" for parameter in parameters
+    ]
 
 
-def parameter_text(parameter: Mapping[str, Any]) -> str:
+def describe_parameter(parameter: Mapping[str, Any]) -> str:
     """What a parameter can be, and when it exists: `float from 0.0001 to 0.1, log scale; if optimizer is sgd`."""
     kind, domain = next(((k, d) for k, d in parameter.items() if k not in ("name", "when") and d is not None), ("", {}))
     sentence = _domain(kind, domain)

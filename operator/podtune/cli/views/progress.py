@@ -17,7 +17,7 @@ from podtune.cli.client.resources import (
     read_trial,
 )
 from podtune.cli.errors import CliError
-from podtune.cli.views.troubles import bad_conditions, troubled
+from podtune.cli.views.troubles import find_bad_conditions, find_troubled_trials
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import select_experiment
@@ -57,7 +57,7 @@ class Progress:
     @property
     def troubled(self) -> Sequence[tuple[TrialView, str]]:
         """The Trials that somebody should look at while the experiment goes on, by index, and why."""
-        return troubled(trial for trial in self.trials.values() if not trial.has_ended)
+        return find_troubled_trials(trial for trial in self.trials.values() if not trial.has_ended)
 
     @property
     def outcome(self) -> tuple[int, str] | None:
@@ -109,7 +109,7 @@ class Progress:
 def _news(trial: TrialView) -> tuple[object, ...]:
     """What is worth a line when it changes: its state, and what is wrong with it, but not each result."""
     status = trial.status
-    return trial.state, status.reason, [(bad.type, bad.reason) for bad in bad_conditions(status.conditions)]
+    return trial.state, status.reason, [(bad.type, bad.reason) for bad in find_bad_conditions(status.conditions)]
 
 
 def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:

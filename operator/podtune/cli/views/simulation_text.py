@@ -30,7 +30,7 @@ def print_picture(picture: RenderableType) -> None:
     Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False, emoji=False).print(picture)
 
 
-def plain_table(*columns: str) -> Table:
+def make_plain_table(*columns: str) -> Table:
     """A table without lines; its columns are for numbers, but for the first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, column in enumerate(columns):
@@ -38,7 +38,7 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def facts(outcome: SimulationResult) -> dict[str, Any]:
+def collect_outcome(outcome: SimulationResult) -> dict[str, Any]:
     """The outcome for programs; times in seconds."""
     status = outcome.status
     best = status.best
@@ -70,7 +70,7 @@ def facts(outcome: SimulationResult) -> dict[str, Any]:
     }
 
 
-def picture(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: float | None) -> RenderableType:
+def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: float | None) -> RenderableType:
     """The outcome for people.
 
     Args:
@@ -129,7 +129,7 @@ def _gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
 
 
 def _improvements(metric: str, outcome: SimulationResult) -> Table:
-    table = plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
+    table = make_plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
     for improvement in _some(outcome.improvements):
         regret = outcome.regret(improvement)
         table.add_row(

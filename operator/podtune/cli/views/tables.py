@@ -11,10 +11,10 @@ from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
-from podtune.cli.views.columns import INDENT, columns, columns_and_message, labelled
+from podtune.cli.views.columns import INDENT, align_columns, align_labels, align_with_message
 from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
-from podtune.cli.views.parameter_text import parameter_lines
-from podtune.cli.views.troubles import experiment_troubles, trial_message, troubled
+from podtune.cli.views.parameter_text import describe_parameters
+from podtune.cli.views.troubles import explain_trial, find_experiment_troubles, find_troubled_trials
 
 SHOWN_LOGS = 3
 """Of so many trials that have failed the last lines of the log are shown."""
@@ -23,7 +23,7 @@ SHOWN_NAMES = 8
 """So many trials that need a look are named at the top."""
 
 
-def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
+def render_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
     """The lines of `list`."""
     header = ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
     rows = []
@@ -34,10 +34,10 @@ def experiment_list(views: Sequence[ExperimentView], now: datetime, *, with_name
         trials = f"{counts.total}/{view.max_trials}"
         row = [view.name, view.state, trials, *map(str, numbers), found, format_age(view.created, now)]
         rows.append([view.namespace, *row] if with_namespace else row)
-    return columns(["NAMESPACE", *header] if with_namespace else header, rows)
+    return align_columns(["NAMESPACE", *header] if with_namespace else header, rows)
 
 
-def experiment_description(
+def render_description(
     view: ExperimentView, trials: Sequence[TrialView], now: datetime, width: int | None = None
 ) -> list[str]:
     """The lines of `describe`.
@@ -48,14 +48,14 @@ def experiment_description(
         now: The present time.
         width: Columns of the terminal; None where there is no end to a line.
     """
-    lines = labelled(_facts(view, trials, now), width)
-    lines += ["", "Parameters:", *(f"  {line}" for line in parameter_lines(view.spec.get("parameters", ())))]
+    lines = align_labels(_facts(view, trials, now), width)
+    lines += ["", "Parameters:", *(f"  {line}" for line in describe_parameters(view.spec.get("parameters", ())))]
     if view.status.conditions:
         rows = [(c.type, c.status, c.reason, c.message) for c in view.status.conditions]
-        lines += ["", *columns_and_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
+        lines += ["", *align_with_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
     if trials:
-        lines += ["", *trial_list(trials, view.parameters, view.metric, width)]
-    return lines + _last_lines(trials)
+        lines += ["", *render_trials(trials, view.parameters, view.metric, width)]
+    return lines + _render_last_lines(trials)
 
 
 def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> 
         "Namespace": view.namespace,
         "State": view.state or "not seen by an operator yet",
         "Message": view.status.message,
-        "Attention": "; ".join([*experiment_troubles(view), *_attention(trials)]),
+        "Attention": "; ".join([*find_experiment_troubles(view), *_attention(trials)]),
         "Age": format_age(view.created, now),
         "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
         "Search": _search(view.spec.get("search", {})),
@@ -86,29 +86,31 @@ def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> 
 
 def _attention(trials: Sequence[TrialView]) -> list[str]:
     """Which trials somebody should look at; their messages say why."""
-    names = [trial.name for trial, _ in troubled(trials)]
+    names = [trial.name for trial, _ in find_troubled_trials(trials)]
     if not names:
         return []
     others = len(names) - SHOWN_NAMES
     return [f"look at {', '.join(names[:SHOWN_NAMES])}{f' and {others} more' if others > 0 else ''}"]
 
 
-def trial_list(trials: Sequence[TrialView], names: Sequence[str], metric: str, width: int | None = None) -> list[str]:
+def render_trials(
+    trials: Sequence[TrialView], names: Sequence[str], metric: str, width: int | None = None
+) -> list[str]:
     """A table of trials, with what they are trying (the parameters `names`), how it goes, and what is to be said.
 
     Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
     """
     wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in TRIES), *names, metric.upper(), "BEST"]
     cells = [_cells(trial, names, metric) for trial in trials]
-    if width is None or max(map(len, columns(wide, cells))) <= width:
-        rows = [[*row, trial_message(trial)] for row, trial in zip(cells, trials, strict=True)]
-        return columns_and_message([*wide, "MESSAGE"], rows, width)
+    if width is None or max(map(len, align_columns(wide, cells))) <= width:
+        rows = [[*row, explain_trial(trial)] for row, trial in zip(cells, trials, strict=True)]
+        return align_with_message([*wide, "MESSAGE"], rows, width)
     narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
     rows = [
         [*row[:3], *row[-2:], _in_words([*TRIES, *names], row[3:-2], trial)]
         for row, trial in zip(cells, trials, strict=True)
     ]
-    return columns_and_message(narrow, rows, width)
+    return align_with_message(narrow, rows, width)
 
 
 def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
@@ -128,26 +130,26 @@ def _in_words(names: Sequence[str], cells: Sequence[str], trial: TrialView) -> s
     """What has no column, and the trial's message."""
     given = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell)
     values = ", ".join(f"{name} {cell}" for name, cell in given)
-    return "; ".join(part for part in (values, trial_message(trial)) if part)
+    return "; ".join(part for part in (values, explain_trial(trial)) if part)
 
 
-def _last_lines(trials: Sequence[TrialView]) -> list[str]:
+def _render_last_lines(trials: Sequence[TrialView]) -> list[str]:
     """What the programs that failed have printed last, of the latest few."""
     failed = [trial for trial in trials if trial.log_tail and trial.has_failed]
     lines = []
     for trial in failed[-SHOWN_LOGS:]:
-        lines += ["", f"Last lines of attempt {trial.tail_attempt} of {trial.name}:", *log_lines(trial)]
+        lines += ["", f"Last lines of attempt {trial.tail_attempt} of {trial.name}:", *indent_log(trial)]
     if len(failed) > SHOWN_LOGS:
         lines += ["", f"{len(failed) - SHOWN_LOGS} more trials have failed: `podtune logs TRIAL` prints their lines."]
     return lines
 
 
-def log_lines(trial: TrialView) -> list[str]:
+def indent_log(trial: TrialView) -> list[str]:
     """The last lines of a trial's log that the operator has kept, indented."""
     return [f"{INDENT}{line}" for line in trial.log_tail.splitlines()]
 
 
-def best_facts(view: ExperimentView) -> dict[str, Any]:
+def collect_best(view: ExperimentView) -> dict[str, Any]:
     """What `best` says, in types that programs can go on with.
 
     Raises:
@@ -165,7 +167,7 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
         "trial": best.trial,
         "metric": view.metric,
         "value": _number(best.value),
-        "parameters": {n: _typed(kinds[n], best.parameters[n]) for n in kinds if n in best.parameters},
+        "parameters": {n: _convert(kinds[n], best.parameters[n]) for n in kinds if n in best.parameters},
         "checkpoint": best.checkpoint or None,
         **({"exported": best.exported} if best.exported else {}),
     }
@@ -179,13 +181,13 @@ def best_facts(view: ExperimentView) -> dict[str, Any]:
     return facts
 
 
-def typed_configuration(parameters: Sequence[Mapping[str, Any]], values: Mapping[str, str]) -> dict[str, Any]:
+def convert_configuration(parameters: Sequence[Mapping[str, Any]], values: Mapping[str, str]) -> dict[str, Any]:
     """A trial's configuration, in the types of the search space."""
     kinds = {parameter["name"]: parameter for parameter in parameters}
-    return {name: _typed(kinds.get(name, {}), value) for name, value in values.items()}
+    return {name: _convert(kinds.get(name, {}), value) for name, value in values.items()}
 
 
-def numbers(values: Mapping[str, str]) -> dict[str, float | str]:
+def read_numbers(values: Mapping[str, str]) -> dict[str, float | str]:
     """A result, as numbers where its values are such."""
     return {name: _number(value) for name, value in values.items()}
 
@@ -200,7 +202,7 @@ def _no_result(view: ExperimentView) -> str:
     )
 
 
-def best_lines(facts: Mapping[str, Any]) -> list[str]:
+def render_best(facts: Mapping[str, Any]) -> list[str]:
     """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
     lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
     if "repeats" in facts:
@@ -211,18 +213,18 @@ def best_lines(facts: Mapping[str, Any]) -> list[str]:
     lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
     if facts.get("exported"):
         lines.append(f"exported:   {facts['exported']}")
-    return lines if "paretoFront" not in facts else [*_front_lines(facts["paretoFront"]), "", *lines]
+    return lines if "paretoFront" not in facts else [*_render_front(facts["paretoFront"]), "", *lines]
 
 
-def _front_lines(front: Sequence[Mapping[str, Any]]) -> list[str]:
+def _render_front(front: Sequence[Mapping[str, Any]]) -> list[str]:
     if not front:
         return ["no trial has finished yet, so there is no Pareto front; best by the first objective so far:"]
     metrics = list(front[0]["values"])
     rows = ([point["trial"], *(str(point["values"].get(metric, "")) for metric in metrics)] for point in front)
-    return ["no other trial beats these in all objectives:", *columns(["TRIAL", *metrics], rows)]
+    return ["no other trial beats these in all objectives:", *align_columns(["TRIAL", *metrics], rows)]
 
 
-def _typed(parameter: Mapping[str, Any], text: str) -> Any:
+def _convert(parameter: Mapping[str, Any], text: str) -> Any:
     """A value of a configuration in the type that its domain has."""
     fixed = parameter.get("fixed", {})
     for value in (*parameter.get("choice", {}).get("values", ()), *([fixed["value"]] if "value" in fixed else [])):

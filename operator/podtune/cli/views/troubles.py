@@ -39,38 +39,40 @@ AWAITS_CORRECTION = frozenset(
 """Why a trial that has not ended does not run, where that is no mere wait for its turn."""
 
 
-def bad_conditions(conditions: Iterable[Condition]) -> list[Condition]:
+def find_bad_conditions(conditions: Iterable[Condition]) -> list[Condition]:
     """Those that say that something is wrong."""
     untrue = (c for c in conditions if c.status == "False" and c.type not in ORDINARY_IF_FALSE)
     return [condition for condition in untrue if condition.reason not in UNDER_WAY]
 
 
-def experiment_troubles(view: ExperimentView) -> list[str]:
+def find_experiment_troubles(view: ExperimentView) -> list[str]:
     """What is wrong with the experiment as a whole, but for what its message tells."""
     return _find_untold(view.status)
 
 
-def trial_message(trial: TrialView) -> str:
+def explain_trial(trial: TrialView) -> str:
     """The trial's message, and what is wrong besides."""
     return "; ".join(part for part in (trial.status.message, *_find_untold(trial.status)) if part)
 
 
-def trial_trouble(trial: TrialView) -> str:
+def find_trial_trouble(trial: TrialView) -> str:
     """What is wrong with a trial, in a sentence; empty where nothing is, or where its end has told it."""
     status = trial.status
     waits = f"{status.reason}: {status.message}" if status.reason in AWAITS_CORRECTION else ""
     return "; ".join(part for part in (waits, *_find_untold(trial.status)) if part)
 
 
-def troubled(trials: Iterable[TrialView]) -> Sequence[tuple[TrialView, str]]:
+def find_troubled_trials(trials: Iterable[TrialView]) -> Sequence[tuple[TrialView, str]]:
     """The trials that something is wrong with, by index, and what."""
-    found = ((trial, trial_trouble(trial)) for trial in trials)
+    found = ((trial, find_trial_trouble(trial)) for trial in trials)
     return sorted(((trial, words) for trial, words in found if words), key=lambda pair: pair[0].index)
 
 
 def _find_untold(status: ExperimentStatus | TrialStatus) -> list[str]:
     """The bad conditions that the message says nothing of, a sentence each."""
-    return [_sentence(c) for c in bad_conditions(status.conditions) if not c.message or c.message not in status.message]
+    return [
+        _sentence(c) for c in find_bad_conditions(status.conditions) if not c.message or c.message not in status.message
+    ]
 
 
 def _sentence(condition: Condition) -> str:

@@ -18,7 +18,7 @@ from podtune.api.resources.trial import TrialStatus
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
 from podtune.cli.views.progress import Progress
-from podtune.cli.views.troubles import experiment_troubles, trial_message
+from podtune.cli.views.troubles import explain_trial, find_experiment_troubles
 from podtune.trial.layout import FILLED_IN, ITERATION
 
 STATE_STYLES = {
@@ -61,10 +61,14 @@ def show_lines(
     for last in states:
         stamp = now().strftime("%H:%M:%S")
         for trial in last.changed:
-            write(f"{stamp} {trial_line(trial)}")
+            write(f"{stamp} {render_trial(trial)}")
         last.changed.clear()
         view = last.experiment
-        lines = [summary_line(view), *(f"{view.name} {words}" for words in experiment_troubles(view))] if view else []
+        lines = (
+            [render_summary(view), *(f"{view.name} {words}" for words in find_experiment_troubles(view))]
+            if view
+            else []
+        )
         for line in lines:
             if line not in written:
                 write(f"{stamp} {line}")
@@ -80,7 +84,7 @@ def render(progress: Progress | None, now: datetime, width: int) -> RenderableTy
     parts: list[RenderableType] = [_headline(experiment, now), _progress(experiment), _counts(experiment)]
     if experiment.status.best:
         parts.append(_best(experiment, experiment.status.best))
-    parts += [Text(words, style=TROUBLE_STYLE) for words in experiment_troubles(experiment)]
+    parts += [Text(words, style=TROUBLE_STYLE) for words in find_experiment_troubles(experiment)]
     if progress.running:
         parts += [Text(), _running(progress.running, experiment, width)]
     if progress.troubled:
@@ -88,7 +92,7 @@ def render(progress: Progress | None, now: datetime, width: int) -> RenderableTy
     return Group(*parts)
 
 
-def summary_line(view: ExperimentView) -> str:
+def render_summary(view: ExperimentView) -> str:
     """The experiment in one line."""
     counts, found = view.status.trials, view.status.best
     best = f"; best {view.metric} {format_best_value(found)} ({format_best_holder(found)})" if found else ""
@@ -100,9 +104,9 @@ def summary_line(view: ExperimentView) -> str:
     )
 
 
-def trial_line(trial: TrialView) -> str:
+def render_trial(trial: TrialView) -> str:
     """A trial in one line."""
-    message = trial_message(trial)
+    message = explain_trial(trial)
     return f"{trial.name} {trial.state} {trial.status.reason}{': ' if message else ''}{message}".rstrip()
 
 

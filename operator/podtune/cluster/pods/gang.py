@@ -20,12 +20,12 @@ POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 POD_GROUP_RETRIES = "kueue.x-k8s.io/retriable-in-group"
 
 
-def service_name(trial: str) -> str:
+def make_service_name(trial: str) -> str:
     """Name of a trial's Service; it begins with a letter, as that of a trial need not."""
     return f"gang-{trial}"
 
 
-def host_name(attempt: int, rank: int) -> str:
+def make_host_name(attempt: int, rank: int) -> str:
     """Name of a pod below its Service; another one in each attempt, so that no name server remembers the one before."""
     return f"attempt-{attempt}-rank-{rank}"
 
@@ -36,7 +36,7 @@ def make_gang_service(experiment: Experiment, action: CreatePod) -> Manifest:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": service_name(action.trial),
+            "name": make_service_name(action.trial),
             "labels": make_labels(experiment.name, action.trial),
             "ownerReferences": [refer_to_trial(action.trial, action.trial_uid)],
         },
@@ -68,8 +68,8 @@ def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: in
         metadata["annotations"][POD_GROUP_SIZE] = str(action.replicas)
         metadata["annotations"][POD_GROUP_RETRIES] = "false"  # an attempt gets no other pods in the place of its own
     spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": GANG_GATE}]
-    spec["hostname"] = host_name(action.attempt, rank)
-    spec["subdomain"] = service_name(action.trial)
+    spec["hostname"] = make_host_name(action.attempt, rank)
+    spec["subdomain"] = make_service_name(action.trial)
     agents = {agent_env.RANK: str(rank), agent_env.REPLICAS: str(action.replicas)}
     if experiment.spec.checkpoints.ranks == "RankZero":
         agents[agent_env.ALONE] = "true"
@@ -96,7 +96,7 @@ def _program_environment(action: CreatePod, rank: int) -> dict[str, str]:
         layout.ENV_REPLICAS: str(action.replicas),
         "RANK": str(rank),
         "WORLD_SIZE": str(action.replicas),
-        "MASTER_ADDR": f"{host_name(action.attempt, 0)}.{service_name(action.trial)}",
+        "MASTER_ADDR": f"{make_host_name(action.attempt, 0)}.{make_service_name(action.trial)}",
         "MASTER_PORT": MASTER_PORT,
     }
 

@@ -30,9 +30,15 @@ from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CO
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_space import parse_value
-from podtune.cluster.pods.scratch import let_agent_write, scratch_mounts, scratch_of, scratch_volumes
+from podtune.cluster.pods.scratch import find_scratch, let_agent_write, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
-from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes, sync_json
+from podtune.cluster.pods.store_access import (
+    encode_store,
+    encode_sync,
+    make_credentials_env,
+    make_store_mounts,
+    make_store_volumes,
+)
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import restore_list_json
@@ -108,18 +114,25 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
     confine(spec, non_root=agent.non_root)
     drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
     store = _spec(experiment).checkpoints.store
-    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(), *_state_volumes(action), *store_volumes(store)]
-    if scratch := scratch_of(experiment):
+    spec["volumes"] = [
+        *(spec.get("volumes") or ()),
+        *_make_volumes(),
+        *_make_state_volumes(action),
+        *make_store_volumes(store),
+    ]
+    if scratch := find_scratch(experiment):
         let_agent_write(spec, AGENT_UID)
-        spec["volumes"] += scratch_volumes(scratch, action.trial)
+        spec["volumes"] += make_scratch_volumes(scratch, action.trial)
     own_containers = spec.get("initContainers") or []
     environment = _program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
         container["env"] = [*environment, *(container.get("env") or ())]
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_program_mounts()]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
     if action.limits:
-        _give(next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits)
-    agents = _agent_containers(experiment, action, agent, drain)
+        _set_limits(
+            next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits
+        )
+    agents = _make_agent_containers(experiment, action, agent, drain)
     for container in agents:
         container["securityContext"] = {**container["securityContext"], **make_agent_profile(spec["securityContext"])}
     spec["initContainers"] = [*agents, *own_containers]
@@ -128,13 +141,13 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
         "kind": "Pod",
         "metadata": {
             "name": action.name,
-            "labels": {**template.metadata.labels, **pod_labels(experiment.name, action)},
+            "labels": {**template.metadata.labels, **make_pod_labels(experiment.name, action)},
             "annotations": {
                 **template.metadata.annotations,
-                ANNOTATION_PARAMETERS: _parameters_json(experiment, action),
+                ANNOTATION_PARAMETERS: _encode_parameters(experiment, action),
                 ANNOTATION_CONTAINER: trial_container(template.spec),
-                **_grace_annotation(template.spec, spec),
-                **_annotations_of_shared(action),
+                **_make_grace_annotation(template.spec, spec),
+                **_make_shared_annotations(action),
             },
             "ownerReferences": [_owner(experiment, action)],
         },
@@ -165,7 +178,7 @@ def avoid_nodes(pod: Manifest, nodes: Sequence[str]) -> None:
     pod["spec"]["affinity"] = affinity
 
 
-def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
+def make_pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
     if action.template_hash:
         shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
@@ -173,7 +186,7 @@ def pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     return {**make_labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
 
 
-def _annotations_of_shared(action: CreatePod) -> dict[str, str]:
+def _make_shared_annotations(action: CreatePod) -> dict[str, str]:
     """What tells of which trial a pod was made for that may serve others after it, and of which kind it is."""
     return (
         {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_TEMPLATE_HASH: action.template_hash}
@@ -189,7 +202,7 @@ def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
     return refer_to_trial(action.trial, action.trial_uid)
 
 
-def _give(container: Manifest, limits: Mapping[str, str]) -> None:
+def _set_limits(container: Manifest, limits: Mapping[str, str]) -> None:
     """Puts limits in the place of a container's own; what it requests of the same resources goes along with them."""
     resources = copy.deepcopy(container.get("resources") or {})
     wanted = {name: amount for name, amount in limits.items() if not _is_zero(amount)}
@@ -225,13 +238,13 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
     return max(1, min(longest, grace - DRAIN_MARGIN))
 
 
-def _grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
+def _make_grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
     """How much of the pod's grace period is the program's, where that is not all of it."""
     own = grace_periods.of_template(template)
     return {} if own == spec["terminationGracePeriodSeconds"] else {ANNOTATION_GRACE: str(own)}
 
 
-def _parameters_json(experiment: Experiment, action: CreatePod) -> str:
+def _encode_parameters(experiment: Experiment, action: CreatePod) -> str:
     """The configuration in its own types and the manifest's order, as the program reads it."""
     written = action.spec.parameters
     values = {p.name: parse_value(p, written[p.name]) for p in _spec(experiment).parameters if p.name in written}
@@ -250,15 +263,17 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
         **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
     }
-    return _env(values)
+    return _make_env(values)
 
 
-def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> list[Manifest]:
+def _make_agent_containers(
+    experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int
+) -> list[Manifest]:
     """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
-    variables = _agent_variables(experiment, action, agent, drain)
+    variables = _collect_agent_variables(experiment, action, agent, drain)
     store = _spec(experiment).checkpoints.store
-    scratch = scratch_mounts(scratch_of(experiment))
-    sidecar = _agent_container(AGENT_CONTAINER, "run", variables, store, agent)
+    scratch = make_scratch_mounts(find_scratch(experiment))
+    sidecar = _make_agent_container(AGENT_CONTAINER, "run", variables, store, agent)
     sidecar["restartPolicy"] = "Always"
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
@@ -266,32 +281,34 @@ def _agent_containers(experiment: Experiment, action: CreatePod, agent: AgentSet
         sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
     if store is None or not (action.restore or action.find):
         return [sidecar]
-    restore = _agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
+    restore = _make_agent_container(RESTORE_CONTAINER, "restore", variables, store, agent)
     restore["volumeMounts"] += scratch
-    restore["env"].append(_own_uid())
+    restore["env"].append(_make_uid_variable())
     return [restore, sidecar]
 
 
-def _own_uid() -> Manifest:
+def _make_uid_variable() -> Manifest:
     """The variable by which an agent knows its pod's UID that has no token to learn it from."""
     return {"name": agent_env.POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
 
 
-def _agent_container(
+def _make_agent_container(
     name: str, command: str, variables: Mapping[str, str], store: CheckpointStore | None, agent: AgentSettings
 ) -> Manifest:
     return {
         "name": name,
         "image": agent.image,
         "imagePullPolicy": agent.pull_policy,
-        "args": [command, literal(json.dumps(variables))],
-        "env": credentials_env(store),
-        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *store_mounts(store)],
+        "args": [command, escape_expansions(json.dumps(variables))],
+        "env": make_credentials_env(store),
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *make_store_mounts(store)],
         **AGENT_CONFINES,
     }
 
 
-def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int) -> Mapping[str, str]:
+def _collect_agent_variables(
+    experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int
+) -> Mapping[str, str]:
     """What the agent is told; see `podtune.protocol.agent_environment`."""
     spec = _spec(experiment)
     values = {
@@ -307,10 +324,10 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
         agent_env.DRAIN_SECONDS: str(drain),
     }
     if spec.checkpoints.store is not None:
-        values[agent_env.STORE] = store_json(spec.checkpoints.store)
-        if sync := sync_json(spec.checkpoints):
+        values[agent_env.STORE] = encode_store(spec.checkpoints.store)
+        if sync := encode_sync(spec.checkpoints):
             values[agent_env.SYNC] = sync
-        if scratch_of(experiment):
+        if find_scratch(experiment):
             values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY
         values[agent_env.CONFIGURATION] = configuration_digest(action.spec)
         if action.find:
@@ -329,7 +346,7 @@ def _agent_variables(experiment: Experiment, action: CreatePod, agent: AgentSett
     return values
 
 
-def _volumes() -> list[Manifest]:
+def _make_volumes() -> list[Manifest]:
     """One projected volume instead of two of a kind each: the API server pays for each field on every write."""
     parameters = {
         "path": layout.PARAMETERS,
@@ -343,11 +360,11 @@ def _volumes() -> list[Manifest]:
     ]
 
 
-def _state_volumes(action: CreatePod) -> list[Manifest]:
+def _make_state_volumes(action: CreatePod) -> list[Manifest]:
     return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []
 
 
-def _program_mounts() -> list[Manifest]:
+def _make_program_mounts() -> list[Manifest]:
     parameters = f"{layout.DIRECTORY}/{layout.PARAMETERS}"
     return [
         {"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY},
@@ -355,11 +372,11 @@ def _program_mounts() -> list[Manifest]:
     ]
 
 
-def _env(values: Mapping[str, str]) -> list[Manifest]:
-    return [{"name": name, "value": literal(value)} for name, value in values.items()]
+def _make_env(values: Mapping[str, str]) -> list[Manifest]:
+    return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
 
 
-def literal(value: str) -> str:
+def escape_expansions(value: str) -> str:
     """Keeps Kubernetes from expanding $(…) in a value."""
     return value.replace("$", "$$")
 

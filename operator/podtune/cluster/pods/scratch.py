@@ -22,24 +22,24 @@ from podtune.runner.records import Experiment
 SCRATCH_VOLUME = "podtune-scratch"
 
 
-def claim_name(trial: str) -> str:
+def make_claim_name(trial: str) -> str:
     """Name of a trial's PersistentVolumeClaim."""
     return f"{trial}-scratch"
 
 
-def scratch_of(experiment: Experiment) -> Scratch | None:
+def find_scratch(experiment: Experiment) -> Scratch | None:
     """What kind of volume the experiment's trials have; None where they have none."""
     return experiment.spec.checkpoints.scratch if experiment.spec else None
 
 
-def scratch_volumes(scratch: Scratch | None, trial: str) -> list[Manifest]:
+def make_scratch_volumes(scratch: Scratch | None, trial: str) -> list[Manifest]:
     """The volume in a trial's pods."""
     if scratch is None:
         return []
-    return [{"name": SCRATCH_VOLUME, "persistentVolumeClaim": {"claimName": claim_name(trial)}}]
+    return [{"name": SCRATCH_VOLUME, "persistentVolumeClaim": {"claimName": make_claim_name(trial)}}]
 
 
-def scratch_mounts(scratch: Scratch | None) -> list[Manifest]:
+def make_scratch_mounts(scratch: Scratch | None) -> list[Manifest]:
     """Where it is, for the agent alone: what the program writes must not get there unhashed."""
     return [] if scratch is None else [{"name": SCRATCH_VOLUME, "mountPath": agent_env.SCRATCH_DIRECTORY}]
 
@@ -58,10 +58,10 @@ async def ensure_claim(client: ClusterClient, experiment: Experiment, action: Cr
     Raises:
         ApiError: The API server can't or won't make it.
     """
-    scratch = scratch_of(experiment)
+    scratch = find_scratch(experiment)
     if scratch is None:
         return ""
-    name = claim_name(action.trial)
+    name = make_claim_name(action.trial)
     claim = await create_owned(client, paths.claims(experiment.namespace), _make_claim(experiment, action, scratch))
     if claim is None:
         return f"a PersistentVolumeClaim {name} of another owner is in the way; delete it"
@@ -82,9 +82,9 @@ async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str
     Raises:
         ApiError: It can't be deleted now.
     """
-    if scratch_of(experiment) is None:
+    if find_scratch(experiment) is None:
         return
-    path = paths.claim(experiment.namespace, claim_name(trial))
+    path = paths.claim(experiment.namespace, make_claim_name(trial))
     claim = await read_if_there(client, path)
     if claim is not None and find_owner_uid(claim, TRIAL_KIND) == uid:
         with contextlib.suppress(ResourceNotFound):
@@ -99,7 +99,7 @@ def _make_claim(experiment: Experiment, action: CreatePod, scratch: Scratch) -> 
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": claim_name(action.trial),
+            "name": make_claim_name(action.trial),
             "labels": make_labels(experiment.name, action.trial),
             "ownerReferences": [refer_to_trial(action.trial, action.trial_uid)],
         },

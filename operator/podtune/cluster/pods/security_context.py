@@ -31,7 +31,7 @@ def confine(spec: Manifest, *, non_root: bool) -> None:
     for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
         own = _said(container.get("securityContext"))
         own.setdefault("allowPrivilegeEscalation", False)
-        own["capabilities"] = _capabilities(own.get("capabilities"))
+        own["capabilities"] = _drop_capabilities(own.get("capabilities"))
         container["securityContext"] = own
 
 
@@ -44,7 +44,7 @@ def make_agent_profile(pod_context: Mapping[str, Any]) -> Manifest:
     return {"appArmorProfile": dict(RUNTIME_DEFAULT)} if pod_context.get("appArmorProfile") else {}
 
 
-def _capabilities(own: Mapping[str, Any] | None) -> Manifest:
+def _drop_capabilities(own: Mapping[str, Any] | None) -> Manifest:
     dropped = (own or {}).get("drop")
     if dropped is None or "ALL" in dropped:
         return {"drop": ["ALL"]}

@@ -11,8 +11,8 @@ import base64
 from collections.abc import Iterator, Sequence
 
 from podtune.api.names import LABEL_STORAGE
-from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, literal
-from podtune.cluster.pods.store_access import credentials_env, store_json, store_mounts, store_volumes
+from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, escape_expansions
+from podtune.cluster.pods.store_access import encode_store, make_credentials_env, make_store_mounts, make_store_volumes
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask
@@ -47,7 +47,7 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         chunks=chunks,
         export_to=exports.export_prefix(experiment, experiment.spec),
     )
-    values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: store_json(store)}
+    values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
     name = storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.spec
     container = {
@@ -56,8 +56,8 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         "imagePullPolicy": agent.pull_policy,
         "args": ["storage"],
         "env": [
-            *({"name": key, "value": literal(value)} for key, value in values.items()),
-            *credentials_env(store),
+            *({"name": key, "value": escape_expansions(value)} for key, value in values.items()),
+            *make_credentials_env(store),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **AGENT_CONFINES,
@@ -69,12 +69,12 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "containers": [container],
     }
-    if volumes := store_volumes(store):
+    if volumes := make_store_volumes(store):
         spec["volumes"] = volumes
-        container["volumeMounts"] = store_mounts(store)
+        container["volumeMounts"] = make_store_mounts(store)
     if chunks:
         mount = {"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}
-        spec["volumes"] = [*spec.get("volumes", ()), _volume(name, chunks)]
+        spec["volumes"] = [*spec.get("volumes", ()), _make_volume(name, chunks)]
         container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
     return {
         "apiVersion": "v1",
@@ -111,7 +111,7 @@ def make_trial_chunks(experiment: Experiment, pod: Manifest, chunks: Sequence[by
         }
 
 
-def _volume(name: str, chunks: int) -> Manifest:
+def _make_volume(name: str, chunks: int) -> Manifest:
     sources = [
         {"configMap": {"name": f"{name}-{number}", "items": [{"key": CHUNK_KEY, "path": f"{number}.gz"}]}}
         for number in range(chunks)

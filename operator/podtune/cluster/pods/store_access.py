@@ -18,7 +18,7 @@ CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
 
 
-def store_json(store: CheckpointStore) -> str:
+def encode_store(store: CheckpointStore) -> str:
     """The bucket, as agents are told of it: what is the default is left out."""
     values: Manifest = store.model_dump(
         include={"bucket", "prefix", "endpoint", "region", "addressing", "wire_checksums"}, exclude_defaults=True
@@ -32,7 +32,7 @@ def store_json(store: CheckpointStore) -> str:
     return json.dumps(values)
 
 
-def sync_json(checkpoints: Checkpoints) -> str:
+def encode_sync(checkpoints: Checkpoints) -> str:
     """How checkpoints and artifacts are stored, as agents are told of it: what is the default is left out."""
     values: Manifest = checkpoints.model_dump(
         include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True
@@ -48,7 +48,7 @@ def sync_json(checkpoints: Checkpoints) -> str:
     return json.dumps(values) if values else ""
 
 
-def credentials_env(store: CheckpointStore | None) -> list[Manifest]:
+def make_credentials_env(store: CheckpointStore | None) -> list[Manifest]:
     """What keeps an agent's container waiting until the Secret is there; see `agent_environment.STORE_KEY_ID`."""
     if store is None or not store.credentials_secret:
         return []
@@ -56,12 +56,12 @@ def credentials_env(store: CheckpointStore | None) -> list[Manifest]:
     return [{"name": agent_env.STORE_KEY_ID, "valueFrom": {"secretKeyRef": reference}}]
 
 
-def store_volumes(store: CheckpointStore | None) -> list[Manifest]:
+def make_store_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """What the agent's containers need to use the bucket: credentials, and certificates of authorities."""
-    return [*_credentials_volumes(store), *_ca_volumes(store)]
+    return [*_make_credentials_volumes(store), *_make_ca_volumes(store)]
 
 
-def store_mounts(store: CheckpointStore | None) -> list[Manifest]:
+def make_store_mounts(store: CheckpointStore | None) -> list[Manifest]:
     """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
     mounts: list[Manifest] = []
     if store is not None and store.credentials_secret:
@@ -77,7 +77,7 @@ def _secret_directory(secret: str) -> str:
     return f"{CREDENTIALS_DIRECTORY}/{secret}"
 
 
-def _credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
+def _make_credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """The Secret as a volume: the kubelet brings it up to date in running pods, which it does not with a variable.
 
     It is optional, so that a Secret that is deleted meanwhile does no harm to a pod that runs. Everyone may read the
@@ -90,7 +90,7 @@ def _credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
     return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
 
 
-def _ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
+def _make_ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """The volume with the certificates of the store's authorities, where it has any of its own."""
     if store is None or store.ca_bundle is None:
         return []

@@ -10,7 +10,7 @@ import yaml
 
 from podtune.cli import main as cli
 from podtune.cli.client import api_client
-from podtune.cli.commands.archive import sealed
+from podtune.cli.commands.archive import seal
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import FakeApi
@@ -192,7 +192,7 @@ def test_a_file_that_can_not_be_worked_with_is_refused_before_anything_is_made(
     body = yaml.safe_load(file.read_text())
     del body["digest"]
     change(body)
-    file.write_text(yaml.safe_dump(sealed(body)))
+    file.write_text(yaml.safe_dump(seal(body)))
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 1
     assert problem in capsys.readouterr().err
     assert api.writes == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.tuning.search_space import KINDS, Parameter
-from podtune.cli.views.parameter_text import parameter_lines, parameter_text
+from podtune.cli.views.parameter_text import describe_parameter, describe_parameters
 from podtune.testing.spaces import SAMPLED
 
 
@@ -46,11 +46,11 @@ from podtune.testing.spaces import SAMPLED
     ],
 )
 def test_each_kind_of_parameter_is_a_sentence(manifest: dict[str, Any], sentence: str) -> None:
-    assert parameter_text({"name": "p", **manifest}) == sentence
+    assert describe_parameter({"name": "p", **manifest}) == sentence
 
 
 def test_the_sentences_begin_in_one_column() -> None:
-    lines = parameter_lines([{"name": "x", "fixed": {"value": 1}}, {"name": "width", "expression": "x * 2"}])
+    lines = describe_parameters([{"name": "x", "fixed": {"value": 1}}, {"name": "width", "expression": "x * 2"}])
     assert lines == ["x:     always 1", "width: computed as x * 2"]
 
 
@@ -75,7 +75,7 @@ def test_no_parameter_is_beyond_words(
     manifest = conditional.model_dump(
         mode="json", by_alias=True, exclude_unset=not with_defaults, exclude_none=not with_nulls
     )
-    sentence = parameter_text(manifest)
+    sentence = describe_parameter(manifest)
     assert "None" not in sentence
     assert "null" not in sentence
     assert "\n" not in sentence
@@ -95,4 +95,4 @@ def test_every_kind_that_there_is_has_its_own_words() -> None:
     }
     assert words.keys() == KINDS.keys()
     for kind, domain in words.items():
-        assert "(" not in parameter_text({"name": "p", kind: domain})
+        assert "(" not in describe_parameter({"name": "p", kind: domain})

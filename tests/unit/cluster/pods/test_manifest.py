@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import Checkpoint, TrialSpec
-from podtune.cluster.pods.manifest import AgentSettings, make_pod
+from podtune.cluster import decoders
+from podtune.cluster.pods.manifest import AgentSettings, avoid_nodes, make_pod
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import experiment_record
 
@@ -382,3 +383,104 @@ def test_a_pattern_with_a_dollar_reaches_the_agent_as_it_is() -> None:
     assert "PODTUNE_STDOUT_LAST" not in env(container(pod, "podtune-agent"))
     named = manifest(results={"stdout": {"pattern": r"(?P<name>\w+)=(?P<value>\S+)", "last": "loss"}})
     assert env(container(named, "podtune-agent"))["PODTUNE_STDOUT_LAST"] == "loss"
+
+
+# Pods that serve one trial after the other
+
+REUSED = {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+
+
+def warm_manifest(template_hash: str = "a1") -> Manifest:
+    spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "32"})
+    action = CreatePod("digits-3", "t-3", 2, spec, restore=(), iteration=0, template_hash=template_hash)
+    body = make_pod(experiment_record(trialTemplate=REUSED), action, AGENT)
+    body["metadata"] |= {"namespace": "team", "uid": "p-1", "resourceVersion": "7"}
+    return body
+
+
+def test_a_warm_pod_outlives_the_trial_that_it_was_made_for() -> None:
+    metadata = warm_manifest()["metadata"]
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Experiment", "digits")
+    assert "podtune.dev/trial" not in metadata["labels"], "or it were deleted with the trial's finished pods"
+
+
+def test_a_warm_pod_is_read_as_its_first_trials() -> None:
+    body = warm_manifest()
+    pod = decoders.decode_pod(body)
+    assert (pod.trial, pod.trial_uid, pod.attempt, pod.template_hash) == ("digits-3", "t-3", 2, "a1")
+    assert decoders.owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
+
+
+def test_agent_and_program_know_that_a_pod_is_warm() -> None:
+    spec = warm_manifest()["spec"]
+    agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
+    assert json.loads(agent["args"][1])["PODTUNE_REUSE"] == "true"
+    program = {entry["name"]: entry["value"] for entry in spec["containers"][0]["env"]}
+    assert program["PODTUNE_REUSE"] == "true"
+
+
+def test_only_the_agent_sees_where_it_keeps_what_the_pod_is_to_do() -> None:
+    spec = warm_manifest()["spec"]
+    assert {"name": "podtune-state", "emptyDir": {}} in spec["volumes"]
+    containers = [*spec["initContainers"], *spec["containers"]]
+    mounts = {c["name"]: m["mountPath"] for c in containers for m in c["volumeMounts"] if m["name"] == "podtune-state"}
+    agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
+    assert mounts == {"podtune-agent": json.loads(agent["args"][1])["PODTUNE_STATE"]}
+
+
+def test_a_pod_that_is_not_warm_knows_nothing_of_it() -> None:
+    body = warm_manifest(template_hash="")
+    assert "PODTUNE_REUSE" not in json.dumps(body)
+    assert "podtune-state" not in json.dumps(body)
+    assert decoders.decode_pod(body).template_hash == ""
+    assert decoders.owner_of_pod(body) == "t-3"
+
+
+# Nodes that are avoided
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"annotations": {}}, "spec": spec}
+
+
+def terms(body: dict[str, Any]) -> Any:
+    return body["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+
+
+def off(node: str) -> dict[str, Any]:
+    return {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+
+
+def test_a_pod_that_avoids_nothing_stays_as_it_is() -> None:
+    body = pod()
+    avoid_nodes(body, ())
+    assert body == pod()
+
+
+def test_a_pod_without_affinity_may_run_on_all_other_nodes() -> None:
+    body = pod()
+    avoid_nodes(body, ("n1", "n2"))
+    assert terms(body) == [{"matchFields": [off("n1"), off("n2")]}]
+    assert body["metadata"]["annotations"] == {"podtune.dev/avoided-nodes": "n1,n2"}
+
+
+def test_each_term_of_the_template_keeps_off_too_and_the_template_stays_as_it_was() -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    named = {"matchFields": [off("n9")]}
+    preferred = [{"weight": 1, "preference": zone}]
+    template = {
+        "nodeAffinity": {
+            REQUIRED: {"nodeSelectorTerms": [zone, named]},
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        },
+        "podAntiAffinity": {"kept": True},
+    }
+    body = pod(affinity=template)
+    avoid_nodes(body, ("n1",))
+    assert terms(body) == [{**zone, "matchFields": [off("n1")]}, {"matchFields": [off("n9"), off("n1")]}]
+    assert body["spec"]["affinity"]["podAntiAffinity"] == {"kept": True}
+    assert body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert template["nodeAffinity"][REQUIRED] == {"nodeSelectorTerms": [zone, named]}

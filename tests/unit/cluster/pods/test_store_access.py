@@ -8,7 +8,7 @@ from typing import Any
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
-from podtune.cluster.pods.store_access import store_json, store_mounts, store_volumes, sync_json
+from podtune.cluster.pods.store_access import encode_store, encode_sync, make_store_mounts, make_store_volumes
 from podtune.storage.checkpoint.address import StoreAddress
 from tests.unit.cluster.objects import experiment_record
 from tests.unit.cluster.pods.test_scratch import CREATE
@@ -31,7 +31,7 @@ def test_the_agent_reads_the_store_as_it_was_meant() -> None:
         }
     ).store
     assert store is not None
-    assert StoreAddress.from_json(store_json(store)) == StoreAddress(
+    assert StoreAddress.from_json(encode_store(store)) == StoreAddress(
         "models",
         endpoint="https://s3:9000",
         addressing="VirtualHost",
@@ -44,7 +44,7 @@ def test_the_agent_reads_the_store_as_it_was_meant() -> None:
 
 def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
     found = SyncSettings.from_json(
-        sync_json(
+        encode_sync(
             checkpoints(
                 layout="Packed",
                 reuseUnchanged=False,
@@ -60,22 +60,22 @@ def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
 
 
 def test_defaults_take_no_room_in_the_pod_and_are_the_agents_own() -> None:
-    assert sync_json(checkpoints()) == ""
+    assert encode_sync(checkpoints()) == ""
     assert SyncSettings.from_json("") == SyncSettings()
     store = checkpoints().store
     assert store is not None
-    assert json.loads(store_json(store)) == {"bucket": "models"}
+    assert json.loads(encode_store(store)) == {"bucket": "models"}
 
 
 def test_certificates_reach_the_agent_and_nobody_else() -> None:
     for kind, source in (("ConfigMap", "configMap"), ("Secret", "secret")):
         bundle = {"kind": kind, "name": "ca", "key": "bundle.pem"}
         store = checkpoints(store={"bucket": "models", "caBundle": bundle}).store
-        (volume,) = store_volumes(store)
+        (volume,) = make_store_volumes(store)
         assert volume[source]["items"] == [{"key": "bundle.pem", "path": "ca.crt"}]
         record = experiment_record(checkpoints={"store": {"bucket": "models", "caBundle": bundle}})
         spec = make_pod(record, CREATE, AgentSettings("agent:1", "Always", "http://r"))["spec"]
         assert volume in spec["volumes"]
         agent = next(c for c in spec["initContainers"] if c["name"] == "podtune-agent")
-        assert store_mounts(store)[0] in agent["volumeMounts"]
+        assert make_store_mounts(store)[0] in agent["volumeMounts"]
         assert all(mount["name"] != "podtune-ca" for mount in spec["containers"][0]["volumeMounts"])
