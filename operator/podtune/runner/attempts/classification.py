@@ -8,16 +8,16 @@ Of several pods, one that was taken away says what happened to all of them; else
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.patterns import compiled
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
-from podtune.api.resources.failures import FailureAction, Failures
+from podtune.api.resources.failures import FailureAction, FailureRule, Failures
 from podtune.api.resources.trial import Decision
 from podtune.protocol.messages import NOT_RESTORABLE
-from podtune.runner.attempts.failure_rules import first_match
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 
 
@@ -114,21 +114,23 @@ def classify(
     said_done: bool,
     failures: Failures,
     log_tail: str = "",
-    swept: Collection[str] = (),
 ) -> AttemptOutcome:
     """Classifies an ended attempt.
 
     Args:
         pods: The attempt's pods by rank, at least one, as they were last seen; all of them have ended.
-        decision: The recorded decision that ended or paused the attempt, if there was one.
+        decision: The recorded decision that ended or paused the attempt, if there was one; an END says which pods we
+            deleted since another one had ended.
         said_done: Whether the program had said that it was done, before a pod was taken away.
         failures: What the user says of failures.
         log_tail: The last lines of the program that failed first.
-        swept: UIDs of pods that we deleted since another one of the attempt had ended: how they ended says nothing.
 
     Returns:
         The class, with reason and message for people.
     """
+    swept = find_swept(decision, pods)
+    if decision is not None and decision.action == DecisionAction.END:
+        decision = None
     if decision is not None and decision.action not in (DecisionAction.FAIL, DecisionAction.RETRY):
         return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
     if decision is not None and (decision.action == DecisionAction.FAIL or not _ended_by_itself(pods[0])):
@@ -144,6 +146,22 @@ def classify(
         return ends[0][1]
     first = min(failed, key=lambda end: _order(*end))[1]
     return _by_rules(first, failures, log_tail)
+
+
+def find_swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
+    """UIDs of the pods that we deleted since another one had ended: how they ended says nothing.
+
+    Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
+    """
+    if decision is None or decision.action != DecisionAction.END:
+        return frozenset()
+    return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
+
+
+def _says_why(pod: Pod) -> bool:
+    """Whether a pod has ended in a way that deleting it does not bring about."""
+    out_of_memory = any(end.reason == OUT_OF_MEMORY for end in pod.ends)
+    return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
 
 
 def without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
@@ -167,7 +185,7 @@ def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
 
 def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
     """What the user's rules make of a failed attempt; what they don't speak of stays as it is."""
-    found = first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
+    found = _first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
     if found is None:
         return outcome
     position, rule = found
@@ -181,6 +199,28 @@ def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None 
             return replace(said, failure_class=FailureClass.IGNORED)
         case FailureAction.EXCLUDE_NODE:
             return replace(said, failure_class=FailureClass.INFRASTRUCTURE, excludes_node=bool(outcome.node))
+
+
+def _first_match(
+    rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str | None
+) -> tuple[int, FailureRule] | None:
+    """The first rule all of whose conditions hold, and its position; None where there is none.
+
+    Args:
+        rules: The rules, in the user's order.
+        reason: The end in one word.
+        exit_code: The exit code, where the program ended by itself.
+        log_tail: The last lines of its log; None where they say nothing of the end.
+    """
+    for position, rule in enumerate(rules):
+        if rule.reason is not None and rule.reason != reason:
+            continue
+        if rule.exit_codes is not None and exit_code not in rule.exit_codes:
+            continue
+        if rule.log_regex is not None and (log_tail is None or not compiled(rule.log_regex).search(log_tail)):
+            continue
+        return position, rule
+    return None
 
 
 def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:

@@ -1,14 +1,21 @@
-"""The end of an attempt: what is still needed to classify it, and what follows from its class."""
+"""The end of an attempt: from what was seen of it to the trial's next status, as one function of values.
+
+All that follows from an end is put into one status, which is written next: the attempt's id stands beside the counter
+that it went into, so no attempt is counted twice.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
-from podtune.api.base import seconds
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, TrialReason, TrialState
-from podtune.api.resources.trial import MAX_LOG_TAIL, AttemptEnd, PodRef
-from podtune.runner.attempts import gangs, logs, lost_work, nodes, retries, usable_results
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import MAX_LOG_TAIL, AttemptEnd, Clone, Decision, PodRef, TrialStatus
+from podtune.protocol.messages import StoreProblem, Unstored
+from podtune.runner.actions import EmitEvent
+from podtune.runner.attempts import lost_work, retries, usable_results
 from podtune.runner.attempts.classification import (
     RESTORE_FAILED,
     AttemptOutcome,
@@ -16,209 +23,354 @@ from podtune.runner.attempts.classification import (
     classify,
     without_result,
 )
-from podtune.runner.records import Pod
-from podtune.runner.retry import Backoff
+from podtune.runner.attempts.pods import AttemptPods
+from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
-from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial import reports, usage
-from podtune.runner.trial.ledger import DecisionKind
-from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial import ledger, usage
+from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
 
+MAX_LINE = 160
+"""Of a program's last line so much is said in messages."""
+NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
+"""Ends that the program's log says nothing of."""
 WHOLE = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
 """Reasons of stopped trials that have trained for as long as they were meant to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What became of a trial when its attempt ended.
+class EndedAttempt:
+    """What is known of an attempt that has ended.
 
     Attributes:
+        trial: The Trial, as the API server has it.
+        status: Its status as it should be, with all that the agent has left behind.
+        number: The attempt's number.
+        pods: Its pods, as they were last seen; none where they could not be made.
+        spec: The experiment's spec.
+        run_generation: How often the experiment has gone on after an end.
+        home: Where the attempt's checkpoints are; empty without a store.
+        said_done: Whether the program had said that it was done.
+        unstored: Checkpoints that were not stored, by the agent's last word, or else its last report.
+        store_problem: What was wrong with the store at last.
+        results_lost: Whether results of the trial are lost.
+        log_tail: The last lines that the program has printed.
+    """
+
+    trial: Trial
+    status: TrialStatus
+    number: int
+    pods: AttemptPods
+    spec: ExperimentSpec
+    run_generation: int = 0
+    home: str = ""
+    said_done: bool = False
+    unstored: Unstored | None = None
+    store_problem: StoreProblem | None = None
+    results_lost: bool = False
+    log_tail: str = ""
+
+
+class SchedulerEvent(Enum):
+    """What the scheduler has to be told of an attempt's end."""
+
+    RECONFIGURED = auto()
+    """An exploit was undone: the trial has the configuration of before."""
+    COMPLETED = auto()
+    FAILED = auto()
+    REMOVED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnding:
+    """What follows from the end of an attempt.
+
+    Attributes:
+        status: The trial's next status.
         outcome: How the attempt was classified.
-        completed: Whether the trial came to a good end that the scheduler has not been told of.
+        scheduler_events: What the scheduler is told, in this order.
+        events: What Kubernetes Events tell people.
     """
 
+    status: TrialStatus
     outcome: AttemptOutcome
-    completed: bool = False
+    scheduler_events: tuple[SchedulerEvent, ...]
+    events: tuple[EmitEvent, ...]
 
 
-def conclude(trial: TrialMachine, pod: Pod, processor: ResultProcessor, now: float) -> Ending:
-    """Takes in the end of the current attempt and moves the trial on to its next state.
+@dataclass(frozen=True, slots=True)
+class _NextState:
+    """What a trial is after an attempt.
 
-    Everything changes in the one status that is written next: the attempt's id beside the counter it went into, so an
-    attempt is never counted twice.
+    Attributes:
+        state: Its state.
+        reason: Why, in one word.
+        message: Why, in a sentence.
+        retry_at: No new attempt begins before this.
+        keeps_decision: Whether the decision that ended the attempt stays on record.
+        entry: What the ledger says of it.
     """
-    final = trial.final_commit()
-    if final is not None:
-        reports.take_final(trial, final, logs.unacked_results(trial), processor, now)
-    lost_work.note_loss(trial, final)
-    decision = trial.status.decision
-    outcome = classify(
-        trial.attempt_pods.members,
-        None if decision is not None and decision.action == DecisionAction.END else decision,
-        said_done=final is not None and final.done,
-        failures=trial.context.spec.failures,
-        log_tail=logs.tail(trial),
-        swept=gangs.swept(decision, trial.attempt_pods),
-    )
-    lack = _lack(trial, outcome)
-    if lack:
-        outcome = without_result(outcome, lack, trial.context.spec.failures, logs.tail(trial))
-    if pod.training and trial.status.start_time is None:
-        trial.set(start_time=rfc3339(pod.started or now))
-    trial.set(usage=usage.concluded(trial.status, trial.attempt_pods.members, now))
-    known = trial.status.pod
+
+    state: TrialState
+    reason: str
+    message: str
+    retry_at: float | None = None
+    keeps_decision: bool = True
+    entry: tuple[DecisionKind, str, DecisionInputs] | None = None
+
+
+def end_attempt(ended: EndedAttempt, now: float) -> AttemptEnding:
+    """Classifies the end of an attempt and moves the trial on.
+
+    Args:
+        ended: What is known of the attempt; it has a pod of rank 0, and all its pods have ended.
+        now: The present time.
+    """
+    outcome = _classify(ended)
+    known, pod = ended.status.pod, ended.pods.members[0]
     since = known.since if known is not None and known.uid == pod.uid else ""
-    return _close(trial, PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since), outcome, processor, now)
+    facts: dict[str, object] = {
+        "pod": PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since),
+        "usage": usage.conclude(ended.status, ended.pods.members, now),
+    }
+    if pod.training and ended.status.start_time is None:
+        facts["start_time"] = rfc3339(pod.started or now)
+    loss = lost_work.find_loss(ended.status, ended.number, ended.home, ended.unstored, ended.store_problem)
+    if loss is not None:
+        facts["lost_checkpoint"] = loss
+    return _move_on(ended, outcome, _record(ended, outcome, pod.uid, facts, now), now)
 
 
-def _lack(trial: TrialMachine, outcome: AttemptOutcome) -> str:
+def reject_attempt(ended: EndedAttempt, message: str, now: float) -> AttemptEnding:
+    """Ends an attempt before it begins, since the API server refuses one of its pods."""
+    outcome = AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message)
+    return _move_on(ended, outcome, _record(ended, outcome, "", {"pod": None}, now), now)
+
+
+def _classify(ended: EndedAttempt) -> AttemptOutcome:
+    failures = ended.spec.failures
+    outcome = classify(
+        ended.pods.members,
+        ended.status.decision,
+        said_done=ended.said_done,
+        failures=failures,
+        log_tail=ended.log_tail,
+    )
+    lack = _find_lack(ended, outcome)
+    return without_result(outcome, lack, failures, ended.log_tail) if lack else outcome
+
+
+def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
     """What a trial that has run as long as it should has not reported, where that is an error; else empty.
 
     One that was stopped earlier, by whomever, keeps the reason for that.
     """
-    objective = trial.context.spec.objective
+    objective = ended.spec.objective
     whole = outcome.failure_class is FailureClass.COMPLETE or (
         outcome.failure_class is FailureClass.OURS and outcome.reason in WHOLE
     )
     if objective.missing == "lenient" or not whole:
         return ""
-    lack = usable_results.lack(trial.status, objective)
+    lack = usable_results.lack(ended.status, objective)
     if not lack:
         return ""
-    lost = "; results of it were lost" if trial.results_lost else ""
+    lost = "; results of it were lost" if ended.results_lost else ""
     return f"{lack}{lost}; {usable_results.advice(objective)}"
 
 
-def reject(trial: TrialMachine, message: str, processor: ResultProcessor, now: float) -> Ending:
-    """The API server refuses the attempt's pod: an attempt that ended before it began."""
-    outcome = AttemptOutcome(FailureClass.INFRASTRUCTURE, TrialReason.POD_REJECTED, message)
-    return _close(trial, None, outcome, processor, now)
+def _record(
+    ended: EndedAttempt, outcome: AttemptOutcome, uid: str, facts: dict[str, object], now: float
+) -> TrialStatus:
+    """The status with what has happened; what the trial is now is still to be decided."""
+    end = AttemptEnd(
+        attempt=ended.number,
+        uid=uid,
+        failure_class=str(outcome.failure_class),
+        reason=str(outcome.reason),
+        message=clip(outcome.message),
+        exit_code=outcome.exit_code,
+        log_tail=_keep_last_lines(ended.log_tail) if outcome.failure_class.is_failure else "",
+    )
+    changes = {
+        **facts,
+        "attempt": ended.number,
+        "last_attempt": end,
+        "durable_seq": 0,
+        "failed_nodes": retries.add_node_failure(ended.status, outcome, ended.spec.failures, now),
+        **retries.count_attempt(ended.status, outcome.failure_class),
+    }
+    return ended.status.model_copy(update=changes)
 
 
-def _close(
-    trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, processor: ResultProcessor, now: float
-) -> Ending:
-    _record(trial, pod, outcome, now)
-    told = logs.with_last_line(trial, outcome)
-    trial.attempt_over()
-    if outcome.reason == RESTORE_FAILED and clones.restores_from_source(trial.status):
-        trial.status = clones.without_restore_source(trial.status)
-    elif outcome.reason == RESTORE_FAILED and trial.status.clone is not None:
-        processor.undo_clone(trial, outcome.message, now)
-    trial.touch(now)
-    return _next_state(trial, outcome, told, now)
-
-
-def _record(trial: TrialMachine, pod: PodRef | None, outcome: AttemptOutcome, now: float) -> None:
-    trial.set(
-        attempt=trial.attempt,
-        pod=pod,
-        last_attempt=AttemptEnd(
-            attempt=trial.attempt,
-            uid=pod.uid if pod else "",
-            failure_class=str(outcome.failure_class),
-            reason=str(outcome.reason),
-            message=clip(outcome.message),
-            exit_code=outcome.exit_code,
-            log_tail=_last_lines(trial, outcome),
-        ),
-        durable_seq=0,
-        failed_nodes=nodes.noted(trial.status, outcome, trial.context.spec.failures, now),
-        **retries.counted(trial.status, outcome.failure_class),
+def _move_on(ended: EndedAttempt, outcome: AttemptOutcome, recorded: TrialStatus, now: float) -> AttemptEnding:
+    """Decides what the trial is next, and whom to tell."""
+    status, is_undone = recorded, False
+    if outcome.reason == RESTORE_FAILED and clones.restores_from_source(status):
+        status = clones.without_restore_source(status)
+    elif outcome.reason == RESTORE_FAILED and status.clone is not None:
+        status, is_undone = _undo_clone(status, status.clone, outcome.message, now), True
+    following = _choose_next_state(ended, status, outcome, now)
+    status = _apply(following, status, ended.run_generation, now)
+    return AttemptEnding(
+        status,
+        outcome,
+        _list_scheduler_events(outcome, status, is_undone=is_undone),
+        _list_events(ended, outcome, status),
     )
 
 
-def _last_lines(trial: TrialMachine, outcome: AttemptOutcome) -> str:
-    """The lines of the log that the status keeps: whole ones, if they are not too long, and of a bad end alone."""
-    lines = logs.tail(trial) if outcome.failure_class.is_failure else ""
+def _undo_clone(status: TrialStatus, clone: Clone, problem: str, now: float) -> TrialStatus:
+    """Takes an exploit back whose checkpoint can't be restored: the trial is again what it was before."""
+    status = clones.undone(status)
+    own = clones.own_checkpoints(status)
+    where = f"from its own checkpoint of iteration {own[0].step}" if own else "afresh"
+    message = f"the clone of {clone.donor} is undone; goes on {where} with its parameters of before: {problem}"
+    numbers: DecisionInputs = {"donor": clone.donor, "checkpoint": clone.checkpoint.step}
+    return _log(status, DecisionKind.UNDO, message, numbers, now)
+
+
+def _choose_next_state(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, now: float) -> _NextState:
+    match outcome.failure_class:
+        case FailureClass.OURS:
+            assert status.decision is not None  # else the class were another
+            return _follow_decision(ended, status, status.decision, outcome, now)
+        case FailureClass.COMPLETE:
+            return _NextState(TrialState.TERMINATED, TrialReason.COMPLETED, "", keeps_decision=False)
+        case FailureClass.FINAL | FailureClass.UNUSABLE:
+            message = lost_work.add_loss(status, _add_last_line(outcome, ended.log_tail))
+            reason = str(outcome.reason)
+            entry = (DecisionKind.FAIL, outcome.message, {"reason": reason})
+            is_logged = status.decision is not None  # that stands in the ledger
+            return _NextState(TrialState.ERROR, reason, message, entry=None if is_logged else entry)
+        case _:
+            return _retry(ended, status, outcome, now)
+
+
+def _follow_decision(
+    ended: EndedAttempt, status: TrialStatus, decision: Decision, outcome: AttemptOutcome, now: float
+) -> _NextState:
+    """The decision that was recorded is what the trial's state becomes.
+
+    A pause stands however the attempt ended, and no failure is spent: results that were taken in stay, and the trial
+    goes on from its last checkpoint. A program that fails for a reason will fail again then, and be told.
+    """
+    match decision.action:
+        case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
+            wait = retries.placement_timeout(ended.spec).delay(ended.number, f"{ended.trial.uid}/requeue")
+            return _NextState(
+                TrialState.PENDING,
+                TrialReason.NOT_PLACED,
+                outcome.message,
+                retry_at=now + wait,
+                keeps_decision=False,
+                entry=(DecisionKind.RETRY, outcome.message, {}),
+            )
+        case DecisionAction.REQUEUE:
+            return _NextState(
+                TrialState.PENDING, TrialReason.QUEUED, outcome.message, retry_at=now, keeps_decision=False
+            )
+        case DecisionAction.PAUSE:
+            message = lost_work.add_loss(status, f"{outcome.message}{_describe_lack_of_checkpoint(ended, status)}")
+            queued_at = now if decision.reason == TrialReason.PAUSED_BY_SCHEDULER else None  # its place in the queue
+            return _NextState(TrialState.PAUSED, decision.reason, message, retry_at=queued_at)
+        case _:
+            message = lost_work.add_loss(status, decision.message)
+            return _NextState(TrialState.TERMINATED, decision.reason, message)
+
+
+def _retry(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, now: float) -> _NextState:
+    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries.
+
+    The ledger does without the last line of the log, which stands in the status besides.
+    """
+    failures, failure_class = ended.spec.failures, outcome.failure_class
+    told = _add_last_line(outcome, ended.log_tail)
+    budget = retries.find_budget(status, failures, failure_class)
+    inputs: DecisionInputs = {str(failure_class): budget.spent}
+    if budget.is_exceeded:
+        follows = f"that was {budget.words}"
+        message = lost_work.add_loss(status, f"{told}; {follows}")
+        entry = (DecisionKind.FAIL, f"{outcome.message}; {follows}", inputs)
+        return _NextState(TrialState.ERROR, budget.reason, message, entry=entry)
+    follows = f"will be retried {_describe_start(ended, status)}"
+    return _NextState(
+        TrialState.PENDING,
+        TrialReason.BACKING_OFF,
+        lost_work.add_loss(status, f"{told}; {follows}"),
+        retry_at=now + retries.draw_wait(failures, budget.spent, f"{ended.trial.uid}/{failure_class}"),
+        keeps_decision=False,
+        entry=(DecisionKind.RETRY, f"{outcome.message}; {follows}", inputs),
+    )
+
+
+def _apply(following: _NextState, status: TrialStatus, run_generation: int, now: float) -> TrialStatus:
+    """The status of a trial in its next state."""
+    changes: dict[str, object] = {
+        "state": following.state,
+        "reason": str(following.reason),
+        "message": clip(following.message),
+        "retry_time": None if following.retry_at is None else rfc3339(following.retry_at),
+    }
+    if not following.keeps_decision:
+        changes["decision"] = None
+    if following.state.is_finished:
+        changes |= {"completion_time": rfc3339(now), "clone": None, "exploit": None, "run_generation": run_generation}
+    status = status.model_copy(update=changes)
+    return status if following.entry is None else _log(status, *following.entry, now)
+
+
+def _log(status: TrialStatus, kind: DecisionKind, message: str, inputs: DecisionInputs, now: float) -> TrialStatus:
+    return ledger.enter(status, kind, message, inputs, now=now, attempt=status.attempt, step=status.iteration)
+
+
+def _list_scheduler_events(
+    outcome: AttemptOutcome, status: TrialStatus, *, is_undone: bool
+) -> tuple[SchedulerEvent, ...]:
+    holds = {
+        SchedulerEvent.RECONFIGURED: is_undone,
+        SchedulerEvent.COMPLETED: outcome.failure_class is FailureClass.COMPLETE,
+        SchedulerEvent.FAILED: outcome.failure_class.is_failure,
+        SchedulerEvent.REMOVED: status.state is TrialState.ERROR,
+    }
+    return tuple(event for event, is_due in holds.items() if is_due)
+
+
+def _list_events(ended: EndedAttempt, outcome: AttemptOutcome, status: TrialStatus) -> tuple[EmitEvent, ...]:
+    events = []
+    if outcome.failure_class.is_failure:
+        events.append(EmitEvent(ended.trial.name, outcome.reason, clip(status.message), warning=True))
+    if loss := lost_work.describe_last_loss(status):
+        events.append(EmitEvent(ended.trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True))
+    return tuple(events)
+
+
+def _keep_last_lines(lines: str) -> str:
+    """The lines of a log that the status keeps: whole ones, if they are not too long."""
     if len(lines) <= MAX_LOG_TAIL:
         return lines
     kept = lines[-MAX_LOG_TAIL:]
     return kept.partition("\n")[2] or kept
 
 
-def _next_state(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) -> Ending:
-    """Moves the trial on; `told` is what became of the attempt, with the last line of its log."""
-    match outcome.failure_class:
-        case FailureClass.OURS:
-            return _carry_out(trial, outcome, now)
-        case FailureClass.COMPLETE:
-            trial.set(decision=None)
-            trial.finish(TrialState.TERMINATED, TrialReason.COMPLETED, "", now)
-            return Ending(outcome, completed=True)
-        case FailureClass.FINAL | FailureClass.UNUSABLE:
-            if trial.status.decision is None:  # else that stands in the ledger
-                trial.log_decision(DecisionKind.FAIL, outcome.message, {"reason": str(outcome.reason)}, now=now)
-            trial.finish(TrialState.ERROR, outcome.reason, lost_work.with_loss(trial.status, told), now)
-        case _:
-            _retry(trial, outcome, told, now)
-    return Ending(outcome)
+def _add_last_line(outcome: AttemptOutcome, log_tail: str) -> str:
+    """Says what became of an attempt; of a bad end, with the last line of its log."""
+    lines = [line.strip() for line in log_tail.splitlines() if line.strip()]
+    if not lines or outcome.failure_class in NOT_OF_PROGRAM:
+        return outcome.message
+    line = lines[-1] if len(lines[-1]) <= MAX_LINE else f"{lines[-1][: MAX_LINE - 1]}…"
+    return f"{outcome.message} (last line of its log: {line})"
 
 
-def _carry_out(trial: TrialMachine, outcome: AttemptOutcome, now: float) -> Ending:
-    """The decision that was recorded is what the trial's state becomes.
-
-    A pause stands however the attempt ended, and no failure is spent: results that were taken in stay, and the trial
-    goes on from its last checkpoint. A program that fails for a reason will fail again then, and be told.
-    """
-    decision = trial.status.decision
-    assert decision is not None  # else the class were another
-    match decision.action:
-        case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
-            gangs.requeue(trial, outcome.message, now)
-            return Ending(outcome)
-        case DecisionAction.REQUEUE:
-            trial.set(decision=None, retry_time=rfc3339(now))
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(outcome.message))
-            return Ending(outcome)
-        case DecisionAction.PAUSE:
-            message = lost_work.with_loss(trial.status, f"{outcome.message}{_afresh(trial)}")
-            trial.explain(TrialState.PAUSED, decision.reason, message)
-            trial.set(retry_time=rfc3339(now) if trial.is_paused_by_scheduler else None)  # its place in the queue
-            return Ending(outcome)
-        case _:
-            message = lost_work.with_loss(trial.status, decision.message)
-            trial.finish(TrialState.TERMINATED, decision.reason, message, now)
-            return Ending(outcome)
-
-
-def _afresh(trial: TrialMachine) -> str:
-    """What a pause costs a trial that has nothing to go on from."""
-    if trial.awaits_restore_source or clones.to_restore(trial.status):
+def _describe_lack_of_checkpoint(ended: EndedAttempt, status: TrialStatus) -> str:
+    """Says what a pause costs a trial that has nothing to go on from."""
+    if clones.awaits_restore_source(ended.trial.spec, status) or clones.to_restore(status):
         return ""
-    lack = "a checkpoint" if trial.context.store_prefix else "checkpoints.store"
+    lack = "checkpoints.store" if ended.spec.checkpoints.store is None else "a checkpoint"
     return f"; it will start afresh, for want of {lack}"
 
 
-def _retry(trial: TrialMachine, outcome: AttemptOutcome, told: str, now: float) -> None:
-    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries.
-
-    The ledger does without the last line of the log, which stands in the status besides.
-    """
-    setting = trial.context.spec.failures
-    budget = retries.of(trial.status, setting, outcome.failure_class)
-    if budget.is_exceeded:
-        follows = f"that was {budget.words}"
-        trial.log_decision(
-            DecisionKind.FAIL, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now
-        )
-        trial.finish(TrialState.ERROR, budget.reason, lost_work.with_loss(trial.status, f"{told}; {follows}"), now)
-        return
-    backoff = Backoff(seconds(setting.backoff.initial), seconds(setting.backoff.max))
-    wait = backoff.delay(budget.spent, f"{trial.uid}/{outcome.failure_class}")
-    follows = f"will be retried {_place_to_go_on(trial)}"
-    trial.set(decision=None)
-    trial.log_decision(
-        DecisionKind.RETRY, f"{outcome.message}; {follows}", {str(outcome.failure_class): budget.spent}, now=now
-    )
-    message = lost_work.with_loss(trial.status, f"{told}; {follows}")
-    trial.explain(TrialState.PENDING, TrialReason.BACKING_OFF, message)
-    trial.set(retry_time=rfc3339(now + wait))
-
-
-def _place_to_go_on(trial: TrialMachine) -> str:
-    if trial.awaits_restore_source:
+def _describe_start(ended: EndedAttempt, status: TrialStatus) -> str:
+    if clones.awaits_restore_source(ended.trial.spec, status):
         return "from another checkpoint, if there is one"
-    start = next(iter(clones.to_restore(trial.status)), None)
+    start = next(iter(clones.to_restore(status)), None)
     return f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"

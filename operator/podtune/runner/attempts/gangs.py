@@ -11,20 +11,12 @@ known afterwards which ends say something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from podtune.api.base import seconds
-from podtune.api.conditions import clip
 from podtune.api.names import QUEUE_NAME, DecisionAction, TrialReason, TrialState
-from podtune.api.resources.trial import Decision
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import OpenGates
-from podtune.runner.attempts.classification import NODE_REASONS, OUT_OF_MEMORY
+from podtune.runner.attempts import retries
 from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import Pod, PodPhase
-from podtune.runner.retry import Backoff
-from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 
@@ -41,30 +33,6 @@ def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None
         actions.enqueue(OpenGates(trial.name, gated), now, trial.name)
     elif pods.has_begun and not pods.is_placed:
         _limit_placement(trial, actions, now)
-
-
-def requeue(trial: TrialMachine, message: str, now: float) -> None:
-    """Sends a gang that was not placed to the back of the queue."""
-    wait = _timeout(trial).delay(trial.status.attempt, f"{trial.uid}/requeue")
-    trial.log_decision(DecisionKind.RETRY, message, {}, now=now)
-    trial.set(decision=None, retry_time=rfc3339(now + wait))
-    trial.explain(TrialState.PENDING, TrialReason.NOT_PLACED, clip(message))
-
-
-def swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
-    """UIDs of the pods that we deleted since another one had ended: how they ended says nothing.
-
-    Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
-    """
-    if decision is None or decision.action != DecisionAction.END:
-        return frozenset()
-    return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
-
-
-def _says_why(pod: Pod) -> bool:
-    """Whether a pod has ended in a way that deleting it does not bring about."""
-    out_of_memory = any(end.reason == OUT_OF_MEMORY for end in pod.ends)
-    return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
 
 
 class PlacementTurn:
@@ -119,7 +87,7 @@ def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> N
     held_since = min((pod.started for pod in pods if pod.started), default=0.0)
     if not held_since:
         return  # it holds nothing, and so may wait
-    due = held_since + _timeout(trial).delay(trial.attempt, f"{trial.uid}/placement")
+    due = held_since + retries.placement_timeout(trial.context.spec).delay(trial.attempt, f"{trial.uid}/placement")
     if now < due:
         actions.timers.set(trial.name, due)
         return
@@ -132,9 +100,3 @@ def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> N
 
 def _placed(pods: AttemptPods) -> int:
     return sum(1 for pod in pods if pod.node)
-
-
-def _timeout(trial: TrialMachine) -> Backoff:
-    """The placement timeout, with its jitter."""
-    whole = seconds(trial.context.spec.trial_template.placement_timeout)
-    return Backoff(whole, whole)

@@ -12,16 +12,10 @@ from podtune.api.names import DecisionAction, TrialReason
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import UNACKED_PREFIX, Result, parse_result
 from podtune.runner.actions import FetchLogs
-from podtune.runner.attempts import gangs, usable_results
-from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
+from podtune.runner.attempts import usable_results
+from podtune.runner.attempts.classification import find_swept
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.trial.machine import TrialMachine
-
-MAX_LINE = 160
-"""Of a program's last line so much is said in messages."""
-
-NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
-"""Ends that the program's log says nothing of."""
 
 
 def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
@@ -44,20 +38,6 @@ def needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
     return FetchLogs(trial.name, pod.name, program=True, agent=False, early=True) if _has_printed(pod) else None
 
 
-def tail(trial: TrialMachine) -> str:
-    """The last lines that the program is known to have printed."""
-    return (trial.logs.program_tail if trial.logs else "") or trial.printed or ""
-
-
-def with_last_line(trial: TrialMachine, outcome: AttemptOutcome) -> str:
-    """What became of an attempt; of a bad end, with the last line of its log."""
-    lines = [line.strip() for line in tail(trial).splitlines() if line.strip()]
-    if not lines or outcome.failure_class in NOT_OF_PROGRAM:
-        return outcome.message
-    line = lines[-1] if len(lines[-1]) <= MAX_LINE else f"{lines[-1][: MAX_LINE - 1]}…"
-    return f"{outcome.message} (last line of its log: {line})"
-
-
 def unacked_results(trial: TrialMachine) -> list[Result]:
     """The results that the agent printed because nobody had acknowledged them, in order."""
     unacked = []
@@ -78,7 +58,7 @@ def _telling_pod(trial: TrialMachine) -> Pod | None:
         return trial.pod if trial.printed is None and _has_printed(trial.pod) else None
     if decision is not None and decision.action != DecisionAction.END:
         return None
-    swept = gangs.swept(decision, trial.attempt_pods)
+    swept = find_swept(decision, trial.attempt_pods)
     ended = [pod for pod in trial.attempt_pods if _has_printed(pod) and pod.uid not in swept]
     failed = next((pod for pod in ended if pod.phase is PodPhase.FAILED), None)
     return failed or next((pod for pod in ended if _lacks_result(trial)), None)

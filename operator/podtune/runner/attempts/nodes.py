@@ -15,19 +15,9 @@ from dataclasses import dataclass
 from podtune.api.base import seconds
 from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
 from podtune.api.resources.failures import Failures
-from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
-from podtune.runner.attempts.classification import AttemptOutcome
+from podtune.api.resources.trial import NodeFailure
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial.machine import NEVER, TrialMachine
-
-
-def noted(status: TrialStatus, outcome: AttemptOutcome, failures: Failures, now: float) -> list[NodeFailure]:
-    """The trial's failures by node with one more, where a node may be to blame and somebody wants to know."""
-    if not outcome.excludes_node and not (failures.avoid_node_after and outcome.blames_node):
-        return status.failed_nodes
-    excluded = outcome.excludes_node or any(n.node == outcome.node and n.excluded for n in status.failed_nodes)
-    others = [failure for failure in status.failed_nodes if failure.node != outcome.node]
-    return [*others, NodeFailure(node=outcome.node, time=rfc3339(now), excluded=excluded)][-MAX_FAILED_NODES:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,20 @@
-"""How often a trial is tried again: a counter and a limit for each class of failure, none of them without end."""
+"""Whether, when and where a trial is tried again.
+
+There is a counter and a limit for each class of failure, so none is retried without end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podtune.api.base import seconds
 from podtune.api.names import TrialReason
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.failures import Failures
-from podtune.api.resources.trial import TrialStatus
-from podtune.runner.attempts.classification import FailureClass
+from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
+from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
+from podtune.runner.retry import Backoff
+from podtune.runner.timestamps import rfc3339
 
 _COUNTERS = {
     FailureClass.USER: "failures",
@@ -49,14 +56,14 @@ class Budget:
         return f"{self.kind} {self.spent}, {self.setting} is {self.limit}"
 
 
-def counted(status: TrialStatus, failure_class: FailureClass) -> dict[str, int]:
-    """The counter that goes up with an attempt of this class, and its new value; nothing where none does."""
+def count_attempt(status: TrialStatus, failure_class: FailureClass) -> dict[str, int]:
+    """Names the counter that goes up with an attempt of this class, with its new value; empty where none does."""
     counter = _COUNTERS.get(failure_class)
     return {} if counter is None else {counter: getattr(status, counter) + 1}
 
 
-def of(status: TrialStatus, failures: Failures, failure_class: FailureClass) -> Budget:
-    """What has been spent of the limit for failures of this class.
+def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureClass) -> Budget:
+    """Finds what has been spent of the limit for failures of this class.
 
     Raises:
         ValueError: Attempts of this class are not tried again.
@@ -87,3 +94,29 @@ def of(status: TrialStatus, failures: Failures, failure_class: FailureClass) -> 
                 "ignored failure", status.ignored, failures.max_ignored, "maxIgnored", TrialReason.MAX_IGNORED_EXCEEDED
             )
     raise ValueError(f"an attempt of class {failure_class} is not tried again")
+
+
+def draw_wait(failures: Failures, spent: int, key: str) -> float:
+    """Draws how many seconds a trial waits for its next attempt.
+
+    Args:
+        failures: What the user says of failures.
+        spent: How many attempts of the class have failed.
+        key: Names trial and class, and so the jitter.
+    """
+    return Backoff(seconds(failures.backoff.initial), seconds(failures.backoff.max)).delay(spent, key)
+
+
+def placement_timeout(spec: ExperimentSpec) -> Backoff:
+    """How long a gang may take to be placed, and waits after it was not: with jitter, for each attempt another time."""
+    whole = seconds(spec.trial_template.placement_timeout)
+    return Backoff(whole, whole)
+
+
+def add_node_failure(status: TrialStatus, outcome: AttemptOutcome, failures: Failures, now: float) -> list[NodeFailure]:
+    """Adds to the trial's failures by node, where a node may be to blame and somebody wants to know."""
+    if not outcome.excludes_node and not (failures.avoid_node_after and outcome.blames_node):
+        return status.failed_nodes
+    excluded = outcome.excludes_node or any(n.node == outcome.node and n.excluded for n in status.failed_nodes)
+    others = [failure for failure in status.failed_nodes if failure.node != outcome.node]
+    return [*others, NodeFailure(node=outcome.node, time=rfc3339(now), excluded=excluded)][-MAX_FAILED_NODES:]

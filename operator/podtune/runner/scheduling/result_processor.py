@@ -216,11 +216,6 @@ class ResultProcessor:
         settings = trial.context.spec.scheduler
         return resources.limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
 
-    def undo_clone(self, trial: TrialMachine, problem: str, now: float) -> None:
-        """Takes back an exploit whose checkpoint can't be restored."""
-        self._exploits.undo(trial, problem, now)
-        self.barrier.write_record(trial, now)
-
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""
         if held and trial.index not in self._held:
@@ -231,7 +226,7 @@ class ResultProcessor:
             self.scheduler.on_trial_release(trial.index)
 
     def configured(self, trial: TrialMachine, now: float) -> None:
-        """A user has changed the trial's configuration."""
+        """The trial's configuration is another one: a user has changed it, or an exploit was undone."""
         self.scheduler.on_configuration(trial.index, trial.configuration)
         self.barrier.write_record(trial, now)
 

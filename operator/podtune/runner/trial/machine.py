@@ -22,6 +22,7 @@ from podtune.protocol.assignment import attempt_folder, number_of, pod_of
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
 from podtune.runner.actions import Logs
+from podtune.runner.attempts.ending import AttemptEnding, EndedAttempt
 from podtune.runner.attempts.pods import AttemptPods, pod_name
 from podtune.runner.expectations import Expectations
 from podtune.runner.records import Pod, Trial
@@ -448,13 +449,37 @@ class TrialMachine:
             return None
         return final if final.attempt == self.pod.uid else None
 
-    def attempt_over(self) -> None:
-        """The end of the current attempt is in the status: the next one begins afresh."""
+    def describe_end(self, final: FinalCommit | None) -> EndedAttempt:
+        """What is known of the current attempt, which has ended; `final` is its agent's last word, and taken in."""
+        return EndedAttempt(
+            trial=self.record,
+            status=self.status,
+            number=self.attempt,
+            pods=self.attempt_pods,
+            spec=self.context.spec,
+            run_generation=self.context.run_generation,
+            home=self.home,
+            said_done=final is not None and final.done,
+            unstored=final.unstored if final is not None else self.expectations.unstored_of(self.attempt_uid),
+            store_problem=self.store_problem,
+            results_lost=self.results_lost,
+            log_tail=self.log_tail,
+        )
+
+    def follow_end(self, ending: AttemptEnding, now: float) -> None:
+        """The current attempt has ended: the next one begins afresh."""
         if not self.context.reuses:  # else the pod is not the trial's to clean up
             self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
+        self.status = ending.status
         self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
         self.logs = self.printed = None
         self._attempt_begins("")
+        self.touch(now)
+
+    @property
+    def log_tail(self) -> str:
+        """The last lines that the program is known to have printed."""
+        return (self.logs.program_tail if self.logs else "") or self.printed or ""
 
     # Writing
 

@@ -78,7 +78,7 @@ def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
         trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
-        message = lost_work.with_loss(trial.status, _completion_message(trial))
+        message = lost_work.add_loss(trial.status, _completion_message(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
     elif trial.is_paused_by_scheduler:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
@@ -191,7 +191,7 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
                 put(type_, False, status.reason, "")
     if trial.store_problem is not None:
         put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
-    elif trial.pod is None and (loss := lost_work.loss_of_last_attempt(status)):
+    elif trial.pod is None and (loss := lost_work.describe_last_loss(status)):
         put(ConditionType.CHECKPOINTS_STORED, False, TrialReason.CHECKPOINT_LOST, loss)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
         put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")

@@ -7,8 +7,8 @@ from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, Tr
 from podtune.protocol.assignment import pod_of
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
-from podtune.runner.attempts import ending, gangs, logs, lost_work
-from podtune.runner.attempts.ending import Ending
+from podtune.runner.attempts import gangs, logs
+from podtune.runner.attempts.ending import AttemptEnding, SchedulerEvent, end_attempt, reject_attempt
 from podtune.runner.checkpoints import checkpoint_waits, former_trials, retention
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.experiment_status import ExperimentOutcome
@@ -18,7 +18,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.search import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, status_text, usage
+from podtune.runner.trial import deadlines, reports, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
@@ -113,7 +113,7 @@ class TrialPlanner:
     def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.expectations.pod_expected_until = 0.0
-        self._after_end(trial, ending.reject(trial, message, self._processor, now), now)
+        self._follow_end(trial, reject_attempt(trial.describe_end(None), message, now), now)
 
     def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
@@ -221,19 +221,26 @@ class TrialPlanner:
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
-            self._after_end(trial, ending.conclude(trial, pod, self._processor, now), now)
+            final = trial.final_commit()
+            if final is not None:
+                reports.take_final(trial, final, logs.unacked_results(trial), self._processor, now)
+            self._follow_end(trial, end_attempt(trial.describe_end(final), now), now)
 
-    def _after_end(self, trial: TrialMachine, ending: Ending, now: float) -> None:
-        if ending.completed:
-            self._processor.completed(trial, metrics_of(trial.status.last_result), now)
-        if ending.outcome.failure_class.is_failure:
-            self._processor.scheduler.on_trial_error(trial.index)
-            event = EmitEvent(trial.name, ending.outcome.reason, clip(trial.status.message), warning=True)
-            self._actions.enqueue(event, now)
-        if loss := lost_work.loss_of_last_attempt(trial.status):
-            self._actions.enqueue(EmitEvent(trial.name, TrialReason.CHECKPOINT_LOST, loss, warning=True), now)
-        if trial.status.state is TrialState.ERROR:
-            self._processor.scheduler.on_trial_remove(trial.index)
+    def _follow_end(self, trial: TrialMachine, ending: AttemptEnding, now: float) -> None:
+        """Has trial, scheduler, searcher and people hear of an attempt's end."""
+        trial.follow_end(ending, now)
+        for event in ending.scheduler_events:
+            match event:
+                case SchedulerEvent.RECONFIGURED:
+                    self._processor.configured(trial, now)
+                case SchedulerEvent.COMPLETED:
+                    self._processor.completed(trial, metrics_of(trial.status.last_result), now)
+                case SchedulerEvent.FAILED:
+                    self._processor.scheduler.on_trial_error(trial.index)
+                case SchedulerEvent.REMOVED:
+                    self._processor.scheduler.on_trial_remove(trial.index)
+        for emitted in ending.events:
+            self._actions.enqueue(emitted, now)
         if trial.is_finished:
             self._reserve_observation(trial)
 
@@ -318,7 +325,7 @@ class TrialPlanner:
         status_text.finish_wording(trial, self._processor.limits(trial), now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
-            trial.set(usage=usage.written(trial.status, trial.attempt_pods.members, now))
+            trial.set(usage=usage.measure(trial.status, trial.attempt_pods.members, now))
             trial.expectations.statuses.append(trial.status)
             routine = trial.has_only_results
             self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)

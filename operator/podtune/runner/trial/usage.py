@@ -48,15 +48,15 @@ def of_ended_attempts(status: TrialStatus) -> Consumption:
     )
 
 
-def written(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
+def measure(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say while an attempt goes on; None where there is nothing to say."""
     part = of_attempt(status, pods, now)
-    return _added(of_ended_attempts(status), part, part if part != _NOTHING else None)
+    return _add(of_ended_attempts(status), part, part if part != _NOTHING else None)
 
 
-def concluded(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
+def conclude(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say when the current attempt has ended."""
-    return _added(of_ended_attempts(status), of_attempt(status, pods, now), None)
+    return _add(of_ended_attempts(status), of_attempt(status, pods, now), None)
 
 
 def training_time(status: TrialStatus, pod: Pod | None, now: float) -> float:
@@ -161,7 +161,7 @@ def _trained(pod: Pod, now: float) -> float:
     return max(0.0, (pod.training_until or pod.ended or now) - pod.training_since)
 
 
-def _added(before: Consumption, attempt: Consumption, shown: Consumption | None) -> Usage | None:
+def _add(before: Consumption, attempt: Consumption, shown: Consumption | None) -> Usage | None:
     usage = Usage(
         training_seconds=before.training_seconds + attempt.training_seconds,
         pod_seconds=before.pod_seconds + attempt.pod_seconds,

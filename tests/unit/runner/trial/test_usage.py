@@ -30,24 +30,24 @@ def test_an_attempt_is_counted_by_its_pod() -> None:
     starting = replace(POD, training_since=0.0)
     assert usage.of_attempt(TrialStatus(), [starting], NOW).training_seconds == 0
     waiting = replace(starting, started=0.0)
-    assert usage.written(TrialStatus(), [waiting], NOW) is None
+    assert usage.measure(TrialStatus(), [waiting], NOW) is None
 
 
 def test_attempts_add_up_and_are_counted_once() -> None:
-    first = usage.concluded(TrialStatus(), [ENDED], NOW)
+    first = usage.conclude(TrialStatus(), [ENDED], NOW)
     assert first == used(28, 50, 100)
     status = TrialStatus(usage=first)
     for _ in range(2):
-        status = status.model_copy(update={"usage": usage.written(status, [POD], NOW)})
+        status = status.model_copy(update={"usage": usage.measure(status, [POD], NOW)})
     assert status.usage == used(68, 110, 220, Consumption(training_seconds=40, pod_seconds=60, gpu_seconds=120))
     assert usage.training_time(status, POD, NOW + 5) == 28 + 45
-    assert usage.concluded(status, [ENDED], NOW) == used(56, 100, 200)
+    assert usage.conclude(status, [ENDED], NOW) == used(56, 100, 200)
 
 
 def test_a_pod_that_vanished_unseen_counts_as_it_was_written_last() -> None:
-    status = TrialStatus(usage=usage.written(TrialStatus(), [POD], NOW))
+    status = TrialStatus(usage=usage.measure(TrialStatus(), [POD], NOW))
     vanished = Pod("t-1", "uid", "t", 1, gone=True)
-    assert usage.concluded(status, [vanished], NOW + 9999) == used(40, 60, 120)
+    assert usage.conclude(status, [vanished], NOW + 9999) == used(40, 60, 120)
 
 
 def test_a_clock_that_goes_wrong_takes_nothing_back() -> None:
@@ -82,10 +82,10 @@ def test_the_total_is_the_sum_of_the_trials(events: list[tuple[int, str, float, 
                 pods[trial] = tuple(replace(pod, rank=rank, started=now + rank) for rank in range(replicas))
             case "end" if pods[trial]:
                 ended = [replace(pod, phase=PodPhase.FAILED, ended=max(now, pod.started)) for pod in pods[trial]]
-                statuses[trial] = TrialStatus(usage=usage.concluded(statuses[trial], ended, now))
+                statuses[trial] = TrialStatus(usage=usage.conclude(statuses[trial], ended, now))
                 pods[trial] = ()
             case "write":
-                statuses[trial] = TrialStatus(usage=usage.written(statuses[trial], pods[trial], now))
+                statuses[trial] = TrialStatus(usage=usage.measure(statuses[trial], pods[trial], now))
         totals.update(str(trial), statuses[trial], pods[trial], now)
         total = totals.at(now)
         running = [pod for members in pods.values() for pod in members]

@@ -104,11 +104,13 @@ def test_the_remedy_for_too_little_memory_is_named() -> None:
 
 
 def rank(number: int, phase: PodPhase = PodPhase.FAILED, **fields: object) -> Pod:
-    return replace(pod(phase, **fields), name=f"e-0-1-{number}", uid=f"uid-{number}", node=f"n{number}")
+    return replace(pod(phase, **fields), name=f"e-0-1-{number}", uid=f"uid-{number}", node=f"n{number}", rank=number)
 
 
-def of(*pods: Pod, swept: tuple[str, ...] = (), **fields: object) -> AttemptOutcome:
-    return classify(pods, None, said_done=False, failures=failures(**fields), swept=swept)
+def of(*pods: Pod, ended: tuple[int, ...] = (), **fields: object) -> AttemptOutcome:
+    """Classifies a gang; where some ranks had ended before we deleted the others, that is on record."""
+    end = Decision(action="END", reason="RankEnded", attempt=1, ranks=list(ended)) if ended else None
+    return classify(pods, end, said_done=False, failures=failures(**fields))
 
 
 def test_an_attempt_that_was_disrupted_on_any_rank_is_disrupted() -> None:
@@ -124,7 +126,7 @@ def test_the_rank_that_failed_first_tells_what_happened() -> None:
 
 def test_ranks_that_we_deleted_after_another_one_had_failed_say_nothing() -> None:
     swept = rank(1, deleting=True, interrupted=True, ends=exited(143))
-    assert of(rank(0, ends=exited(1)), swept, swept=("uid-1",)).failure_class is USER
+    assert of(rank(0, ends=exited(1)), swept, ended=(0,)).failure_class is USER
     assert of(rank(0, ends=exited(1)), swept).failure_class is DISRUPTION
 
 
