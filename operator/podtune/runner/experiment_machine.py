@@ -308,7 +308,7 @@ class ExperimentMachine:
         if reports.misplaced(trial, report):
             return Unaccepted.MISPLACED
         reports.take_report(trial, report, self._processor, now)
-        if report.final is not None and report.final.seq <= trial.acked_seq:
+        if report.final is not None and report.final.seq <= trial.current.acked_seq:
             self._warm.attempt_ended(trial, report, now)
         self._mark(trial.name)
         pinned = self._pins.list_uris(trial.name, trial.saved)
@@ -533,7 +533,7 @@ class ExperimentMachine:
         own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
         pods = [*self._strays.values(), *own]
         expectations = {machine.uid: machine.expectations for machine in machines}
-        self._build([machine.record for machine in machines], pods, expectations, now + self.settings.creation_timeout)
+        self._build([machine.seen for machine in machines], pods, expectations, now + self.settings.creation_timeout)
 
     def _adopt(
         self, trial: Trial, pods: Iterable[Pod], expectations: Expectations | None, pod_expected_until: float = 0.0

@@ -22,7 +22,7 @@ from podtune.runner.trial.machine import TrialMachine
 
 def keep_together(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
     """Brings a gang on as a whole: lets it begin, gives its places back, or ends it with the first of its pods."""
-    pods = trial.attempt_pods
+    pods = trial.current.pods
     if pods.replicas == 1 or trial.status.decision is not None:
         return
     fallen = [pod for pod in pods if _has_fallen(pod)]
@@ -50,7 +50,7 @@ class PlacementTurn:
         """
         if trial.context.replicas == 1 or QUEUE_NAME in trial.context.spec.trial_template.metadata.labels:
             return
-        waits = bool(trial.attempt_pods) and not (trial.attempt_pods.is_placed or trial.attempt_pods.is_over)
+        waits = bool(trial.current.pods) and not (trial.current.pods.is_placed or trial.current.pods.is_over)
         (self._placing.add if creating or waits else self._placing.discard)(trial.name)
 
     def blocked_by(self, trial: TrialMachine) -> str:
@@ -73,7 +73,7 @@ def _has_fallen(pod: Pod) -> bool:
 
 
 def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
-    if trial.attempt_pods.is_over:
+    if trial.current.pods.is_over:
         return
     first = fallen[0]
     what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
@@ -83,7 +83,7 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
 
 def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> None:
     """Has a gang give its places back that it has held for too long without the others."""
-    pods = trial.attempt_pods
+    pods = trial.current.pods
     held_since = min((pod.started for pod in pods if pod.started), default=0.0)
     if not held_since:
         return  # it holds nothing, and so may wait

@@ -16,14 +16,15 @@ from podtune.runner.attempts import usable_results
 from podtune.runner.attempts.classification import find_swept
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.phase import Phase
 
 
 def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
-    if trial.logs is not None or trial.is_stopped:
+    if trial.current.logs is not None or trial.phase is Phase.STOPPING:
         return None
     final = trial.final_commit()
-    agent = final is not None and final.seq > trial.acked_seq and not pod.gone
+    agent = final is not None and final.seq > trial.current.acked_seq and not pod.gone
     telling = _telling_pod(trial)
     if telling is None and not agent:
         return None
@@ -34,14 +35,14 @@ def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
 
 def needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
     """The log of a program that is about to be ended for a bad reason, such as silence; None where it is at hand."""
-    pod = trial.pod if _is_failed_by_decision(trial) and trial.printed is None else None
+    pod = trial.pod if _is_failed_by_decision(trial) and trial.current.printed is None else None
     return FetchLogs(trial.name, pod.name, program=True, agent=False, early=True) if _has_printed(pod) else None
 
 
 def unacked_results(trial: TrialMachine) -> list[Result]:
     """The results that the agent printed because nobody had acknowledged them, in order."""
     unacked = []
-    for line in trial.logs.agent_lines if trial.logs else ():
+    for line in trial.current.logs.agent_lines if trial.current.logs else ():
         if not line.startswith(UNACKED_PREFIX):
             continue
         try:
@@ -55,11 +56,11 @@ def _telling_pod(trial: TrialMachine) -> Pod | None:
     """The pod whose program has printed why the attempt is a failure."""
     decision = trial.status.decision
     if decision is not None and _is_failed_by_decision(trial):
-        return trial.pod if trial.printed is None and _has_printed(trial.pod) else None
+        return trial.pod if trial.current.printed is None and _has_printed(trial.pod) else None
     if decision is not None and decision.action != DecisionAction.END:
         return None
-    swept = find_swept(decision, trial.attempt_pods)
-    ended = [pod for pod in trial.attempt_pods if _has_printed(pod) and pod.uid not in swept]
+    swept = find_swept(decision, trial.current.pods)
+    ended = [pod for pod in trial.current.pods if _has_printed(pod) and pod.uid not in swept]
     failed = next((pod for pod in ended if pod.phase is PodPhase.FAILED), None)
     return failed or next((pod for pod in ended if _lacks_result(trial)), None)
 

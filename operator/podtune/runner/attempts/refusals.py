@@ -119,7 +119,7 @@ class Refusals:
         waiting = (refused,) if refused is not None and refused.is_to_run else slots.queue.trials
         had_pods = (trial for trial in trials.values() if trial.status.last_attempt is not None)
         trial = next(iter(waiting), None) or next(had_pods, refused)
-        if trial is None or (trial.attempt_pods and not trial.attempt_pods.lacks_some):
+        if trial is None or (trial.current.pods and not trial.current.pods.lacks_some):
             self._release()  # nothing is known that would be refused
         else:
             self._actions.enqueue(TryPod(slots.creation(trial, now)), now)

@@ -27,12 +27,12 @@ def stored_by(trial: TrialMachine, now: float) -> float:
         return 0.0
     if _is_of_no_use(trial, decision):
         return 0.0
-    if not (pod.training or trial.has_reported):
+    if not (pod.training or trial.current.has_reported):
         return 0.0
     limit = _moment(decision) + seconds(trial.context.spec.checkpoints.sync.timeout)
     if trial.saved.checkpoints != trial.status.checkpoints:
         return limit  # stored, and being written down
-    heard_by = trial.expectations.deaf_until(trial.attempt_uid, now, trial.context.settings.report_wait)
+    heard_by = trial.expectations.deaf_until(trial.current.uid, now, trial.context.settings.report_wait)
     if now < heard_by:
         return min(limit, heard_by)
     waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
@@ -48,7 +48,7 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
     A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
     """
     own = grace_periods.of_template(trial.context.spec.trial_template.spec)
-    uid, decision = trial.attempt_uid, trial.saved.decision
+    uid, decision = trial.current.uid, trial.saved.decision
     if not trial.home or not isinstance(own, int):
         return None
     gives_up = decision is not None and _is_of_no_use(trial, decision)
@@ -97,7 +97,7 @@ def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
 
 def _answer(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
-    return trial.expectations.answer_of(trial.attempt_uid, decision.seq)
+    return trial.expectations.answer_of(trial.current.uid, decision.seq)
 
 
 def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
@@ -107,10 +107,10 @@ def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
 
 def _may_answer(trial: TrialMachine) -> bool:
     """Whether the program may still report a checkpoint that can be stored."""
-    return trial.store_problem is None and trial.pod is not None and not trial.pod.training_until
+    return trial.current.store_problem is None and trial.pod is not None and not trial.pod.training_until
 
 
 def _is_storing(trial: TrialMachine, seq: int) -> bool:
     """Whether the agent still stores a checkpoint that was reported by then, or one in the place of it."""
-    unstored = trial.expectations.unstored_of(trial.attempt_uid)
+    unstored = trial.expectations.unstored_of(trial.current.uid)
     return unstored is not None and unstored.waits and unstored.since <= seq

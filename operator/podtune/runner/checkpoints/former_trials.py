@@ -128,7 +128,7 @@ def _describe(trial: TrialMachine) -> FormerTrial:
         return FormerTrial(uid=trial.uid, lack="all checkpoints were taken with parameters that were changed later")
     if not own:
         # Its agent may store one yet, before the pod is gone, or have stored one that it could tell nobody of.
-        has_begun = trial.status.attempt > 0 or bool(trial.attempt_pods)
+        has_begun = trial.status.attempt > 0 or bool(trial.current.pods)
         return FormerTrial(uid=trial.uid, find_checkpoints=has_begun)
     status = trial.status
     return FormerTrial(

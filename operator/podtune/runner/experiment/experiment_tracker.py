@@ -133,7 +133,7 @@ class ExperimentTracker:
         self._count_missing(trial)
         self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
         self._count_lost(trial)
-        self.usage.update(trial.name, trial.status, trial.attempt_pods.members, now)
+        self.usage.update(trial.name, trial.status, trial.current.pods.members, now)
         if trial.is_finished:
             self.unfinished.pop(trial.name, None)
         else:

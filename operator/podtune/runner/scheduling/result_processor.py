@@ -18,6 +18,7 @@ from podtune.runner.timers import SOON
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
+from podtune.runner.trial.phase import Phase
 from podtune.runner.trial.results import comparable, metrics_of, number, show
 from podtune.runner.trial.usage import training_time
 from podtune.tuning.schedulers.base import (
@@ -167,7 +168,7 @@ class ResultProcessor:
 
     def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:
         """Records that the scheduler has picked a trial to run next."""
-        resumes = trial.is_paused_by_scheduler
+        resumes = trial.phase is Phase.PAUSED_BY_SCHEDULER
         exploited: ExploitOutcome | None = None
         if resumes and start.exploit is not None:
             exploited = self._exploits.carry_out(
@@ -265,7 +266,7 @@ class ResultProcessor:
                         DecisionKind.CONTINUE, decision.message, decision.inputs, now=now, step=result.step
                     )
                 if decision.wants_checkpoint and not result.checkpoint:
-                    trial.wanted_step = result.step
+                    trial.current.wanted_step = result.step
 
     def _exploit(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         """Has the trial give up what it has learnt; where the donor has nothing to clone, it goes on.

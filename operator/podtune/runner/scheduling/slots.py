@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from podtune.api.base import seconds
+from podtune.api.names import TrialState
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts.gangs import PlacementTurn, wait_for_turn
@@ -17,6 +18,7 @@ from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import NEVER, TrialMachine
+from podtune.runner.trial.phase import Phase
 
 STARTS_AT_A_TIME = 100
 """Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
@@ -72,7 +74,7 @@ class Slots:
         (self._holders.add if holds else self._holders.discard)(trial.name)
         self._update_promise(trial, creating=creating)
         pending = (
-            trial.name in self._begun or creating or (bool(trial.attempt_pods) and not trial.attempt_pods.is_training)
+            trial.name in self._begun or creating or (bool(trial.current.pods) and not trial.current.pods.is_training)
         )
         (self._pending.add if pending else self._pending.discard)(trial.name)
         since = trial.may_start_at()
@@ -81,11 +83,11 @@ class Slots:
             self.queue.add(trial, since)
         else:
             self.queue.discard(trial.index)
-        if at <= now and holds and not trial.is_paused_by_scheduler:
+        if at <= now and holds and trial.phase is not Phase.PAUSED_BY_SCHEDULER:
             self._picked[trial.name] = trial
         else:
             self._picked.pop(trial.name, None)
-        (self._resumed.add if trial.is_resumed and not holds else self._resumed.discard)(trial.name)
+        (self._resumed.add if _is_resumed(trial) and not holds else self._resumed.discard)(trial.name)
         if now < at < NEVER:
             self._actions.timers.set(trial.name, at)
 
@@ -93,7 +95,7 @@ class Slots:
         """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
         if ("create-pod", trial.name) in self._actions or trial.is_claiming:
             return True
-        if not trial.attempt_pods.lacks_some or now >= trial.expectations.pod_expected_until:
+        if not trial.current.pods.lacks_some or now >= trial.expectations.pod_expected_until:
             return False
         self._actions.timers.set(trial.name, trial.expectations.pod_expected_until)
         return True
@@ -172,7 +174,7 @@ class Slots:
 
     def _update_promise(self, trial: TrialMachine, *, creating: bool) -> None:
         """Pods that were seen count for themselves; a gang that is there in part is promised the rest of its pods."""
-        pods, has_begun = trial.attempt_pods, trial.name in self._begun
+        pods, has_begun = trial.current.pods, trial.name in self._begun
         if trial.context.reuses:
             may_come = not trial.is_claiming and (creating or (has_begun and trial.name in self._promised))
         else:
@@ -190,10 +192,10 @@ class Slots:
         """Whether a trial's pods may be made as far as the quota goes."""
         if trial.name in self._promised:
             return True
-        self.kept_back = self._quota.claim(trial.attempt_pods.replicas)
+        self.kept_back = self._quota.claim(trial.current.pods.replicas)
         if self.kept_back:
             return False
-        self._promised[trial.name] = trial.attempt_pods.replicas
+        self._promised[trial.name] = trial.current.pods.replicas
         return True
 
     def _launch(self, trial: TrialMachine, limit: int, now: float) -> bool:
@@ -252,3 +254,8 @@ def _due(trial: TrialMachine, at: float, now: float) -> float:
     spec = trial.context.spec
     longest = max(seconds(spec.failures.backoff.max), seconds(spec.trial_template.placement_timeout))
     return at if at <= now + longest else now
+
+
+def _is_resumed(trial: TrialMachine) -> bool:
+    """Whether a trial is to go on after a pause, and that is not on record yet."""
+    return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not trial.refusal

@@ -55,7 +55,7 @@ def of_refused_pod(trial: TrialMachine) -> Deadline | None:
 
     One that had a pod before waits on: what it has come to is not given up.
     """
-    if trial.refused_since is None or trial.status.last_attempt is not None or trial.attempt_pods:
+    if trial.refused_since is None or trial.status.last_attempt is not None or trial.current.pods:
         return None
     if not trial.is_to_run or trial.context.spec.suspend:
         return None
@@ -66,7 +66,7 @@ def of_refused_pod(trial: TrialMachine) -> Deadline | None:
 
 
 def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
-    if trial.attempt_pods and all(pod.training_until for pod in trial.attempt_pods):
+    if trial.current.pods and all(pod.training_until for pod in trial.current.pods):
         return  # all programs have ended; the agent has checkpoints.drain for what is left
     yield from _start(trial)
     yield from _pending(trial)
@@ -77,13 +77,13 @@ def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
 
 def _start(trial: TrialMachine) -> Iterator[Deadline]:
     """What rarely goes away by itself: a bad image, a missing Secret, an unusable store."""
-    pod = trial.attempt_pods.not_started
+    pod = trial.current.pods.not_started
     if pod is not None and pod.started and pod.waiting is not None and pod.waiting.hopeless:
         since = pod.started
         reason, message = TrialReason.START_DEADLINE_EXCEEDED, f"{pod.waiting.reason}: {pod.waiting.message}"
-    elif trial.store_problem is not None and trial.store_problem.permanent:
-        since = trial.store_problem_since
-        reason, message = TrialReason.STORE_UNUSABLE, trial.store_problem.message
+    elif trial.current.store_problem is not None and trial.current.store_problem.permanent:
+        since = trial.current.store_problem_since
+        reason, message = TrialReason.STORE_UNUSABLE, trial.current.store_problem.message
     else:
         return
     limit = trial.context.spec.failures.start_deadline
@@ -94,7 +94,7 @@ def _start(trial: TrialMachine) -> Iterator[Deadline]:
 def _pending(trial: TrialMachine) -> Iterator[Deadline]:
     """A pod that does not come to run its program, for whatever reason."""
     limit = trial.context.spec.failures.pending_deadline
-    pod = trial.attempt_pods.not_started
+    pod = trial.current.pods.not_started
     if limit is None or pod is None or not pod.created:
         return
     words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting is not None else "it is still starting"
@@ -121,7 +121,7 @@ def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
 def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     """A program that takes longer than any should, all attempts added up."""
     limit = trial.context.spec.failures.run_deadline
-    pod = next((pod for pod in trial.attempt_pods if pod.training_since and not pod.training_until), None)
+    pod = next((pod for pod in trial.current.pods if pod.training_since and not pod.training_until), None)
     if limit is None or pod is None:
         return
     left = seconds(limit) - training_time(trial.status, pod, now)

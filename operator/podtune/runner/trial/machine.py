@@ -16,28 +16,25 @@ from dataclasses import dataclass, replace
 from podtune.api.conditions import clip, find_condition
 from podtune.api.names import ConditionType, DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialStatus
+from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialSpec, TrialStatus
 from podtune.api.tuning.search_space import parse_value
 from podtune.protocol.assignment import attempt_folder, number_of, pod_of
 from podtune.protocol.fields import ProtocolError
-from podtune.protocol.messages import FinalCommit, Restored, Result, StoreProblem, parse_final_commit
-from podtune.runner.actions import Logs
+from podtune.protocol.messages import FinalCommit, parse_final_commit
 from podtune.runner.attempts.ending import AttemptEnding, EndedAttempt
 from podtune.runner.attempts.pods import AttemptPods, pod_name
+from podtune.runner.attempts.state import AttemptState
 from podtune.runner.expectations import Expectations
 from podtune.runner.records import Pod, Trial
 from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
-from podtune.runner.trial import ledger, parameters
+from podtune.runner.trial import durability, ledger, parameters
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
+from podtune.runner.trial.phase import STARTABLE, WAITING_FOR_PODS, Phase, find_phase
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
-USER_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
-"""Pauses that a user asked for, of the trial or of the whole experiment: they end when the user takes that back."""
-GOES_ON = frozenset({DecisionAction.PAUSE, DecisionAction.RETRY, DecisionAction.END, DecisionAction.REQUEUE})
-"""Decisions that end an attempt and not the trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +61,20 @@ class TrialMachine:
         self.name = trial.name
         self.uid = trial.uid
         self.index = trial.spec.index
-        self.spec = trial.spec
-        self.generation = trial.generation
-        self.version = trial.version
-        self.deleting = trial.deleting
-        self.saved = trial.status
+        self.seen = trial
+        """The Trial as it was last seen."""
         self.status = trial.status
+        """Its status as it should be."""
         self.context = context
         self.expectations = expectations or Expectations()
-        self.attempt_pods = AttemptPods(context.replicas)
+        uid = self._recorded_attempt_uid()
+        pods, acked_seq = AttemptPods(context.replicas), trial.status.durable_seq if uid else 0
+        self.current = AttemptState(pods, uid=uid, acked_seq=acked_seq)
         self.leftovers: dict[str, Pod] = {}
-        self.attempt_uid = self._recorded_attempt_uid()
-        self.acked_seq = trial.status.durable_seq if self.attempt_uid else 0
-        self.logs: Logs | None = None
-        self.printed: str | None = None
-        """What the program had printed last when its end was decided; None where that was not read."""
+        """Pods of earlier attempts."""
         self.write_due = NEVER
         self.decision_lsn = 0
-        self.restored: Restored | None = None
-        self.store_problem: StoreProblem | None = None
-        self.store_problem_since = 0.0
         self.results_lost = False
-        self.wanted_step: int | None = None
-        """A checkpoint of this step or a later one is worth having."""
         self.news = ""
         """What was found of a former Trial, for an Event."""
         self.remark = ""
@@ -95,15 +83,28 @@ class TrialMachine:
         """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
         self.refused_since = _refused_since(trial.status)
         """Since when the API server has refused the pod of its next attempt; None where it has not."""
-        self.held: list[Result] = []
-        """Results after the one that the scheduler has paused the trial at."""
 
     # What was seen of the Trial and its pods
 
     @property
-    def record(self) -> Trial:
-        """The Trial as it was last seen."""
-        return Trial(self.name, self.uid, self.version, self.generation, self.spec, self.saved, self.deleting)
+    def spec(self) -> TrialSpec:
+        """What is asked for."""
+        return self.seen.spec
+
+    @property
+    def saved(self) -> TrialStatus:
+        """Its status as the API server has it."""
+        return self.seen.status
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the Trial is being deleted."""
+        return self.seen.deleting
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is between its creation and its end."""
+        return find_phase(self.status, self.current.pods)
 
     @property
     def configuration(self) -> Configuration:
@@ -119,12 +120,12 @@ class TrialMachine:
     @property
     def pod(self) -> Pod | None:
         """The pod that leads the current attempt; the only one, unless that is a gang."""
-        return self.attempt_pods.leader
+        return self.current.pods.leader
 
     @property
     def pods(self) -> tuple[Pod, ...]:
         """All pods as they were last seen."""
-        return (*self.leftovers.values(), *self.attempt_pods)
+        return (*self.leftovers.values(), *self.current.pods)
 
     def observe_trial(self, trial: Trial) -> bool:
         """Takes in a version of the Trial.
@@ -133,13 +134,11 @@ class TrialMachine:
             Whether its status is one that this machine knows or wrote. If not, somebody else acts on the trial too,
             and what this machine makes of it is worth nothing.
         """
-        if trial.version <= self.version:
+        if trial.version <= self.seen.version:
             return True
         is_known = trial.status == self.saved or trial.status in self.expectations.statuses
         self.expectations.statuses.clear()  # any that is still on its way is for an older version, and will be refused
-        self.spec, self.generation, self.version = trial.spec, trial.generation, trial.version
-        self.deleting = trial.deleting
-        self.saved = trial.status
+        self.seen = trial
         if self.status == self.saved:
             self.write_due = NEVER
         return is_known
@@ -163,17 +162,17 @@ class TrialMachine:
             del self.leftovers[pod.name]
 
     def _observe_attempt_pod(self, pod: Pod) -> None:
-        known = self.attempt_pods.of(pod.rank)
+        known = self.current.pods.of(pod.rank)
         if known is not None and pod.version < known.version:
             if pod.uid != known.uid or not pod.gone:
                 return
             pod = replace(known, gone=True)
         if known is not None and known.uid != pod.uid and pod.gone:
             return
-        if pod.rank == 0 and pod.uid != self.attempt_uid:
-            self._attempt_begins(pod.uid)
-        self.attempt_pods = self.attempt_pods.with_pod(pod)
-        if not self.attempt_pods.lacks_some:
+        if pod.rank == 0 and pod.uid != self.current.uid:
+            self.current = AttemptState(self.current.pods, uid=pod.uid)
+        self.current.pods = self.current.pods.with_pod(pod)
+        if not self.current.pods.lacks_some:
             self.expectations.pod_expected_until = 0.0
             self.refused_since = None
 
@@ -185,17 +184,17 @@ class TrialMachine:
     @property
     def lacks_recorded_pod(self) -> bool:
         """Whether the status names a pod of the current attempt that has not been seen."""
-        return self.pod is None and bool(self.attempt_uid or self.recorded_pod) and self.saved.pod is not None
+        return self.pod is None and bool(self.current.uid or self.recorded_pod) and self.saved.pod is not None
 
     def miss_pods(self) -> None:
         """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
         recorded = self.saved.pod
         if self.lacks_recorded_pod and recorded is not None:
             self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
-        if self.attempt_pods.has_begun:
-            for rank in range(self.attempt_pods.replicas):
-                if self.attempt_pods.of(rank) is None:
-                    self._miss_pod(rank, pod_name(self.name, self.attempt, rank, self.attempt_pods.replicas))
+        if self.current.pods.has_begun:
+            for rank in range(self.current.pods.replicas):
+                if self.current.pods.of(rank) is None:
+                    self._miss_pod(rank, pod_name(self.name, self.attempt, rank, self.current.pods.replicas))
 
     def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
         lost = Pod(
@@ -208,7 +207,7 @@ class TrialMachine:
             training=self.saved.state is TrialState.RUNNING,
             rank=rank,
         )
-        self.attempt_pods = self.attempt_pods.with_pod(lost)
+        self.current.pods = self.current.pods.with_pod(lost)
 
     @property
     def attempt(self) -> int:
@@ -248,23 +247,7 @@ class TrialMachine:
     @property
     def is_durable(self) -> bool:
         """Whether the API server has all that the status should say of attempts, decisions, exploits and the end."""
-        saved, status = self.saved, self.status
-        return (
-            saved.last_attempt == status.last_attempt
-            and saved.decision == status.decision
-            and saved.parameters == status.parameters
-            and saved.run_generation == status.run_generation
-            and saved.restore_source == status.restore_source
-            and saved.former == status.former
-            and clones.is_same(saved.clone, status.clone)
-            and saved.exploit == status.exploit
-            and (saved.state == status.state or not self.is_finished)
-        )
-
-    @property
-    def is_start_durable(self) -> bool:
-        """Whether the API server has the reason for which the scheduler has picked it to run next."""
-        return ledger.latest_start(self.saved) == ledger.latest_start(self.status)
+        return durability.is_durable(self.saved, self.status)
 
     @property
     def recorded_pod(self) -> str:
@@ -289,60 +272,18 @@ class TrialMachine:
         return pod_of(pod.uid)
 
     @property
-    def has_only_results(self) -> bool:
-        """Whether the API server lacks nothing of the status but results, which nothing rests on."""
-        saved, status = self.saved, self.status
-        return (
-            self.is_durable
-            and saved.state == status.state
-            and saved.scheduler == status.scheduler
-            and saved.rung_observations == status.rung_observations
-            and saved.checkpoints == status.checkpoints
-        )
-
-    @property
-    def has_reported(self) -> bool:
-        """Whether its current attempt has handed over results: so its program runs, which the kubelet tells later."""
-        return self.acked_seq > 0
-
-    @property
     def occupies_slot(self) -> bool:
         """Whether it has pods that count against maxConcurrentTrials: current ones, or some that still run."""
-        return bool(self.attempt_pods) or any(not pod.is_over for pod in self.leftovers.values())
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a decision was taken that ends it: results that come after do not count."""
-        decision = self.status.decision
-        return decision is not None and decision.action not in GOES_ON
+        return bool(self.current.pods) or any(not pod.is_over for pod in self.leftovers.values())
 
     @property
     def is_to_run(self) -> bool:
         """Whether it lacks pods and is to get them."""
-        waits = self.status.state in (None, TrialState.PENDING) and self.status.decision is None
-        lacks = self.attempt_pods.lacks_some and not self.deleting
-        return waits and lacks and self.spec.desired_state is DesiredState.RUNNING
+        return self._is_wanted and self.phase in WAITING_FOR_PODS
 
     @property
-    def is_paused_by_scheduler(self) -> bool:
-        """Whether it waits for the scheduler to start it again, or to give it up."""
-        return self.status.state is TrialState.PAUSED and self.status.reason == TrialReason.PAUSED_BY_SCHEDULER
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether it is to go on after a pause, and that is not on record yet."""
-        return self.saved.state is TrialState.PAUSED and self.is_to_run and not self.refusal
-
-    @property
-    def is_pausing(self) -> bool:
-        """Whether the scheduler has decided to pause it: the results that come after do not count."""
-        decision = self.status.decision
-        return decision is not None and decision.action == DecisionAction.PAUSE and decision.reason not in USER_PAUSES
-
-    @property
-    def is_paused_by_user(self) -> bool:
-        """Whether it waits for a user to let it go on."""
-        return self.status.state is TrialState.PAUSED and self.status.reason in USER_PAUSES
+    def _is_wanted(self) -> bool:
+        return not self.deleting and self.spec.desired_state is DesiredState.RUNNING
 
     def may_start_at(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started.
@@ -354,12 +295,10 @@ class TrialMachine:
             or self.awaits_restore_source
             or self.awaits_takeover
             or self.status.exploit is not None
+            or not (self._is_wanted and self.phase in STARTABLE and self.current.pods.lacks_some)
             or not self.is_durable
-            or not self.is_start_durable
-            or not (self.is_to_run or self.is_paused_by_scheduler)
+            or not durability.is_start_durable(self.saved, self.status)
         ):
-            return NEVER
-        if not self.attempt_pods.lacks_some or self.deleting or self.spec.desired_state is not DesiredState.RUNNING:
             return NEVER
         return parse_rfc3339(self.status.retry_time) or 0.0
 
@@ -393,7 +332,7 @@ class TrialMachine:
             message=clip(message, MAX_DECISION_MESSAGE),
             attempt=self.attempt,
             step=self.status.iteration if step is None else step,
-            seq=self.acked_seq,
+            seq=self.current.acked_seq,
             time=rfc3339(now),
             ranks=list(ranks),
         )
@@ -435,7 +374,7 @@ class TrialMachine:
         """The pods of the current attempt that still run and whose deletion nobody has asked for."""
         return [
             pod
-            for pod in self.attempt_pods
+            for pod in self.current.pods
             if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.expectations.deletions)
         ]
 
@@ -452,34 +391,27 @@ class TrialMachine:
     def describe_end(self, final: FinalCommit | None) -> EndedAttempt:
         """What is known of the current attempt, which has ended; `final` is its agent's last word, and taken in."""
         return EndedAttempt(
-            trial=self.record,
+            trial=self.seen,
             status=self.status,
             number=self.attempt,
-            pods=self.attempt_pods,
+            pods=self.current.pods,
             spec=self.context.spec,
             run_generation=self.context.run_generation,
             home=self.home,
             said_done=final is not None and final.done,
-            unstored=final.unstored if final is not None else self.expectations.unstored_of(self.attempt_uid),
-            store_problem=self.store_problem,
+            unstored=final.unstored if final is not None else self.expectations.unstored_of(self.current.uid),
+            store_problem=self.current.store_problem,
             results_lost=self.results_lost,
-            log_tail=self.log_tail,
+            log_tail=self.current.log_tail,
         )
 
     def follow_end(self, ending: AttemptEnding, now: float) -> None:
         """The current attempt has ended: the next one begins afresh."""
         if not self.context.reuses:  # else the pod is not the trial's to clean up
-            self.leftovers.update((pod.name, pod) for pod in self.attempt_pods if not pod.gone)
+            self.leftovers.update((pod.name, pod) for pod in self.current.pods if not pod.gone)
         self.status = ending.status
-        self.attempt_pods = AttemptPods(self.attempt_pods.replicas)
-        self.logs = self.printed = None
-        self._attempt_begins("")
+        self.current = AttemptState(AttemptPods(self.context.replicas))
         self.touch(now)
-
-    @property
-    def log_tail(self) -> str:
-        """The last lines that the program is known to have printed."""
-        return (self.logs.program_tail if self.logs else "") or self.printed or ""
 
     # Writing
 
@@ -514,10 +446,10 @@ class TrialMachine:
     def cover(self) -> None:
         """Has the status say which results it covers: all that were taken in."""
         pod = self.status.pod
-        if self.pod is not None and self.attempt_pods.has_begun:
+        if self.pod is not None and self.current.pods.has_begun:
             since = pod.since if pod is not None and pod.uid == self.pod.uid else ""
             pod = PodRef(name=self.pod.name, uid=self.pod.uid, node=self.pod.node, since=since)
-        covered = self.acked_seq - len(self.held)
+        covered = self.current.acked_seq - len(self.current.held)
         if pod != self.status.pod or covered != self.status.durable_seq:
             self.set(pod=pod, durable_seq=covered)
 
@@ -535,21 +467,13 @@ class TrialMachine:
     @property
     def home(self) -> str:
         """Where the checkpoints of the current attempt are; empty without a store."""
-        return f"{self.folder}{attempt_folder(self.attempt_uid)}/" if self.folder else ""
+        return f"{self.folder}{attempt_folder(self.current.uid)}/" if self.folder else ""
 
     def _recorded_attempt_uid(self) -> str:
         """The current attempt's id, if the status knows it."""
         pod = self.saved.pod
         is_current = bool(self.recorded_pod) if self.context.reuses else pod is not None and pod.name == self.pod_name
         return pod.uid if pod is not None and is_current else ""
-
-    def _attempt_begins(self, uid: str) -> None:
-        self.attempt_uid = uid
-        self.acked_seq = 0
-        self.restored = None
-        self.store_problem = None
-        self.wanted_step = None
-        self.held.clear()
 
 
 def _refused_since(status: TrialStatus) -> float | None:

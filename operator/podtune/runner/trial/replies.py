@@ -55,10 +55,10 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
         for commit in report.checkpoints
         if (uri := commit.checkpoint.uri) in saved or not (uri in recorded or is_ahead(trial, commit))
     )
-    is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
+    is_recorded = trial.saved.pod is not None and trial.saved.pod.uid == trial.current.uid
     decision = trial.saved.decision if is_flushed else None
     return Reply(
-        acked_seq=trial.acked_seq,
+        acked_seq=trial.current.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == DecisionAction.PAUSE else "STOP"),
@@ -74,4 +74,4 @@ def _wants_checkpoint(trial: TrialMachine) -> bool:
     pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_superseded(trial.status)
     if pauses and checkpoint_waits.stores_answer(trial):
         return False
-    return pauses or (decision is None and trial.wanted_step is not None)
+    return pauses or (decision is None and trial.current.wanted_step is not None)

@@ -13,6 +13,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.phase import RESULTS_COUNT_NOT, Phase
 
 
 def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor, now: float) -> None:
@@ -21,12 +22,12 @@ def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor,
     if report.restored is not None:
         _observe_restored(trial, report.restored, now)
     for result in report.results:
-        if result.seq == trial.acked_seq + 1:
+        if result.seq == trial.current.acked_seq + 1:
             _take(trial, result, processor, now)
     for commit in report.checkpoints:
         if not is_ahead(trial, commit):
             _accept(trial, commit, processor, now)
-    if report.store_problem != trial.store_problem:
+    if report.store_problem != trial.current.store_problem:
         _observe_store_problem(trial, report.store_problem, now)
 
 
@@ -37,16 +38,16 @@ def take_final(
     if final.restored is not None:
         _observe_restored(trial, final.restored, now)
     for result in [*unacked, final.last]:
-        if result is not None and result.seq == trial.acked_seq + 1:
+        if result is not None and result.seq == trial.current.acked_seq + 1:
             _take(trial, result, processor, now)
-    if final.seq > trial.acked_seq or not final.complete:
-        trial.results_lost = not (trial.is_stopped or trial.is_pausing) or trial.results_lost
-        if final.last is not None and final.last.seq > trial.acked_seq:
+    if final.seq > trial.current.acked_seq or not final.complete:
+        trial.results_lost = trial.phase not in RESULTS_COUNT_NOT or trial.results_lost
+        if final.last is not None and final.last.seq > trial.current.acked_seq:
             _take(trial, final.last, processor, now)
     for commit in final.checkpoints:
         _accept(trial, commit, processor, now)
     trial.status = ledger.exported(trial.status, final.ledger)
-    trial.store_problem = final.store_problem
+    trial.current.store_problem = final.store_problem
 
 
 def misplaced(trial: TrialMachine, report: Report) -> str:
@@ -57,7 +58,7 @@ def misplaced(trial: TrialMachine, report: Report) -> str:
 
 def is_ahead(trial: TrialMachine, commit: CheckpointCommit) -> bool:
     """Whether results up to a checkpoint are missing: recorded now, a retry would start after them."""
-    return commit.seq > trial.acked_seq
+    return commit.seq > trial.current.acked_seq
 
 
 def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: float) -> None:
@@ -67,14 +68,13 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     nothing. Nor do those after a scheduler's pause, unless they come before the checkpoint that it goes on from:
     they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
     """
-    trial.acked_seq = result.seq
+    trial.current.acked_seq = result.seq
     if trial.context.spec.failures.silence_deadline is not None:
         trial.set(last_result_time=rfc3339(now))
     objective = trial.context.spec.objective
-    if trial.is_stopped:
-        return
-    if trial.is_pausing:
-        trial.held.append(result)
+    if trial.status.decision is not None and trial.phase in RESULTS_COUNT_NOT:
+        if trial.phase is not Phase.STOPPING:
+            trial.current.held.append(result)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)
     trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
@@ -108,8 +108,9 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
-    ends = trial.is_stopped or trial.is_pausing
-    if ref.step <= newest or (decision is not None and ends and newest >= decision.step):
+    if ref.step <= newest:
+        return
+    if decision is not None and newest >= decision.step and trial.phase in RESULTS_COUNT_NOT:
         return
     _count_held(trial, commit.seq)
     checkpoint = Checkpoint(
@@ -119,8 +120,8 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
         metric="" if commit.metric is None else results.show(commit.metric),
         configuration=parameters.fingerprint(trial.status.parameters),
     )
-    if trial.wanted_step is not None and ref.step >= trial.wanted_step:
-        trial.wanted_step = None
+    if trial.current.wanted_step is not None and ref.step >= trial.current.wanted_step:
+        trial.current.wanted_step = None
     spec = trial.context.spec
     pinned = processor.scheduler.pinned_steps(trial.index)
     trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
@@ -133,10 +134,10 @@ def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> No
 
     One that is pausing may have started from the very checkpoint that the next one is to clone once more.
     """
-    trial.restored = restored
+    trial.current.restored = restored
     if trial.finds_checkpoints:
         found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, trial.folder), now=now)
-    if trial.is_pausing:
+    if trial.phase in (Phase.PAUSING, Phase.PAUSED_BY_SCHEDULER):
         return
     status = clones.with_restored(trial.status, restored.uri, trial.attempt)
     if status is not trial.status:
@@ -146,8 +147,8 @@ def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> No
 
 def _count_held(trial: TrialMachine, seq: int) -> None:
     """Results up to a checkpoint won't come again: they count, but nobody is asked what they mean."""
-    covered = [result for result in trial.held if result.seq <= seq]
-    del trial.held[: len(covered)]
+    covered = [result for result in trial.current.held if result.seq <= seq]
+    del trial.current.held[: len(covered)]
     for result in covered:
         trial.status = results.with_result(
             trial.status, result, trial.context.spec.objective, trial.context.time_attribute
@@ -155,16 +156,16 @@ def _count_held(trial: TrialMachine, seq: int) -> None:
 
 
 def _observe_store_problem(trial: TrialMachine, problem: StoreProblem | None, now: float) -> None:
-    if trial.store_problem is None:
-        trial.store_problem_since = _store_problem_recorded(trial) or now
-    trial.store_problem = problem
+    if trial.current.store_problem is None:
+        trial.current.store_problem_since = _store_problem_recorded(trial) or now
+    trial.current.store_problem = problem
     trial.touch(now + trial.context.settings.pending_debounce)
 
 
 def _store_problem_recorded(trial: TrialMachine) -> float | None:
     """Since when this attempt has had a problem with its store, as far as the status knows."""
     condition = find_condition(trial.saved.conditions, ConditionType.CHECKPOINTS_STORED)
-    is_this_attempt = trial.saved.pod is not None and trial.saved.pod.uid == trial.attempt_uid
+    is_this_attempt = trial.saved.pod is not None and trial.saved.pod.uid == trial.current.uid
     if condition is None or condition.status != "False" or not is_this_attempt:
         return None
     return parse_rfc3339(condition.last_transition_time)

@@ -13,7 +13,8 @@ from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial import ledger
-from podtune.runner.trial.machine import USER_PAUSES, TrialMachine
+from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.phase import USER_PAUSES, Phase
 
 HELD = "; its user has paused it, too (spec.desiredState)"
 
@@ -26,15 +27,15 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
         limits: The resource limits that it gets from the rungs that it has passed.
         now: The present time.
     """
-    waiting = trial.attempt_pods.not_started
+    waiting = trial.current.pods.not_started
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
-    elif taken := next((pod for pod in trial.attempt_pods if pod.disruption and not pod.is_over), None):
+    elif taken := next((pod for pod in trial.current.pods if pod.disruption and not pod.is_over), None):
         message = f"{taken.disruption}; waits for the end of pod {taken.name} on node {taken.node}"
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DISRUPTED, clip(message)):
             trial.touch(now + trial.context.settings.pending_debounce)
-    elif trial.attempt_pods.lacks_some:
+    elif trial.current.pods.lacks_some:
         return  # why they can't be made is said where that is known
     elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
@@ -43,7 +44,7 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
             trial.touch(now + trial.context.settings.running_debounce)
     else:
         reason, message = _why_pending(waiting)
-        if trial.attempt_pods.replicas > 1:
+        if trial.current.pods.replicas > 1:
             message = f"rank {waiting.rank}: {message}"
         before = trial.status.reason
         if trial.explain(TrialState.PENDING, reason, clip(message)):
@@ -63,7 +64,7 @@ def explain_queue(trial: TrialMachine, now: float) -> None:
 
 def note_generation(trial: TrialMachine, now: float) -> None:
     """Has the status say, before long, that a changed spec was looked at."""
-    if trial.generation != trial.status.observed_generation and trial.status.observed_generation >= 0:
+    if trial.seen.generation != trial.status.observed_generation and trial.status.observed_generation >= 0:
         trial.touch(now + trial.context.settings.pending_debounce)
 
 
@@ -80,9 +81,9 @@ def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         message = lost_work.add_loss(trial.status, _completion_message(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
-    elif trial.is_paused_by_scheduler:
+    elif trial.phase is Phase.PAUSED_BY_SCHEDULER:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
-    trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.generation)
+    trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.seen.generation)
     trial.status = ledger.fitted(trial.spec, trial.status)
 
 
@@ -91,14 +92,14 @@ def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
     parts = [_last_result(trial)] if trial.status.last_result else ["no result yet"]
     last = trial.status.last_attempt
     if last is not None:
-        restored = trial.restored
+        restored = trial.current.restored
         parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
         if restored and restored.message:
             parts.append(restored.message)
     if given := resources.shown(limits):
         parts.append(f"with {given}")
-    if trial.store_problem is not None:
-        parts.append(trial.store_problem.message)
+    if trial.current.store_problem is not None:
+        parts.append(trial.current.store_problem.message)
     if trial.status.missing_metrics:
         parts.append(f"{trial.status.missing_metrics} results were passed over for want of a metric")
     if trial.remark:
@@ -173,7 +174,7 @@ def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
 
 def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     status = trial.status
-    moment, generation = rfc3339(now), trial.generation
+    moment, generation = rfc3339(now), trial.seen.generation
     conditions = tuple(status.conditions)
 
     def put(type_: ConditionType, holds: bool, reason: str, message: str) -> None:
@@ -189,8 +190,13 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         for type_ in (ConditionType.COMPLETE, ConditionType.FAILED):
             if find_condition(conditions, type_) is not None:  # it had ended before its experiment went on
                 put(type_, False, status.reason, "")
-    if trial.store_problem is not None:
-        put(ConditionType.CHECKPOINTS_STORED, False, trial.store_problem.reason, trial.store_problem.message)
+    if trial.current.store_problem is not None:
+        put(
+            ConditionType.CHECKPOINTS_STORED,
+            False,
+            trial.current.store_problem.reason,
+            trial.current.store_problem.message,
+        )
     elif trial.pod is None and (loss := lost_work.describe_last_loss(status)):
         put(ConditionType.CHECKPOINTS_STORED, False, TrialReason.CHECKPOINT_LOST, loss)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:

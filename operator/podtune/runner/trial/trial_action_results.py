@@ -79,7 +79,7 @@ class TrialActionResults:
                 pass
 
     def _on_pod_result(self, trial: TrialMachine, action: CreatePod, result: ActionResult, now: float) -> None:
-        if trial.attempt != action.attempt or not trial.attempt_pods.lacks_some or trial.is_finished:
+        if trial.attempt != action.attempt or not trial.current.pods.lacks_some or trial.is_finished:
             return
         if result.reason is ExperimentReason.POD_REFUSED:
             self._planner.pod_refused(trial, result.message, now)

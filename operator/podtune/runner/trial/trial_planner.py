@@ -18,10 +18,11 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.search import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, reports, status_text, usage
+from podtune.runner.trial import deadlines, durability, reports, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
+from podtune.runner.trial.phase import Phase
 from podtune.runner.trial.results import metrics_of
 
 
@@ -58,7 +59,7 @@ class TrialPlanner:
         self._take_over(trial, now)
         self._follow_user_requests(trial, outcome, now)
         pod = trial.pod
-        if pod is not None and trial.attempt_pods.is_over:
+        if pod is not None and trial.current.pods.is_over:
             self._end_attempt(trial, pod, now)
         elif pod is not None:
             self._check_deadlines(trial, now)
@@ -70,7 +71,7 @@ class TrialPlanner:
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             status_text.explain_queue(trial, now)
-            if not trial.attempt_pods and not self._slots.creating(trial, now):
+            if not trial.current.pods and not self._slots.creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
                 self._check_refusal(trial, now)
@@ -130,9 +131,9 @@ class TrialPlanner:
         if result.status is not ActionStatus.FAILED or self._actions.failures(action.key) >= tries:
             logs = result.logs or Logs()
             if action.early:
-                trial.printed = logs.program_tail
+                trial.current.printed = logs.program_tail
             else:
-                trial.logs = logs
+                trial.current.logs = logs
 
     def _take_over(self, trial: TrialMachine, now: float) -> None:
         """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
@@ -169,8 +170,8 @@ class TrialPlanner:
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
         tells_scheduler = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
-        if trial.attempt_pods:
-            if trial.status.decision is None and not trial.attempt_pods.is_over:
+        if trial.current.pods:
+            if trial.status.decision is None and not trial.current.pods.is_over:
                 if tells_scheduler:
                     self._processor.completed(trial, metrics_of(trial.status.last_result), now)
                 trial.log_decision(DecisionKind.STOP, message, {}, now=now)
@@ -185,28 +186,32 @@ class TrialPlanner:
     def _pause(self, trial: TrialMachine, now: float) -> None:
         """Pauses a trial; one that runs needs somewhere to put its checkpoint."""
         reason, message = TrialReason.PAUSED_BY_USER, "spec.desiredState is Paused"
-        if trial.attempt_pods:
+        if trial.current.pods:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
-        elif not (trial.is_paused_by_scheduler or trial.status.reason == reason or self._slots.creating(trial, now)):
+        elif not (
+            trial.phase is Phase.PAUSED_BY_SCHEDULER
+            or trial.status.reason == reason
+            or self._slots.creating(trial, now)
+        ):
             trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.explain(TrialState.PAUSED, reason, message)
             trial.touch(now)
 
     def _suspend(self, trial: TrialMachine, now: float) -> None:
         """Takes a trial's pod away while the whole experiment is suspended, store or not, as a Job's are."""
-        if trial.attempt_pods:
+        if trial.current.pods:
             self._give_pod_back(trial, TrialReason.SUSPENDED, "spec.suspend of the experiment is true", now)
 
     def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
-        assert trial.attempt_pods  # the caller has looked
-        if trial.status.decision is None and not trial.attempt_pods.is_over:
+        assert trial.current.pods  # the caller has looked
+        if trial.status.decision is None and not trial.current.pods.is_over:
             trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.decide(DecisionAction.PAUSE, reason, message, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
-        if trial.is_paused_by_user:
+        if trial.phase is Phase.PAUSED_BY_USER:
             trial.set(decision=None)
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
             trial.touch(now)
@@ -325,10 +330,12 @@ class TrialPlanner:
         status_text.finish_wording(trial, self._processor.limits(trial), now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
-            trial.set(usage=usage.measure(trial.status, trial.attempt_pods.members, now))
+            trial.set(usage=usage.measure(trial.status, trial.current.pods.members, now))
             trial.expectations.statuses.append(trial.status)
-            routine = trial.has_only_results
-            self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, trial.status, routine), now)
+            routine = durability.lacks_only_results(trial.saved, trial.status)
+            self._actions.enqueue(
+                WriteTrialStatus(trial.name, trial.uid, trial.seen.version, trial.status, routine), now
+            )
 
 
 def _leaves_by(trial: TrialMachine) -> float:
@@ -336,7 +343,7 @@ def _leaves_by(trial: TrialMachine) -> float:
     decision, ledger = trial.saved.decision, trial.saved.ledger
     if not trial.context.reuses or decision is None or not ledger:
         return 0.0
-    if not (trial.attempt_pods.is_training or trial.has_reported):
+    if not (trial.current.pods.is_training or trial.current.has_reported):
         return 0.0
     if decision.action not in (DecisionAction.STOP, DecisionAction.PAUSE):
         return 0.0

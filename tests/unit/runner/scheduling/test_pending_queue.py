@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.phase import Phase
 
 
 @dataclass
@@ -17,11 +18,11 @@ class Waiting:
     """As much of a trial as the queue looks at."""
 
     index: int
-    is_paused_by_scheduler: bool = False
+    phase: Phase
 
 
 def waiting(index: int, paused: bool = False) -> TrialMachine:
-    return cast("TrialMachine", Waiting(index, paused))
+    return cast("TrialMachine", Waiting(index, Phase.PAUSED_BY_SCHEDULER if paused else Phase.QUEUED))
 
 
 moves = st.lists(

@@ -1,0 +1,38 @@
+"""What the API server has of a trial's status, compared with what it should have."""
+
+from __future__ import annotations
+
+from podtune.api.resources.trial import TrialStatus
+from podtune.runner.scheduling import clones
+from podtune.runner.trial import ledger
+
+
+def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
+    """Whether the API server has all that the status should say of attempts, decisions, exploits and the end."""
+    return (
+        saved.last_attempt == status.last_attempt
+        and saved.decision == status.decision
+        and saved.parameters == status.parameters
+        and saved.run_generation == status.run_generation
+        and saved.restore_source == status.restore_source
+        and saved.former == status.former
+        and clones.is_same(saved.clone, status.clone)
+        and saved.exploit == status.exploit
+        and (saved.state == status.state or status.state is None or not status.state.is_finished)
+    )
+
+
+def is_start_durable(saved: TrialStatus, status: TrialStatus) -> bool:
+    """Whether the API server has the reason for which the scheduler has picked the trial to run next."""
+    return ledger.latest_start(saved) == ledger.latest_start(status)
+
+
+def lacks_only_results(saved: TrialStatus, status: TrialStatus) -> bool:
+    """Whether the API server lacks nothing of the status but results, which nothing rests on."""
+    return (
+        is_durable(saved, status)
+        and saved.state == status.state
+        and saved.scheduler == status.scheduler
+        and saved.rung_observations == status.rung_observations
+        and saved.checkpoints == status.checkpoints
+    )
