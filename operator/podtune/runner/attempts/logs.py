@@ -16,12 +16,12 @@ from podtune.runner.attempts import usable_results
 from podtune.runner.attempts.classification import find_swept
 from podtune.runner.records import Pod, PodPhase
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 
 
 def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
-    if trial.current.logs is not None or trial.phase is Phase.STOPPING:
+    if trial.current.logs is not None or trial.phase is TrialPhase.STOPPING:
         return None
     final = trial.final_commit()
     agent = final is not None and final.seq > trial.current.acked_seq and not pod.gone

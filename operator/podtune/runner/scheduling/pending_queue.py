@@ -9,7 +9,7 @@ from typing import overload
 from typing_extensions import override
 
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 
 
 class PendingQueue(Sequence[int]):
@@ -31,7 +31,7 @@ class PendingQueue(Sequence[int]):
             self.discard(trial.index)
             insort(self._order, (since, trial.index))
         self._entries[trial.index] = (since, trial)
-        (self._paused.add if trial.phase is Phase.PAUSED_BY_SCHEDULER else self._paused.discard)(trial.index)
+        (self._paused.add if trial.phase is TrialPhase.PAUSED_BY_SCHEDULER else self._paused.discard)(trial.index)
 
     def discard(self, index: int) -> None:
         """Takes a trial out, if it is there."""

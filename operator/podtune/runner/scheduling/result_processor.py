@@ -18,7 +18,7 @@ from podtune.runner.timers import SOON
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 from podtune.runner.trial.results import comparable, metrics_of, number, show
 from podtune.runner.trial.usage import training_time
 from podtune.tuning.schedulers.base import (
@@ -168,7 +168,7 @@ class ResultProcessor:
 
     def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:
         """Records that the scheduler has picked a trial to run next."""
-        resumes = trial.phase is Phase.PAUSED_BY_SCHEDULER
+        resumes = trial.phase is TrialPhase.PAUSED_BY_SCHEDULER
         exploited: ExploitOutcome | None = None
         if resumes and start.exploit is not None:
             exploited = self._exploits.carry_out(

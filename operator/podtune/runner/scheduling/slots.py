@@ -18,7 +18,7 @@ from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
 from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import NEVER, TrialMachine
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 
 STARTS_AT_A_TIME = 100
 """Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
@@ -83,7 +83,7 @@ class Slots:
             self.queue.add(trial, since)
         else:
             self.queue.discard(trial.index)
-        if at <= now and holds and trial.phase is not Phase.PAUSED_BY_SCHEDULER:
+        if at <= now and holds and trial.phase is not TrialPhase.PAUSED_BY_SCHEDULER:
             self._picked[trial.name] = trial
         else:
             self._picked.pop(trial.name, None)

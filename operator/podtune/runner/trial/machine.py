@@ -31,7 +31,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import durability, ledger, parameters
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
-from podtune.runner.trial.phase import STARTABLE, WAITING_FOR_PODS, Phase, find_phase
+from podtune.runner.trial.phase import STARTABLE, WAITING_FOR_PODS, TrialPhase, find_phase
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 NEVER = float("inf")
@@ -102,7 +102,7 @@ class TrialMachine:
         return self.seen.deleting
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> TrialPhase:
         """Where it is between its creation and its end."""
         return find_phase(self.status, self.current.pods)
 

@@ -12,7 +12,7 @@ USER_PAUSES = frozenset({TrialReason.PAUSED_BY_USER, TrialReason.SUSPENDED})
 """Pauses that a user asked for, of the trial or of the whole experiment: they end when the user takes that back."""
 
 
-class Phase(Enum):
+class TrialPhase(Enum):
     """Where a trial is: always in exactly one of these."""
 
     NEW = auto()
@@ -39,14 +39,14 @@ class Phase(Enum):
     """It has come to its end, be that on record already or not."""
 
 
-WAITING_FOR_PODS = frozenset({Phase.NEW, Phase.QUEUED, Phase.BACKING_OFF})
-STARTABLE = WAITING_FOR_PODS | {Phase.PAUSED_BY_SCHEDULER}
+WAITING_FOR_PODS = frozenset({TrialPhase.NEW, TrialPhase.QUEUED, TrialPhase.BACKING_OFF})
+STARTABLE = WAITING_FOR_PODS | {TrialPhase.PAUSED_BY_SCHEDULER}
 """Phases in which a trial may be picked to run next."""
-RESULTS_COUNT_NOT = frozenset({Phase.STOPPING, Phase.PAUSING, Phase.PAUSED_BY_SCHEDULER})
+RESULTS_COUNT_NOT = frozenset({TrialPhase.STOPPING, TrialPhase.PAUSING, TrialPhase.PAUSED_BY_SCHEDULER})
 """Phases in which further results change nothing; of a pause, those up to the checkpoint that it goes on from do."""
 
 
-def find_phase(status: TrialStatus, pods: AttemptPods) -> Phase:
+def find_phase(status: TrialStatus, pods: AttemptPods) -> TrialPhase:
     """Finds the phase of a trial.
 
     Args:
@@ -54,27 +54,27 @@ def find_phase(status: TrialStatus, pods: AttemptPods) -> Phase:
         pods: The pods of its current attempt.
     """
     if status.state is not None and status.state.is_finished:
-        return Phase.FINISHED
+        return TrialPhase.FINISHED
     if status.state is TrialState.PAUSED and status.reason == TrialReason.PAUSED_BY_SCHEDULER:
-        return Phase.PAUSED_BY_SCHEDULER
+        return TrialPhase.PAUSED_BY_SCHEDULER
     if status.state is TrialState.PAUSED and status.reason in USER_PAUSES:
-        return Phase.PAUSED_BY_USER
+        return TrialPhase.PAUSED_BY_USER
     if status.decision is not None:
         return _find_phase_of_decided(status.decision)
     if pods and not pods.lacks_some:
-        return Phase.RUNNING if pods.is_training else Phase.STARTING
+        return TrialPhase.RUNNING if pods.is_training else TrialPhase.STARTING
     if status.state is None:
-        return Phase.NEW
+        return TrialPhase.NEW
     if status.state is not TrialState.PENDING:
-        return Phase.RUNNING  # its pods have yet to be seen, or to be missed
-    return Phase.BACKING_OFF if status.reason == TrialReason.BACKING_OFF else Phase.QUEUED
+        return TrialPhase.RUNNING  # its pods have yet to be seen, or to be missed
+    return TrialPhase.BACKING_OFF if status.reason == TrialReason.BACKING_OFF else TrialPhase.QUEUED
 
 
-def _find_phase_of_decided(decision: Decision) -> Phase:
+def _find_phase_of_decided(decision: Decision) -> TrialPhase:
     match decision.action:
         case DecisionAction.PAUSE:
-            return Phase.ENDING_ATTEMPT if decision.reason in USER_PAUSES else Phase.PAUSING
+            return TrialPhase.ENDING_ATTEMPT if decision.reason in USER_PAUSES else TrialPhase.PAUSING
         case DecisionAction.RETRY | DecisionAction.END | DecisionAction.REQUEUE:
-            return Phase.ENDING_ATTEMPT
+            return TrialPhase.ENDING_ATTEMPT
         case _:
-            return Phase.STOPPING
+            return TrialPhase.STOPPING

@@ -13,7 +13,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.phase import RESULTS_COUNT_NOT, Phase
+from podtune.runner.trial.phase import RESULTS_COUNT_NOT, TrialPhase
 
 
 def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor, now: float) -> None:
@@ -73,7 +73,7 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
         trial.set(last_result_time=rfc3339(now))
     objective = trial.context.spec.objective
     if trial.status.decision is not None and trial.phase in RESULTS_COUNT_NOT:
-        if trial.phase is not Phase.STOPPING:
+        if trial.phase is not TrialPhase.STOPPING:
             trial.current.held.append(result)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)
@@ -137,7 +137,7 @@ def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> No
     trial.current.restored = restored
     if trial.finds_checkpoints:
         found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, trial.folder), now=now)
-    if trial.phase in (Phase.PAUSING, Phase.PAUSED_BY_SCHEDULER):
+    if trial.phase in (TrialPhase.PAUSING, TrialPhase.PAUSED_BY_SCHEDULER):
         return
     status = clones.with_restored(trial.status, restored.uri, trial.attempt)
     if status is not trial.status:

@@ -14,7 +14,7 @@ from podtune.runner.records import Pod
 from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.phase import USER_PAUSES, Phase
+from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
 
 HELD = "; its user has paused it, too (spec.desiredState)"
 
@@ -81,7 +81,7 @@ def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         message = lost_work.add_loss(trial.status, _completion_message(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
-    elif trial.phase is Phase.PAUSED_BY_SCHEDULER:
+    elif trial.phase is TrialPhase.PAUSED_BY_SCHEDULER:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
     trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.seen.generation)
     trial.status = ledger.fitted(trial.spec, trial.status)

@@ -22,7 +22,7 @@ from podtune.runner.trial import deadlines, durability, reports, status_text, us
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 from podtune.runner.trial.results import metrics_of
 
 
@@ -190,7 +190,7 @@ class TrialPlanner:
             if trial.context.store_prefix or trial.context.spec.suspend:
                 self._give_pod_back(trial, reason, message, now)
         elif not (
-            trial.phase is Phase.PAUSED_BY_SCHEDULER
+            trial.phase is TrialPhase.PAUSED_BY_SCHEDULER
             or trial.status.reason == reason
             or self._slots.creating(trial, now)
         ):
@@ -211,7 +211,7 @@ class TrialPlanner:
             trial.decide(DecisionAction.PAUSE, reason, message, now=now)
 
     def _resume(self, trial: TrialMachine, now: float) -> None:
-        if trial.phase is Phase.PAUSED_BY_USER:
+        if trial.phase is TrialPhase.PAUSED_BY_USER:
             trial.set(decision=None)
             trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
             trial.touch(now)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.phase import Phase
+from podtune.runner.trial.phase import TrialPhase
 
 
 @dataclass
@@ -18,11 +18,11 @@ class Waiting:
     """As much of a trial as the queue looks at."""
 
     index: int
-    phase: Phase
+    phase: TrialPhase
 
 
 def waiting(index: int, paused: bool = False) -> TrialMachine:
-    return cast("TrialMachine", Waiting(index, Phase.PAUSED_BY_SCHEDULER if paused else Phase.QUEUED))
+    return cast("TrialMachine", Waiting(index, TrialPhase.PAUSED_BY_SCHEDULER if paused else TrialPhase.QUEUED))
 
 
 moves = st.lists(
