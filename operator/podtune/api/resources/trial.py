@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from podtune.api.base import ATOMIC, ApiModel, StatusModel, keyed_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
-from podtune.api.names import DesiredState, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialState
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.checkpoint import CheckpointRef
@@ -195,8 +195,7 @@ class PodRef(StatusModel):
 class Decision(StatusModel):
     """A decision of the scheduler, a stopper or a user that ends or pauses the current attempt."""
 
-    action: str = Field(
-        max_length=32,
+    action: Annotated[DecisionAction, WithJsonSchema({"type": "string", "maxLength": 32})] = Field(
         description=(
             "STOP, PAUSE, FAIL, RETRY or REQUEUE, when pods that found no place are given up to be made anew; of a "
             "gang also END, when one of its pods has ended and the others go."

@@ -129,12 +129,12 @@ def classify(
         The class, with reason and message for people.
     """
     swept = find_swept(decision, pods)
-    if decision is not None and decision.action == DecisionAction.END:
+    if decision is not None and decision.action is DecisionAction.END:
         decision = None
     if decision is not None and decision.action not in (DecisionAction.FAIL, DecisionAction.RETRY):
         return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
-    if decision is not None and (decision.action == DecisionAction.FAIL or not _ended_by_itself(pods[0])):
-        own = FailureClass.FINAL if decision.action == DecisionAction.FAIL else FailureClass.USER
+    if decision is not None and (decision.action is DecisionAction.FAIL or not _ended_by_itself(pods[0])):
+        own = FailureClass.FINAL if decision.action is DecisionAction.FAIL else FailureClass.USER
         return _by_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
     telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
     ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
@@ -153,7 +153,7 @@ def find_swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]
 
     Unless somebody took them away, too, or they had run out of memory: then that may be why the other one has ended.
     """
-    if decision is None or decision.action != DecisionAction.END:
+    if decision is None or decision.action is not DecisionAction.END:
         return frozenset()
     return frozenset(pod.uid for pod in pods if pod.rank not in decision.ranks and not _says_why(pod))
 

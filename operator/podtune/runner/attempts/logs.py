@@ -57,7 +57,7 @@ def _telling_pod(trial: TrialMachine) -> Pod | None:
     decision = trial.status.decision
     if decision is not None and _is_failed_by_decision(trial):
         return trial.pod if trial.current.printed is None and _has_printed(trial.pod) else None
-    if decision is not None and decision.action != DecisionAction.END:
+    if decision is not None and decision.action is not DecisionAction.END:
         return None
     swept = find_swept(decision, trial.current.pods)
     ended = [pod for pod in trial.current.pods if _has_printed(pod) and pod.uid not in swept]

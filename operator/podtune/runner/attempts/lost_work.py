@@ -66,7 +66,7 @@ def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
         return False
     if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
         return True
-    return decision.action == DecisionAction.PAUSE and not _is_stored(status, home, decision.step)
+    return decision.action is DecisionAction.PAUSE and not _is_stored(status, home, decision.step)
 
 
 def _is_stored(status: TrialStatus, home: str, step: int) -> bool:

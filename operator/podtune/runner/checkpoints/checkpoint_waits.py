@@ -92,7 +92,7 @@ def _last_that_counts(trial: TrialMachine, decision: Decision) -> int:
 
 def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
     """Whether the program is asked for one more checkpoint, and none of those on record is that."""
-    return decision.action == DecisionAction.PAUSE and not _is_answered(trial, decision)
+    return decision.action is DecisionAction.PAUSE and not _is_answered(trial, decision)
 
 
 def _answer(trial: TrialMachine, decision: Decision) -> int:

@@ -122,6 +122,6 @@ def _restarted(status: TrialStatus) -> TrialStatus:
 
 def _was_paused_by_scheduler(status: TrialStatus) -> bool:
     """Whether a trial that was stopped with its experiment was paused then, by the scheduler."""
-    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
+    stopped = status.decision is not None and status.decision.action is DecisionAction.STOP
     last = status.last_attempt
     return not stopped and last is not None and last.reason == TrialReason.PAUSED_BY_SCHEDULER

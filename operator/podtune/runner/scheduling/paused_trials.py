@@ -89,6 +89,6 @@ def was_removed(status: TrialStatus) -> bool:
     """
     if status.state is TrialState.ERROR:
         return True
-    stopped = status.decision is not None and status.decision.action == DecisionAction.STOP
+    stopped = status.decision is not None and status.decision.action is DecisionAction.STOP
     others = (TrialReason.COMPLETED, TrialReason.STOPPED_BY_EXPERIMENT)
     return status.state is TrialState.TERMINATED and status.reason not in others and not stopped

@@ -61,7 +61,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
         acked_seq=trial.current.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
-        decision="CONTINUE" if decision is None else ("PAUSE" if decision.action == DecisionAction.PAUSE else "STOP"),
+        decision="CONTINUE" if decision is None else ("PAUSE" if decision.action is DecisionAction.PAUSE else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.to_export(trial.saved, report.ledger),
@@ -71,7 +71,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
 def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
-    pauses = decision is not None and decision.action == DecisionAction.PAUSE and not clones.is_superseded(trial.status)
+    pauses = decision is not None and decision.action is DecisionAction.PAUSE and not clones.is_superseded(trial.status)
     if pauses and checkpoint_waits.stores_answer(trial):
         return False
     return pauses or (decision is None and trial.current.wanted_step is not None)
