@@ -305,7 +305,7 @@ class ExperimentMachine:
             answer = Unaccepted.FENCED if trial is None else replies.fence(trial, pod_name, report.attempt)
         if answer is not None or trial is None:
             return answer or Unaccepted.FENCED
-        if reports.misplaced(trial, report):
+        if reports.find_misplaced(trial, report):
             return Unaccepted.MISPLACED
         reports.take_report(trial, report, self._processor, now)
         if report.final is not None and report.final.seq <= trial.current.acked_seq:

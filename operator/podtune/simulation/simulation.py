@@ -110,7 +110,7 @@ class Simulation:
             prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
             sync=spec.checkpoints.sync,
             drain=drain,
-            grace_period=max(1, grace_periods.of_template(spec.trial_template.spec)) + drain,
+            grace_period=max(1, grace_periods.read_from_template(spec.trial_template.spec)) + drain,
             seed=seed,
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))

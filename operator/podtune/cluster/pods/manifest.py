@@ -228,7 +228,7 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
     Returns:
         Seconds that the agent may take at the end.
     """
-    grace = spec["terminationGracePeriodSeconds"] = grace_periods.of_template(spec)
+    grace = spec["terminationGracePeriodSeconds"] = grace_periods.read_from_template(spec)
     if not isinstance(grace, int):
         return 1  # it is the API server's to refuse
     longest = DRAIN_WITHOUT_STORE
@@ -240,7 +240,7 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
 
 def _make_grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[str, str]:
     """How much of the pod's grace period is the program's, where that is not all of it."""
-    own = grace_periods.of_template(template)
+    own = grace_periods.read_from_template(template)
     return {} if own == spec["terminationGracePeriodSeconds"] else {ANNOTATION_GRACE: str(own)}
 
 

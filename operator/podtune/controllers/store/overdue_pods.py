@@ -128,7 +128,7 @@ class OverduePods:
             if pod is None or pod.is_deleting:
                 continue
             leader = self._leader(pod)
-            grace = grace_periods.of_first_deletion(
+            grace = grace_periods.choose_for_deletion(
                 int(pod.own),
                 program_runs=pod.program_runs,
                 heard=leader in self._unstored,

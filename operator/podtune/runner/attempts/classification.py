@@ -49,10 +49,10 @@ class FailureClass(StrEnum):
     @property
     def is_own(self) -> bool:
         """Whether the program is to blame."""
-        return self in OWN
+        return self in OWN_FAILURES
 
 
-OWN = frozenset({FailureClass.USER, FailureClass.FINAL, FailureClass.UNUSABLE})
+OWN_FAILURES = frozenset({FailureClass.USER, FailureClass.FINAL, FailureClass.UNUSABLE})
 """The classes of failures that the program is to blame for."""
 
 

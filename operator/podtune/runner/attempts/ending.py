@@ -30,11 +30,11 @@ from podtune.runner.timestamps import rfc3339
 from podtune.runner.trial import ledger, usage
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
 
-MAX_LINE = 160
+MAX_LOG_LINE = 160
 """Of a program's last line so much is said in messages."""
 NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
 """Ends that the program's log says nothing of."""
-WHOLE = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
+FULL_LENGTH_REASONS = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
 """Reasons of stopped trials that have trained for as long as they were meant to."""
 
 
@@ -167,15 +167,15 @@ def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
     """
     objective = ended.spec.objective
     whole = outcome.failure_class is FailureClass.COMPLETE or (
-        outcome.failure_class is FailureClass.OURS and outcome.reason in WHOLE
+        outcome.failure_class is FailureClass.OURS and outcome.reason in FULL_LENGTH_REASONS
     )
     if objective.missing == "lenient" or not whole:
         return ""
-    lack = usable_results.lack(ended.status, objective)
+    lack = usable_results.describe_lack(ended.status, objective)
     if not lack:
         return ""
     lost = "; results of it were lost" if ended.results_lost else ""
-    return f"{lack}{lost}; {usable_results.advice(objective)}"
+    return f"{lack}{lost}; {usable_results.describe_remedy(objective)}"
 
 
 def _record(
@@ -205,10 +205,11 @@ def _record(
 def _move_on(ended: EndedAttempt, outcome: AttemptOutcome, recorded: TrialStatus, now: float) -> AttemptEnding:
     """Decides what the trial is next, and whom to tell."""
     status, is_undone = recorded, False
-    if outcome.reason == RESTORE_FAILED and clones.restores_from_source(status):
-        status = clones.without_restore_source(status)
-    elif outcome.reason == RESTORE_FAILED and status.clone is not None:
-        status, is_undone = _undo_clone(status, status.clone, outcome.message, now), True
+    clone = status.clone if outcome.reason == RESTORE_FAILED else None
+    if clone is not None and clones.restores_from_source(status):
+        status = clones.drop_restore_source(status, clone)
+    elif clone is not None:
+        status, is_undone = _undo_clone(status, clone, outcome.message, now), True
     following = _choose_next_state(ended, status, outcome, now)
     status = _apply(following, status, ended.run_generation, now)
     return AttemptEnding(
@@ -221,7 +222,7 @@ def _move_on(ended: EndedAttempt, outcome: AttemptOutcome, recorded: TrialStatus
 
 def _undo_clone(status: TrialStatus, clone: Clone, problem: str, now: float) -> TrialStatus:
     """Takes an exploit back whose checkpoint can't be restored: the trial is again what it was before."""
-    status = clones.undone(status)
+    status = clones.undo(status, clone)
     own = clones.own_checkpoints(status)
     where = f"from its own checkpoint of iteration {own[0].step}" if own else "afresh"
     message = f"the clone of {clone.donor} is undone; goes on {where} with its parameters of before: {problem}"
@@ -357,7 +358,7 @@ def _add_last_line(outcome: AttemptOutcome, log_tail: str) -> str:
     lines = [line.strip() for line in log_tail.splitlines() if line.strip()]
     if not lines or outcome.failure_class in NOT_OF_PROGRAM:
         return outcome.message
-    line = lines[-1] if len(lines[-1]) <= MAX_LINE else f"{lines[-1][: MAX_LINE - 1]}…"
+    line = lines[-1] if len(lines[-1]) <= MAX_LOG_LINE else f"{lines[-1][: MAX_LOG_LINE - 1]}…"
     return f"{outcome.message} (last line of its log: {line})"
 
 

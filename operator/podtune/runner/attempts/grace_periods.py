@@ -11,13 +11,13 @@ DEFAULT = 30
 """Seconds where a template names none, as Kubernetes has it."""
 
 
-def of_template(template: Mapping[str, Any]) -> Any:
+def read_from_template(template: Mapping[str, Any]) -> Any:
     """What a pod's template gives its program; checked only where the API server has taken the pod."""
     own = template.get("terminationGracePeriodSeconds")
     return DEFAULT if own is None else own
 
 
-def of_first_deletion(own: int, *, program_runs: bool, heard: bool, unstored: Unstored | None) -> int | None:
+def choose_for_deletion(own: int, *, program_runs: bool, heard: bool, unstored: Unstored | None) -> int | None:
     """Seconds that a pod is given: its program's part alone, where its agent has nothing left to store.
 
     A later deletion can't shorten that well, since kubelets have sidecars wait for as long as the first one said. None

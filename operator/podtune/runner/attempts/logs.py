@@ -19,7 +19,7 @@ from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 
 
-def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
+def find_needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
     if trial.current.logs is not None or trial.phase is TrialPhase.STOPPING:
         return None
@@ -33,13 +33,13 @@ def needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     )
 
 
-def needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
+def find_needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
     """The log of a program that is about to be ended for a bad reason, such as silence; None where it is at hand."""
     pod = trial.pod if _is_failed_by_decision(trial) and trial.current.printed is None else None
     return FetchLogs(trial.name, pod.name, program=True, agent=False, early=True) if _has_printed(pod) else None
 
 
-def unacked_results(trial: TrialMachine) -> list[Result]:
+def read_unacked_results(trial: TrialMachine) -> list[Result]:
     """The results that the agent printed because nobody had acknowledged them, in order."""
     unacked = []
     for line in trial.current.logs.agent_lines if trial.current.logs else ():

@@ -75,9 +75,10 @@ class Nodes:
 
     def avoided(self, now: float) -> tuple[Avoided, ...]:
         """The nodes that the experiment avoids, those that have failed most trials first."""
-        if self._after is None:
+        after = self._after
+        if after is None:
             return ()
-        found = [node for name, entries in self._failures.items() if (node := self._judged(name, entries, now))]
+        found = [node for name, entries in self._failures.items() if (node := self._judge(name, entries, after, now))]
         found.sort(key=lambda node: (-node.trials, node.name))
         return tuple(found[: min(MAX_AVOIDED_NODES, len(+self._seen) // 2)])
 
@@ -98,11 +99,10 @@ class Nodes:
                 times[failure.node] = max(times.get(failure.node, 0.0), self._until(failure))
         return min((times.get(node, now) for node in avoids), default=NEVER)
 
-    def _judged(self, name: str, entries: Sequence[tuple[float, str]], now: float) -> Avoided | None:
-        assert self._after is not None  # the caller has looked
-        if len(entries) < self._after:
+    def _judge(self, name: str, entries: Sequence[tuple[float, str]], after: int, now: float) -> Avoided | None:
+        if len(entries) < after:
             return None
-        until = entries[-self._after][0] + self._memory
+        until = entries[-after][0] + self._memory
         first = bisect_left(entries, (now - self._memory, ""))
         return Avoided(name, len(entries) - first, until) if until > now else None
 

@@ -12,7 +12,7 @@ from podtune.runner.trial.results import best_value, metrics_of, number
 from podtune.trial.layout import TIMES
 
 
-def lack(status: TrialStatus, objective: Objective) -> str:
+def describe_lack(status: TrialStatus, objective: Objective) -> str:
     """What the trial has not reported of what is optimised; empty where nothing is missing."""
     return "; ".join(_words(status, metric) for metric in _missing(status, objective))
 
@@ -22,7 +22,7 @@ def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, Val
     return any(not _is_finite(number(last, metric)) for metric in _missing(status, objective))
 
 
-def advice(objective: Objective) -> str:
+def describe_remedy(objective: Objective) -> str:
     """What to do about it."""
     names = [criterion.metric for criterion in objective.criteria]
     field = "objective.metric" if len(names) == 1 else "objective"

@@ -21,7 +21,7 @@ from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_o
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
-from podtune.runner.attempts.classification import OWN
+from podtune.runner.attempts.classification import OWN_FAILURES
 from podtune.runner.attempts.warm_pod import EndInPod, WarmPod
 from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
@@ -298,7 +298,7 @@ class WarmPool:
     def _note_failure(self, trial: TrialMachine) -> None:
         """Takes in in which pod a trial's last attempt has failed: another one need not be retained for it any more."""
         last = trial.status.last_attempt
-        failed = last is not None and last.failure_class in OWN
+        failed = last is not None and last.failure_class in OWN_FAILURES
         uid = pod_of(last.uid) if last is not None and failed else ""
         before = self._failed_in.get(trial.name, "")
         if last is None or uid == before:
@@ -380,7 +380,7 @@ def _over(report: Report) -> Reply:
 
 def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
     """What an agent has to know of the current attempt of a trial."""
-    written = parameters.effective(trial.spec, trial.saved)
+    written = parameters.find_effective(trial.spec, trial.saved)
     return Assignment(
         trial=trial.name,
         number=trial.attempt,
@@ -392,5 +392,5 @@ def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
         restore_from=tuple(checkpoint.ref for checkpoint in clones.to_restore(trial.saved)),
         restore_or_fail=trial.saved.clone is not None,
         find=trial.finds_checkpoints,
-        configuration=parameters.configuration_digest(parameters.with_effective(trial.spec, trial.saved)),
+        configuration=parameters.configuration_digest(parameters.make_effective(trial.spec, trial.saved)),
     )

@@ -47,12 +47,12 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
 
     A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
     """
-    own = grace_periods.of_template(trial.context.spec.trial_template.spec)
+    own = grace_periods.read_from_template(trial.context.spec.trial_template.spec)
     uid, decision = trial.current.uid, trial.saved.decision
     if not trial.home or not isinstance(own, int):
         return None
     gives_up = decision is not None and _is_of_no_use(trial, decision)
-    return grace_periods.of_first_deletion(
+    return grace_periods.choose_for_deletion(
         own,
         program_runs=not pod.training_until,
         heard=gives_up or trial.expectations.unstored[0] == uid,

@@ -9,7 +9,7 @@ from podtune.api.base import seconds
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
-from podtune.runner.attempts.classification import OWN
+from podtune.runner.attempts.classification import OWN_FAILURES
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timers import EXPERIMENT
@@ -124,5 +124,5 @@ class Cleanup:
         if self.retention == "None" or trial.name in self._surplus or not pod.is_over:
             return False
         last = trial.status.last_attempt
-        failed = last is not None and last.failure_class in OWN
+        failed = last is not None and last.failure_class in OWN_FAILURES
         return self.retention == "All" or (failed and last is not None and pod.attempt == last.attempt)

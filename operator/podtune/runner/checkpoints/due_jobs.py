@@ -44,7 +44,7 @@ class _Prune(StorageJobSpec):
             StoredTrial(
                 trial.name,
                 kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),
-                ledger=tuple(json.dumps(asdict(entry)) for entry in ledger.not_exported(trial.saved)),
+                ledger=tuple(json.dumps(asdict(entry)) for entry in ledger.list_unexported(trial.saved)),
             )
             for trial in self.trials.values()
         )

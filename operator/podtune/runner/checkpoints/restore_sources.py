@@ -134,7 +134,7 @@ class RestoreSources:
     def _record(self, trial: TrialMachine, checkpoint: Checkpoint, now: float) -> None:
         wanted = trial.spec.restore_from
         assert wanted is not None  # the caller has looked
-        present = parameters.effective(trial.spec, trial.status)
+        present = parameters.find_effective(trial.spec, trial.status)
         trial.status = clones.replace_with_clone(trial.status, trial.spec, wanted.trial, checkpoint, present)
         trial.set(restore_source=RestoreSource(uri=checkpoint.uri, step=checkpoint.step))
         self._pins.update(trial)

@@ -331,7 +331,7 @@ class ExperimentTracker:
             value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],
             spread=results.show(best.spread) if repeated else "",
             repeats=len(best.values) if repeated else 0,
-            parameters=parameters.of_best(trial.spec, trial.saved),
+            parameters=parameters.find_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",
         )
 

@@ -12,7 +12,7 @@ the exploit is undone; of its own checkpoints a trial restores only those that w
 from __future__ import annotations
 
 from podtune.api.resources.trial import MAX_FAILED_RESTORE_SOURCES, Checkpoint, Clone, TrialSpec, TrialStatus
-from podtune.runner.trial.parameters import Parameters, changed, fingerprint
+from podtune.runner.trial.parameters import Parameters, find_changed, fingerprint
 
 
 def to_restore(status: TrialStatus) -> tuple[Checkpoint, ...]:
@@ -36,15 +36,19 @@ def awaits_restore_source(spec: TrialSpec, status: TrialStatus) -> bool:
 
 def restores_from_source(status: TrialStatus) -> bool:
     """Whether what the next attempt starts from is what a user has it start from."""
-    clone, origin = status.clone, status.restore_source
-    return clone is not None and origin is not None and clone.checkpoint.uri == origin.uri
+    clone, source = status.clone, status.restore_source
+    return clone is not None and source is not None and clone.checkpoint.uri == source.uri
 
 
-def without_restore_source(status: TrialStatus) -> TrialStatus:
-    """The status of a trial that could not restore what a user has it start from: another one is to be found."""
-    assert status.restore_source is not None  # the caller has looked
-    lost = [*status.failed_restore_sources, status.restore_source.uri][-MAX_FAILED_RESTORE_SOURCES:]
-    return undone(status).model_copy(update={"restore_source": None, "failed_restore_sources": lost})
+def drop_restore_source(status: TrialStatus, clone: Clone) -> TrialStatus:
+    """The status of a trial that could not restore what a user has it start from: another one is to be found.
+
+    Args:
+        status: The status so far.
+        clone: What it holds of that checkpoint.
+    """
+    lost = [*status.failed_restore_sources, clone.checkpoint.uri][-MAX_FAILED_RESTORE_SOURCES:]
+    return undo(status, clone).model_copy(update={"restore_source": None, "failed_restore_sources": lost})
 
 
 def replace_with_clone(
@@ -56,7 +60,7 @@ def replace_with_clone(
     """
     before = status.parameters if status.clone is None else status.clone.previous_parameters
     clone = Clone(donor=donor, checkpoint=checkpoint, previous_parameters=before)
-    return status.model_copy(update={"clone": clone, "exploit": None, "parameters": changed(spec, parameters)})
+    return status.model_copy(update={"clone": clone, "exploit": None, "parameters": find_changed(spec, parameters)})
 
 
 def is_superseded(status: TrialStatus) -> bool:
@@ -84,10 +88,9 @@ def is_same(one: Clone | None, other: Clone | None) -> bool:
     return one.checkpoint == other.checkpoint
 
 
-def undone(status: TrialStatus) -> TrialStatus:
-    """The status without the clone, with the parameters that the trial's own checkpoints were taken with.
+def undo(status: TrialStatus, clone: Clone) -> TrialStatus:
+    """The status without its clone, with the parameters that the trial's own checkpoints were taken with.
 
     What a user has changed since is not among them, and is taken in once more.
     """
-    assert status.clone is not None  # the caller has looked
-    return status.model_copy(update={"clone": None, "parameters": status.clone.previous_parameters, "overrides": {}})
+    return status.model_copy(update={"clone": None, "parameters": clone.previous_parameters, "overrides": {}})

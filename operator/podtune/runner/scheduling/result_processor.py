@@ -19,8 +19,8 @@ from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
-from podtune.runner.trial.results import comparable, metrics_of, number, show
-from podtune.runner.trial.usage import training_time
+from podtune.runner.trial.results import make_comparable, metrics_of, number, show
+from podtune.runner.trial.usage import measure_training
 from podtune.tuning.schedulers.base import (
     MetricMissing,
     Metrics,
@@ -94,7 +94,7 @@ class ResultProcessor:
         value = number(result.metrics, trial.context.spec.objective.metric)
         if value is not None and self._end.is_decided_by(value):
             trial.touch(now)
-        elapsed = training_time(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
+        elapsed = measure_training(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
         decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
         trial.remark = self.stopper.problem(result.metrics)
         if decision.action is SchedulerAction.STOP:
@@ -105,7 +105,7 @@ class ResultProcessor:
         if record != trial.status.stopper:
             trial.set(stopper=record)
         try:
-            metrics = comparable(result.metrics, trial.context.spec.objective)
+            metrics = make_comparable(result.metrics, trial.context.spec.objective)
             decision = self.scheduler.on_result(trial.index, metrics, waiting=len(self._queue) + self._search.to_come)
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
@@ -140,7 +140,7 @@ class ResultProcessor:
             return NEVER
         if not trial.pod.training_since or trial.pod.training_until:
             return NEVER
-        elapsed = training_time(trial.status, trial.pod, now)
+        elapsed = measure_training(trial.status, trial.pod, now)
         decision = self.stopper.on_time(trial.index, elapsed)
         if decision.action is not SchedulerAction.STOP:
             deadline = self.stopper.deadline(trial.index, elapsed)
@@ -163,7 +163,7 @@ class ResultProcessor:
 
     def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler of a trial's good end."""
-        if self.scheduler.on_trial_complete(trial.index, comparable(metrics, trial.context.spec.objective)):
+        if self.scheduler.on_trial_complete(trial.index, make_comparable(metrics, trial.context.spec.objective)):
             self.barrier.write_record(trial, now)
 
     def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:

@@ -232,7 +232,7 @@ class Slots:
             trial=trial.name,
             trial_uid=trial.uid,
             attempt=trial.attempt,
-            spec=parameters.with_effective(trial.spec, trial.saved),
+            spec=parameters.make_effective(trial.spec, trial.saved),
             restore=clones.to_restore(trial.saved),
             iteration=trial.saved.iteration,
             restore_or_fail=trial.saved.clone is not None,

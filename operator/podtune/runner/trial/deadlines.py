@@ -16,7 +16,7 @@ from podtune.api.resources.trial import MAX_DECISION_MESSAGE
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.usage import training_time
+from podtune.runner.trial.usage import measure_training
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Deadline:
         return clip(self.message, MAX_DECISION_MESSAGE - len(self.why) - 1) + " " + self.why
 
 
-def earliest(trial: TrialMachine, now: float) -> Deadline | None:
+def find_earliest(trial: TrialMachine, now: float) -> Deadline | None:
     """The deadline of a trial with a pod that comes first; None where nothing has one, or its end is decided."""
     if trial.status.decision is not None:
         return None
     return min(_all(trial, now), key=lambda deadline: deadline.due, default=None)
 
 
-def of_refused_pod(trial: TrialMachine) -> Deadline | None:
+def find_of_refused_pod(trial: TrialMachine) -> Deadline | None:
     """The deadline of a trial that waits for its first pod, which the API server refuses; None for any other.
 
     One that had a pod before waits on: what it has come to is not given up.
@@ -124,7 +124,7 @@ def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     pod = next((pod for pod in trial.current.pods if pod.training_since and not pod.training_until), None)
     if limit is None or pod is None:
         return
-    left = seconds(limit) - training_time(trial.status, pod, now)
+    left = seconds(limit) - measure_training(trial.status, pod, now)
     why = f"(for longer than failures.runDeadline, {limit}, all attempts added up)"
     message = "the program has not come to an end"
     yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)

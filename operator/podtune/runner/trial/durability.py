@@ -24,7 +24,7 @@ def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
 
 def is_start_durable(saved: TrialStatus, status: TrialStatus) -> bool:
     """Whether the API server has the reason for which the scheduler has picked the trial to run next."""
-    return ledger.latest_start(saved) == ledger.latest_start(status)
+    return ledger.find_latest_start(saved) == ledger.find_latest_start(status)
 
 
 def lacks_only_results(saved: TrialStatus, status: TrialStatus) -> bool:

@@ -95,7 +95,7 @@ def enter(
     return status.model_copy(update={"ledger": _kept([*status.ledger, entry], status.ledger_exported)})
 
 
-def latest_start(status: TrialStatus) -> int:
+def find_latest_start(status: TrialStatus) -> int:
     """Number of the last entry that says why the trial starts; 0 where there is none."""
     return next((entry.number for entry in reversed(status.ledger) if entry.action == DecisionKind.START), 0)
 
@@ -106,7 +106,7 @@ def tells_of_start(status: TrialStatus) -> bool:
     return latest is not None and latest.action in (DecisionKind.START, DecisionKind.PROMOTE, DecisionKind.EXPLOIT)
 
 
-def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
+def list_entries_after(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
     """The entries after the one with number `known`, for the agent that puts them into the bucket."""
     return tuple(
         messages.LedgerEntry(
@@ -123,12 +123,12 @@ def to_export(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ..
     )
 
 
-def not_exported(status: TrialStatus) -> tuple[messages.LedgerEntry, ...]:
+def list_unexported(status: TrialStatus) -> tuple[messages.LedgerEntry, ...]:
     """The entries that no agent has put into the bucket as far as is known, oldest first."""
-    return to_export(status, status.ledger_exported)
+    return list_entries_after(status, status.ledger_exported)
 
 
-def exported(status: TrialStatus, number: int) -> TrialStatus:
+def mark_exported(status: TrialStatus, number: int) -> TrialStatus:
     """The status once an agent has put the entries up to a number into the bucket."""
     number = min(number, status.ledger[-1].number if status.ledger else 0)
     if number <= status.ledger_exported:
@@ -136,7 +136,7 @@ def exported(status: TrialStatus, number: int) -> TrialStatus:
     return status.model_copy(update={"ledger_exported": number})
 
 
-def fitted(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
+def fit(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
     """The status without the oldest of the exported decisions, as far as the Trial would be too large with them.
 
     The newest of each kind stays: so a trial says of itself that it was promoted, or what it has cloned.

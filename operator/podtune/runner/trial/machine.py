@@ -109,7 +109,7 @@ class TrialMachine:
     @property
     def configuration(self) -> Configuration:
         """The values of its parameters as it runs with them now, in the manifest's order."""
-        written = parameters.effective(self.spec, self.status)
+        written = parameters.find_effective(self.spec, self.status)
         return {p.name: parse_value(p, written[p.name]) for p in self.context.spec.parameters if p.name in written}
 
     @property

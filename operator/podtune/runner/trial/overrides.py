@@ -44,14 +44,14 @@ class Overrides:
         if trial.spec.overrides == trial.status.overrides:
             self._accept(trial, now)
             return
-        before = parameters.effective(trial.spec, trial.status)
+        before = parameters.find_effective(trial.spec, trial.status)
         try:
             new = self._changed(trial)
         except FieldError as error:
             self._refuse(trial, f"spec.{error}", now)
             return
-        changes = parameters.differences(before, new)
-        trial.status = _with_parameters(trial.status, parameters.changed(trial.spec, new))
+        changes = parameters.list_differences(before, new)
+        trial.status = _with_parameters(trial.status, parameters.find_changed(trial.spec, new))
         trial.set(overrides=dict(trial.spec.overrides))
         trial.touch(now)
         self._accept(trial, now)
@@ -80,7 +80,7 @@ class Overrides:
             raise FieldError("overrides", f"{problem}; remove them")
         taken_back = trial.status.overrides.keys() - trial.spec.overrides.keys()
         proposed = {name: trial.spec.parameters[name] for name in taken_back if name in trial.spec.parameters}
-        present = {**parameters.effective(trial.spec, trial.status), **proposed}
+        present = {**parameters.find_effective(trial.spec, trial.status), **proposed}
         return with_overrides(spec.parameters, spec.constraints, present, trial.spec.overrides)
 
     def _accept(self, trial: TrialMachine, now: float) -> None:

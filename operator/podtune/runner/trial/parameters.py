@@ -12,22 +12,22 @@ Parameters = Mapping[str, str]
 """Written values by parameter name."""
 
 
-def effective(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
+def find_effective(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
     """What the trial runs with, or will run with next."""
     return status.parameters or spec.parameters
 
 
-def with_effective(spec: TrialSpec, status: TrialStatus) -> TrialSpec:
+def make_effective(spec: TrialSpec, status: TrialStatus) -> TrialSpec:
     """The spec as if it held what the trial runs with."""
     return spec.model_copy(update={"parameters": status.parameters}) if status.parameters else spec
 
 
-def of_best(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
+def find_best(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
     """What the trial's best value was reached with."""
     return status.best_parameters or spec.parameters
 
 
-def changed(spec: TrialSpec, parameters: Parameters) -> dict[str, str]:
+def find_changed(spec: TrialSpec, parameters: Parameters) -> dict[str, str]:
     """Parameters as a status holds them: empty where they are the spec's."""
     return {} if dict(parameters) == spec.parameters else dict(parameters)
 
@@ -53,6 +53,6 @@ def configuration_digest(spec: TrialSpec) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def differences(before: Parameters, after: Parameters) -> dict[str, str]:
+def list_differences(before: Parameters, after: Parameters) -> dict[str, str]:
     """By name, each value that changes, such as `0.1 → 0.12`."""
     return {name: f"{before.get(name, '-')} → {value}" for name, value in after.items() if before.get(name) != value}

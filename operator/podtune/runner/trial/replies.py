@@ -64,7 +64,7 @@ def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tupl
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.action is DecisionAction.PAUSE else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
-        ledger=ledger.to_export(trial.saved, report.ledger),
+        ledger=ledger.list_entries_after(trial.saved, report.ledger),
     )
 
 

@@ -46,11 +46,11 @@ def take_final(
             _take(trial, final.last, processor, now)
     for commit in final.checkpoints:
         _accept(trial, commit, processor, now)
-    trial.status = ledger.exported(trial.status, final.ledger)
+    trial.status = ledger.mark_exported(trial.status, final.ledger)
     trial.current.store_problem = final.store_problem
 
 
-def misplaced(trial: TrialMachine, report: Report) -> str:
+def find_misplaced(trial: TrialMachine, report: Report) -> str:
     """URI of a checkpoint in a report that does not lie below the trial's prefix in its bucket; empty where all do."""
     commits = (*report.checkpoints, *(report.final.checkpoints if report.final is not None else ()))
     return next((uri for commit in commits if not lies_below(uri := commit.checkpoint.uri, trial.folder)), "")

@@ -21,7 +21,7 @@ def show(value: Value) -> str:
     return str(value)[:MAX_SHOWN] if isinstance(value, str) else repr(value)
 
 
-def shown(metrics: Mapping[str, Value]) -> dict[str, str]:
+def show_all(metrics: Mapping[str, Value]) -> dict[str, str]:
     """Writes a result's metrics for a status."""
     return {name: show(value) for name, value in metrics.items()}
 
@@ -41,7 +41,7 @@ def best_value(status: TrialStatus, metric: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def comparable(metrics: Mapping[str, Value], objective: Objective) -> Mapping[str, Value]:
+def make_comparable(metrics: Mapping[str, Value], objective: Objective) -> Mapping[str, Value]:
     """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
     value = number(metrics, objective.metric)
     if value is None or not math.isinf(value):
@@ -60,7 +60,7 @@ def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
 def with_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
     """The status after a result: last and best result, iteration and progress."""
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
-    written = shown(_told(result.metrics, objective, time_attribute))
+    written = show_all(_told(result.metrics, objective, time_attribute))
     if is_new(status, result, time_attribute):
         if not _is_passed_over(status, result, objective):
             changes["last_result"] = written

@@ -84,7 +84,7 @@ def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -
     elif trial.phase is TrialPhase.PAUSED_BY_SCHEDULER:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
     trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.seen.generation)
-    trial.status = ledger.fitted(trial.spec, trial.status)
+    trial.status = ledger.fit(trial.spec, trial.status)
 
 
 def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
@@ -133,7 +133,7 @@ def _last_result(trial: TrialMachine) -> str:
 
 def _completion_message(trial: TrialMachine) -> str:
     objective = trial.context.spec.objective
-    lack, metric = usable_results.lack(trial.status, objective), objective.metric
+    lack, metric = usable_results.describe_lack(trial.status, objective), objective.metric
     if metric not in trial.status.best:
         return clip(f"ended by itself, but {lack}")
     return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")

@@ -129,11 +129,11 @@ class TrialPlanner:
             return
         tries = trial.context.settings.log_tries
         if result.status is not ActionStatus.FAILED or self._actions.failures(action.key) >= tries:
-            logs = result.logs or Logs()
+            fetched = result.logs or Logs()
             if action.early:
-                trial.current.printed = logs.program_tail
+                trial.current.printed = fetched.program_tail
             else:
-                trial.current.logs = logs
+                trial.current.logs = fetched
 
     def _take_over(self, trial: TrialMachine, now: float) -> None:
         """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
@@ -205,7 +205,6 @@ class TrialPlanner:
 
     def _give_pod_back(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Pauses a trial that has a pod, once it has stored a checkpoint, or had the time to."""
-        assert trial.current.pods  # the caller has looked
         if trial.status.decision is None and not trial.current.pods.is_over:
             trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.decide(DecisionAction.PAUSE, reason, message, now=now)
@@ -222,13 +221,13 @@ class TrialPlanner:
         """Takes in an attempt's end, once its logs are there and no request can make its pod once more."""
         if ("fetch-logs", trial.name) in self._actions or ("create-pod", trial.name) in self._actions:
             return
-        needed = logs.needed_at_end(trial, pod)
+        needed = logs.find_needed_at_end(trial, pod)
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
             final = trial.final_commit()
             if final is not None:
-                reports.take_final(trial, final, logs.unacked_results(trial), self._processor, now)
+                reports.take_final(trial, final, logs.read_unacked_results(trial), self._processor, now)
             self._follow_end(trial, end_attempt(trial.describe_end(final), now), now)
 
     def _follow_end(self, trial: TrialMachine, ending: AttemptEnding, now: float) -> None:
@@ -259,7 +258,7 @@ class TrialPlanner:
 
     def _check_deadlines(self, trial: TrialMachine, now: float) -> None:
         """Ends an attempt that was waited for long enough."""
-        deadline = deadlines.earliest(trial, now)
+        deadline = deadlines.find_earliest(trial, now)
         if deadline is None:
             return
         if now < deadline.due:
@@ -270,7 +269,7 @@ class TrialPlanner:
 
     def _check_refusal(self, trial: TrialMachine, now: float) -> None:
         """Ends a trial whose first pod was refused for long enough."""
-        deadline = deadlines.of_refused_pod(trial)
+        deadline = deadlines.find_of_refused_pod(trial)
         if deadline is None:
             return
         if now < deadline.due:
@@ -306,7 +305,7 @@ class TrialPlanner:
 
     def _end_pods(self, trial: TrialMachine, doomed: list[Pod], now: float) -> None:
         """Deletes pods, after what the program has printed was read, where that tells of a bad end."""
-        needed = logs.needed_before_deletion(trial)
+        needed = logs.find_needed_before_deletion(trial)
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
@@ -330,7 +329,7 @@ class TrialPlanner:
         status_text.finish_wording(trial, self._processor.limits(trial), now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
-            trial.set(usage=usage.measure(trial.status, trial.current.pods.members, now))
+            trial.set(usage=usage.sum_up(trial.status, trial.current.pods.members, now))
             trial.expectations.statuses.append(trial.status)
             routine = durability.lacks_only_results(trial.saved, trial.status)
             self._actions.enqueue(

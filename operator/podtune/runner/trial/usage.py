@@ -16,7 +16,7 @@ from podtune.runner.records import Pod
 _NOTHING = Consumption(training_seconds=0, pod_seconds=0, gpu_seconds=0)
 
 
-def of_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumption:
+def measure_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumption:
     """What the current attempt has used so far.
 
     Args:
@@ -35,7 +35,7 @@ def of_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumpt
     )
 
 
-def of_ended_attempts(status: TrialStatus) -> Consumption:
+def sum_ended_attempts(status: TrialStatus) -> Consumption:
     """What all attempts but the current one have used."""
     usage = status.usage
     if usage is None:
@@ -48,20 +48,20 @@ def of_ended_attempts(status: TrialStatus) -> Consumption:
     )
 
 
-def measure(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
+def sum_up(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say while an attempt goes on; None where there is nothing to say."""
-    part = of_attempt(status, pods, now)
-    return _add(of_ended_attempts(status), part, part if part != _NOTHING else None)
+    part = measure_attempt(status, pods, now)
+    return _add(sum_ended_attempts(status), part, part if part != _NOTHING else None)
 
 
 def conclude(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
     """What a status is to say when the current attempt has ended."""
-    return _add(of_ended_attempts(status), of_attempt(status, pods, now), None)
+    return _add(sum_ended_attempts(status), measure_attempt(status, pods, now), None)
 
 
-def training_time(status: TrialStatus, pod: Pod | None, now: float) -> float:
+def measure_training(status: TrialStatus, pod: Pod | None, now: float) -> float:
     """How long a trial's program has run, in seconds, over all attempts."""
-    before = of_ended_attempts(status).training_seconds
+    before = sum_ended_attempts(status).training_seconds
     return before + (_trained(pod, now) if pod is not None else 0.0)
 
 
@@ -139,9 +139,9 @@ class Totals:
 
 
 def _part(status: TrialStatus, pods: Sequence[Pod], now: float) -> _Part:
-    ended = of_ended_attempts(status)
+    ended = sum_ended_attempts(status)
     running = tuple((pod.started, pod.gpus) for pod in pods if pod.started and not pod.is_over)
-    used = _seen([pod for pod in pods if pod.is_over], now) if running else of_attempt(status, pods, now)
+    used = _seen([pod for pod in pods if pod.is_over], now) if running else measure_attempt(status, pods, now)
     return _Part(ended.pod_seconds + used.pod_seconds, ended.gpu_seconds + used.gpu_seconds, running)
 
 

@@ -22,15 +22,15 @@ def used(training: int, pod: int, gpu: int, attempt: Consumption | None = None) 
 
 
 def test_an_attempt_is_counted_by_its_pod() -> None:
-    part = usage.of_attempt(TrialStatus(), [POD], NOW)
+    part = usage.measure_attempt(TrialStatus(), [POD], NOW)
     assert part == Consumption(training_seconds=40, pod_seconds=60, gpu_seconds=120)
-    assert usage.of_attempt(TrialStatus(), [ENDED], NOW) == Consumption(
+    assert usage.measure_attempt(TrialStatus(), [ENDED], NOW) == Consumption(
         training_seconds=28, pod_seconds=50, gpu_seconds=100
     )
     starting = replace(POD, training_since=0.0)
-    assert usage.of_attempt(TrialStatus(), [starting], NOW).training_seconds == 0
+    assert usage.measure_attempt(TrialStatus(), [starting], NOW).training_seconds == 0
     waiting = replace(starting, started=0.0)
-    assert usage.measure(TrialStatus(), [waiting], NOW) is None
+    assert usage.sum_up(TrialStatus(), [waiting], NOW) is None
 
 
 def test_attempts_add_up_and_are_counted_once() -> None:
@@ -38,21 +38,21 @@ def test_attempts_add_up_and_are_counted_once() -> None:
     assert first == used(28, 50, 100)
     status = TrialStatus(usage=first)
     for _ in range(2):
-        status = status.model_copy(update={"usage": usage.measure(status, [POD], NOW)})
+        status = status.model_copy(update={"usage": usage.sum_up(status, [POD], NOW)})
     assert status.usage == used(68, 110, 220, Consumption(training_seconds=40, pod_seconds=60, gpu_seconds=120))
-    assert usage.training_time(status, POD, NOW + 5) == 28 + 45
+    assert usage.measure_training(status, POD, NOW + 5) == 28 + 45
     assert usage.conclude(status, [ENDED], NOW) == used(56, 100, 200)
 
 
 def test_a_pod_that_vanished_unseen_counts_as_it_was_written_last() -> None:
-    status = TrialStatus(usage=usage.measure(TrialStatus(), [POD], NOW))
+    status = TrialStatus(usage=usage.sum_up(TrialStatus(), [POD], NOW))
     vanished = Pod("t-1", "uid", "t", 1, gone=True)
     assert usage.conclude(status, [vanished], NOW + 9999) == used(40, 60, 120)
 
 
 def test_a_clock_that_goes_wrong_takes_nothing_back() -> None:
     early = replace(POD, started=NOW + 5, training_since=NOW + 5)
-    assert usage.of_attempt(TrialStatus(), [early], NOW) == Consumption(
+    assert usage.measure_attempt(TrialStatus(), [early], NOW) == Consumption(
         training_seconds=0, pod_seconds=0, gpu_seconds=0
     )
 
@@ -85,11 +85,11 @@ def test_the_total_is_the_sum_of_the_trials(events: list[tuple[int, str, float, 
                 statuses[trial] = TrialStatus(usage=usage.conclude(statuses[trial], ended, now))
                 pods[trial] = ()
             case "write":
-                statuses[trial] = TrialStatus(usage=usage.measure(statuses[trial], pods[trial], now))
+                statuses[trial] = TrialStatus(usage=usage.sum_up(statuses[trial], pods[trial], now))
         totals.update(str(trial), statuses[trial], pods[trial], now)
         total = totals.at(now)
         running = [pod for members in pods.values() for pod in members]
-        ended_before = [usage.of_ended_attempts(status) for status in statuses.values()]
+        ended_before = [usage.sum_ended_attempts(status) for status in statuses.values()]
         assert total.pods == len(running)
         assert total.gpus == pytest.approx(sum(pod.gpus for pod in running), abs=1e-6)
         assert total.pod_seconds == pytest.approx(

@@ -364,7 +364,7 @@ class SimulatedPod:
         """The template's, which is the program's, and what the agent may take after it."""
         spec = self._sim.api.experiment.spec
         assert spec is not None
-        own = grace_periods.of_template(spec.trial_template.spec)
+        own = grace_periods.read_from_template(spec.trial_template.spec)
         return float(own) + (seconds(self._checkpoints.drain) if self._sim.prefix else 0.0)
 
     def _terminate(self, exit_code: int) -> None:

@@ -174,7 +174,7 @@ def exported(simulation: Simulation, trial: str = "e-0") -> list[int]:
 
 
 def left(simulation: Simulation) -> list[int]:
-    return [entry.number for entry in ledger.not_exported(simulation.status())]
+    return [entry.number for entry in ledger.list_unexported(simulation.status())]
 
 
 def test_what_an_agent_has_put_into_the_bucket_is_not_left_to_anybody_else() -> None:
@@ -195,7 +195,7 @@ def test_what_no_agent_has_heard_of_is_left() -> None:
     scheduler.pick = lambda _, waiting: None if (0, 2) in scheduler.results else StartDecision(waiting[0])
     simulation.run()
     assert simulation.status().reason == "NotPromoted"
-    assert [(entry.number, entry.action) for entry in ledger.not_exported(simulation.status())][-1] == (2, "STOP")
+    assert [(entry.number, entry.action) for entry in ledger.list_unexported(simulation.status())][-1] == (2, "STOP")
     assert sorted({*exported(simulation), *left(simulation)}) == [1, 2]
 
 
@@ -217,12 +217,12 @@ def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
     status = TrialStatus()
     for number in range(3):
         status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
-    status = ledger.exported(status, 2)
-    assert [entry.number for entry in ledger.not_exported(status)] == [3]
-    assert ledger.exported(status, 1) == status, "what is in the bucket stays there"
-    assert ledger.exported(status, 99).ledger_exported == 3, "an agent can't know of what was never decided"
-    lines = ledger_lines(ledger.not_exported(status))
-    assert parse_ledger(lines) == ledger.not_exported(status)
+    status = ledger.mark_exported(status, 2)
+    assert [entry.number for entry in ledger.list_unexported(status)] == [3]
+    assert ledger.mark_exported(status, 1) == status, "what is in the bucket stays there"
+    assert ledger.mark_exported(status, 99).ledger_exported == 3, "an agent can't know of what was never decided"
+    lines = ledger_lines(ledger.list_unexported(status))
+    assert parse_ledger(lines) == ledger.list_unexported(status)
 
 
 def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_kind() -> None:
@@ -232,15 +232,15 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_ki
         status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
 
     def kept(exported: int) -> list[int]:
-        return [entry.number for entry in ledger.fitted(trial, ledger.exported(status, exported)).ledger]
+        return [entry.number for entry in ledger.fit(trial, ledger.mark_exported(status, exported)).ledger]
 
     assert kept(0) == [1, 2, 3, 4, 5, 6]
     assert kept(6) == [2, 3, 4, 5, 6], "no more go than have to"
     large = trial.model_copy(update={"parameters": {f"p{place}": "x" * 400 for place in range(50)}})
-    assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 4)).ledger] == [5, 6]
-    assert [entry.number for entry in ledger.fitted(large, ledger.exported(status, 6)).ledger] == [6]
+    assert [entry.number for entry in ledger.fit(large, ledger.mark_exported(status, 4)).ledger] == [5, 6]
+    assert [entry.number for entry in ledger.fit(large, ledger.mark_exported(status, 6)).ledger] == [6]
     small = trial.model_copy(update={"parameters": {}})
-    assert ledger.fitted(small, ledger.exported(status, 6)).ledger == status.ledger
+    assert ledger.fit(small, ledger.mark_exported(status, 6)).ledger == status.ledger
 
 
 def test_a_large_trial_still_says_what_it_has_cloned() -> None:
@@ -256,14 +256,14 @@ def test_a_large_trial_still_says_what_it_has_cloned() -> None:
         )
     ):
         status = ledger.enter(status, action, f"at {number}", {}, now=1.7e9, attempt=1, step=number)
-    assert [entry.number for entry in ledger.fitted(trial, ledger.exported(status, 5)).ledger] == [3, 5]
+    assert [entry.number for entry in ledger.fit(trial, ledger.mark_exported(status, 5)).ledger] == [3, 5]
 
 
 def test_what_a_trial_has_cloned_outlives_many_long_decisions_that_come_later() -> None:
     status = TrialStatus()
     for number, action in enumerate((DecisionKind.START, DecisionKind.EXPLOIT, *[DecisionKind.CONTINUE] * 20)):
         status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
-        status = ledger.exported(status, number + 1)
+        status = ledger.mark_exported(status, number + 1)
     assert [entry.number for entry in status.ledger] == [1, 2, 21, 22]
 
 
@@ -271,7 +271,7 @@ def test_what_is_not_in_the_bucket_is_kept_before_what_is() -> None:
     status = TrialStatus()
     for number, action in enumerate((DecisionKind.EXPLOIT, *[DecisionKind.CONTINUE] * 20)):
         status = ledger.enter(status, action, "x" * 300, {}, now=1.7e9, attempt=1, step=number)
-        status = ledger.exported(status, 1)
+        status = ledger.mark_exported(status, 1)
     assert [entry.number for entry in status.ledger] == [18, 19, 20, 21]
 
 
