@@ -4,6 +4,9 @@
 created, deleted) follows from `saved` alone: so whatever was decided is durable before it is acted on, and a restarted
 operator, which knows nothing but `saved`, goes on with the same step.
 
+What is known of one attempt alone is an `AttemptState`, and each attempt has one of its own. Where the trial is between
+its creation and its end is its `TrialPhase`, derived from `status` and the attempt's pods.
+
 An attempt ends in four steps, each of which may be the first that a restarted operator takes: the pod is seen to be
 over; its logs are fetched if they are needed; the end is classified and written; the pod is cleaned up.
 """
