@@ -19,7 +19,7 @@ from e2e.chaos.pods import volumes
 from e2e.chaos.polling import until
 from e2e.chaos.processes.child import start_module
 from e2e.chaos.scenarios import Scenario
-from podtune.agent.restore.restore_info import read_restore_info
+from podtune.agent.state.restore_info import read_restore_info
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.protocol import agent_environment as agent_env
 from podtune.storage.directory import Directory

@@ -1,4 +1,4 @@
-"""An agent without files and processes: the real one's memory and manners, `podtune.agent.attempt`, on the harness's
+"""An agent without files and processes: the state of the real one, `podtune.agent.state.attempt`, on the harness's
 event loop, so that hundreds fit onto two processors.
 """
 
@@ -14,8 +14,8 @@ import aiohttp
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.polling import until
-from podtune.agent.attempt import Attempt
-from podtune.agent.results.result_line import ResultLine
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.fields import ProtocolError

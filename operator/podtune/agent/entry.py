@@ -1,16 +1,40 @@
-"""Where the process of the agent begins: with its signals, for the rest takes a while to import."""
+"""Where the process of the agent begins: with the signals by which the kubelet asks a container to end.
+
+In a container the agent is process 1, and what such a process neither handles nor blocks never reaches it: the kubelet
+would wait for the pod's whole grace period. So they are held back from the first moment on, and each command then says
+what they mean to it. Threads inherit that, and no handler can come in between anything.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
-from podtune.agent import signals
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def hold_back() -> None:
+    """Keeps the signals until somebody waits for them; to be called before there is any thread."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+
+
+def wait(seconds: float) -> bool:
+    """Waits up to so many seconds; returns whether the end was asked for."""
+    return signal.sigtimedwait(END_SIGNALS, seconds) is not None
+
+
+def end_at_once() -> None:
+    """Has the signals end the process, those that were held back too: whatever it does can be begun again."""
+    for number in END_SIGNALS:
+        signal.signal(number, lambda received, _: os._exit(128 + received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
 
 
 def start() -> int:
     """Runs the command `podtune-agent`; returns the exit code."""
-    signals.hold_back()
-    from podtune.agent.main import main  # noqa: PLC0415 - not before the signals are held back
+    hold_back()
+    from podtune.agent.main import main  # noqa: PLC0415 - takes a while, and the signals are held back first
 
     return main()
 

@@ -11,15 +11,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from random import Random
 
-from podtune.agent import signals
+from podtune.agent import entry
+from podtune.agent.checkpoints.restore import NothingRestored, restore
+from podtune.agent.checkpoints.store_check import LazyStore
+from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore.restore import NothingRestored, restore
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
-from podtune.agent.storage_pod.storage_pod import StoragePodSettings, run_storage
-from podtune.agent.storage_pod.store_check import LazyStore
-from podtune.agent.termination_message import write_reason
+from podtune.agent.storage_pod.pod import StoragePodSettings, run_storage
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3.store import S3Store
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = given.command
     log = EventLog(time.time)
     if command != "run":
-        signals.end_at_once()
+        entry.end_at_once()
     try:
         if command == "storage":
             return run_storage(StoragePodSettings.from_environ(os.environ), log, Random(), S3Store)
@@ -77,7 +77,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
     make = WarmSidecar if settings.reuse else Sidecar
-    make(settings, log, Random(), sys.stdout, LazyStore).run(signals.wait)
+    make(settings, log, Random(), sys.stdout, LazyStore).run(entry.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)

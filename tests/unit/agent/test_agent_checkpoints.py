@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
+from podtune.agent.checkpoints import uploader
+from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
-from podtune.agent.restore.restore import NothingRestored, restore
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.agent.sidecar import uploader
 from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
@@ -439,7 +439,7 @@ class TestRestore:
 
     @pytest.mark.parametrize("or_fail", ["true", ""])
     def test_a_store_that_stays_away_is_no_reason_to_begin_afresh(self, store, environ, commits, monkeypatch, or_fail):
-        monkeypatch.setattr("podtune.agent.restore.restore.PATIENCE", 0.0)
+        monkeypatch.setattr("podtune.agent.checkpoints.restore.PATIENCE", 0.0)
         store.failure = Unreachable("bucket 'models' does not answer")
         settings = self.settings(environ, commits, or_fail)
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL

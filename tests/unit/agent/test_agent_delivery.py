@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.delivery.control_file import ControlFileWriter
-from podtune.agent.delivery.outbox import Outbox
+from podtune.agent.delivery.sender import ControlFileWriter
+from podtune.agent.delivery.termination_message import TerminationLog
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.agent.termination_message import TerminationLog
+from podtune.agent.state.outbox import Outbox
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
 from podtune.storage.directory import Directory
 from tests.unit.agent.stub_operator import (
@@ -242,7 +242,7 @@ def test_a_token_that_was_renewed_is_used(operator, environ, start_agent):
 
 def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(operator, start_agent, monkeypatch):
     monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
-    monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
+    monkeypatch.setattr("podtune.agent.state.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.durable_seq = 0
     agent = start_agent()
     agent.write(b"".join(dumps(epoch=epoch) for epoch in range(1, 101)))
@@ -256,7 +256,7 @@ def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(op
 
 def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(operator, start_agent, monkeypatch):
     monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
-    monkeypatch.setattr("podtune.agent.attempt.Outbox", lambda: Outbox(capacity=5))
+    monkeypatch.setattr("podtune.agent.state.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.close()
     agent = start_agent({"PODTUNE_DRAIN_SECONDS": "0.2"})
     agent.write(b"".join(dumps(epoch=epoch) for epoch in range(1, 101)))

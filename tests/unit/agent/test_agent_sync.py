@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from podtune.agent.checkpoints import uploader
+from podtune.agent.checkpoints.restore import restore
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore.restore import restore
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.agent.sidecar import uploader
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.errors import Unreachable

@@ -5,9 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.agent.attempt import HEARTBEAT, Attempt
-from podtune.agent.delivery.outbox import Outbox
-from podtune.agent.results.result_line import ResultLine
+from podtune.agent.state.attempt import HEARTBEAT, Attempt
+from podtune.agent.state.outbox import Outbox
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.messages import Reply, Result, parse_reply, parse_report
 
 EVENTS = st.lists(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.delivery.control_file import ControlFileWriter
-from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.delivery.sender import ControlFileWriter
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.results.results_file import ResultsFile
+from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.cleanup.garbage import GarbageCollector
-from podtune.storage.cleanup.prune import prune_checkpoints
-from podtune.storage.cleanup.purge import purge
+from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.errors import StoreError
 from podtune.storage.memory_store import MemoryStore
 from podtune.storage.s3.store import S3Store

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.results.result_line import BadLine, parse_line
+from podtune.agent.state.result_line import BadLine, parse_line
 from podtune.kube.errors import ApiError
 from podtune.protocol import storage_job
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list

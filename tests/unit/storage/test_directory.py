@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.delivery.control_file import ControlFileWriter
-from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.delivery.sender import ControlFileWriter
 from podtune.agent.results.results_file import ResultsFile
+from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
 from podtune.storage.checkpoint.local_cache import FOLDER, LocalCache
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.manifest import ManifestFile
@@ -88,8 +88,8 @@ def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed
     for name in ("restore.json", ".restore.json", "control.json", "results.jsonl", "restored"):
         (root / name).symlink_to(outside / "token")
     before = listed(outside)
-    RestoreInfo(step=9).write(directory)
-    assert read_restore_info(directory) == RestoreInfo(step=9)
+    RestoreInfo(iteration=9).write(directory)
+    assert read_restore_info(directory) == RestoreInfo(iteration=9)
     ControlFileWriter(directory).write({"shouldStop": True})
     with pytest.raises(OSError, match=r"results\.jsonl"):
         ResultsFile(directory).read_lines()

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlencode, urlsplit
 
-from podtune.agent.results.results_file import LineSplitter
 from podtune.agent.settings import Settings
+from podtune.agent.state.result_line import LineSplitter
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import Reply, Report, parse_reply
 

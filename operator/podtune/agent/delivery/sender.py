@@ -1,22 +1,45 @@
-"""The thread that talks to the operator."""
+"""The thread that talks to the operator, and hands its instructions on to the program."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections.abc import Mapping
 from random import Random
 
-from podtune.agent.attempt import Attempt
-from podtune.agent.delivery.control_file import ControlFileWriter
 from podtune.agent.delivery.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.state.attempt import Attempt
 from podtune.protocol.messages import Reply
 from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.directory import Directory
+from podtune.trial import layout
 
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 8.0
 LONGEST_WAIT_DRAINING = 0.5
 """Time is short once the program has ended, and an operator that comes back is worth asking."""
+
+
+class ControlFileWriter:
+    """Replaces the file whole whenever an instruction changes. Not thread-safe."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._written: dict[str, bool] | None = None
+
+    def write(self, wants: Mapping[str, bool]) -> bool:
+        """Makes the file say this; returns whether it had to be written.
+
+        Raises:
+            OSError: It can't be written; the next call tries again.
+        """
+        if dict(wants) == self._written:
+            return False
+        self._directory.replace_file(layout.CONTROL, json.dumps(dict(wants)).encode())
+        self._written = dict(wants)
+        return True
 
 
 class Sender(threading.Thread):
@@ -28,7 +51,6 @@ class Sender(threading.Thread):
     def __init__(
         self,
         attempt: Attempt,
-        changed: threading.Condition,
         *,
         client: OperatorClient,
         control: ControlFileWriter,
@@ -39,8 +61,7 @@ class Sender(threading.Thread):
         """Prepares the thread.
 
         Args:
-            attempt: What to say; used only with `changed` held.
-            changed: Guards `attempt`, and is notified when something in it has changed.
+            attempt: What to say.
             client: The operator; used by this thread alone while it runs.
             control: Where the operator's instructions go.
             log: Where to tell of trouble.
@@ -49,7 +70,6 @@ class Sender(threading.Thread):
         """
         super().__init__(name="sender", daemon=True)
         self._attempt = attempt
-        self._changed = changed
         self._client = client
         self._control = control
         self._log = log
@@ -59,19 +79,19 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Sends until the attempt is fenced, or its pod has got another one."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
         while self._attempt.next is None:
-            with self._changed:
+            with self._attempt.changed:
                 self._wait_until_due()
                 report = self._attempt.report(time.monotonic())
             try:
                 reply = self._client.post(report)
             except Fenced as error:
                 self._log.warning("fenced", message=str(error))
-                with self._changed:
+                with self._attempt.changed:
                     self._attempt.fenced = True
-                    self._changed.notify_all()
+                    self._attempt.changed.notify_all()
                 return
             except OperatorError as error:
                 self._pause(error)
@@ -80,17 +100,17 @@ class Sender(threading.Thread):
 
     def _wait_until_due(self) -> None:
         while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:
-            self._changed.wait(wait)
+            self._attempt.changed.wait(wait)
 
     def _take(self, reply: Reply) -> None:
         if self._failures.count:
             self._log.info("operator answers again", failures=self._failures.count)
             self._failures = LogThrottle()
         self._backoff.reset()
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.take_reply(reply, time.monotonic())
             wants, is_over = self._attempt.wants, self._attempt.next is not None
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         if is_over:
             return  # the program may be deleting the directory already
         try:
@@ -104,10 +124,10 @@ class Sender(threading.Thread):
             self._log.warning("report not delivered", message=str(error), failures=self._failures.count)
         wait = max(self._backoff.next(), error.retry_after or 0.0)
         until = time.monotonic() + wait
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.lost_report()
             while (left := until - time.monotonic()) > 0:
                 if self._attempt.phase == "Draining" and left > LONGEST_WAIT_DRAINING:
                     until = time.monotonic() + LONGEST_WAIT_DRAINING
                     continue
-                self._changed.wait(left)
+                self._attempt.changed.wait(left)

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Iterator
 from random import Random
 
-from podtune.agent.attempt import Attempt
 from podtune.agent.delivery.operator_client import Fenced, OperatorClient, OperatorError
 from podtune.agent.event_log import EventLog, LogThrottle
-from podtune.agent.results.result_line import ResultLine
 from podtune.agent.results.result_reader import ResultReader
 from podtune.agent.results.stdout_results import LogParser, LogPosition
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.result_line import ResultLine
 from podtune.storage.backoff import ExponentialBackoff
 
 FIRST_WAIT = 0.25
@@ -27,13 +27,12 @@ class LogStream(threading.Thread):
     """Follows the log until it has been read to its end after the program has ended.
 
     Attributes:
-        is_finished: Whether that is so; use it with `changed` held.
+        is_finished: Whether that is so; hold `changed`.
     """
 
     def __init__(
         self,
         attempt: Attempt,
-        changed: threading.Condition,
         *,
         parser: LogParser,
         result_reader: ResultReader,
@@ -44,8 +43,7 @@ class LogStream(threading.Thread):
         """Prepares the thread.
 
         Args:
-            attempt: Where the results end up; used only with `changed` held.
-            changed: Guards `attempt` and `is_finished`.
+            attempt: Where the results end up.
             parser: Finds the results in the lines.
             result_reader: Takes the results.
             client: The operator; used by this thread alone.
@@ -54,7 +52,6 @@ class LogStream(threading.Thread):
         """
         super().__init__(name="log-stream", daemon=True)
         self._attempt = attempt
-        self._changed = changed
         self._parser = parser
         self._result_reader = result_reader
         self._client = client
@@ -67,9 +64,9 @@ class LogStream(threading.Thread):
 
     def finish(self) -> None:
         """The program has ended: what the log holds now is all there is."""
-        with self._changed:
+        with self._attempt.changed:
             self._program_ended = True
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
 
     def run(self) -> None:
         """Reads one stream after the other."""
@@ -89,9 +86,9 @@ class LogStream(threading.Thread):
             # that was begun after the program had ended, and ended itself, has surely shown all.
             if ended_before:
                 self._take(self._parser.finish())
-            with self._changed:
+            with self._attempt.changed:
                 self.is_finished = ended_before
-                self._changed.notify_all()
+                self._attempt.changed.notify_all()
             if not ended_before:
                 self._wait(PAUSE)
 
@@ -109,14 +106,14 @@ class LogStream(threading.Thread):
             self._result_reader.take(result)
 
     def _wait_for_room(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._attempt.outbox.is_full)
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: not self._attempt.outbox.is_full)
 
     def _wait(self, seconds: float) -> None:
         """Waits, but not on once the program has ended; after that it is only a short breath."""
-        with self._changed:
+        with self._attempt.changed:
             if self._program_ended:
                 seconds = min(seconds, FIRST_WAIT)
-                self._changed.wait_for(lambda: self._attempt.fenced, seconds)
+                self._attempt.changed.wait_for(lambda: self._attempt.fenced, seconds)
             else:
-                self._changed.wait_for(lambda: self._program_ended or self._attempt.fenced, seconds)
+                self._attempt.changed.wait_for(lambda: self._program_ended or self._attempt.fenced, seconds)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from podtune.agent.attempt import Attempt
 from podtune.agent.event_log import EventLog, LogThrottle
-from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results.read_times import ReadTimes
-from podtune.agent.results.result_line import BadLine, ResultLine, parse_line
 from podtune.agent.results.results_file import ResultsFile
 from podtune.agent.settings import Settings
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.state.result_line import BadLine, ResultLine, parse_line
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import Restored
 from podtune.storage.checkpoint.local_tree import UnusableTree, delete_tree
@@ -30,7 +29,6 @@ class ResultReader:
     def __init__(
         self,
         attempt: Attempt,
-        changed: threading.Condition,
         *,
         settings: Settings,
         log: EventLog,
@@ -39,14 +37,12 @@ class ResultReader:
         """Prepares reading.
 
         Args:
-            attempt: Takes the results; used only with `changed` held.
-            changed: Guards `attempt`, and is notified.
+            attempt: Takes the results.
             settings: Where the files are.
             log: Where to tell of bad lines.
             clock: Seconds since the epoch.
         """
         self._attempt = attempt
-        self._changed = changed
         self._objective = settings.objective
         self._log = log
         self._clock = clock
@@ -68,7 +64,7 @@ class ResultReader:
         except OSError as error:
             self._complain_of_times(error)
             began = now
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.begin(began)
 
     def poll(self) -> bool:
@@ -100,9 +96,9 @@ class ResultReader:
             self._complain(problem)
         if self._attempt.restored is None:
             self._learn_start(first_result=True)
-        with self._changed:
+        with self._attempt.changed:
             given_up = self._attempt.add(line, self._read_time())
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         if given_up is not None:
             self._discard(given_up)
 
@@ -139,7 +135,7 @@ class ResultReader:
             self._log.warning("checkpoint stays on disk", checkpoint=checkpoint.name, message=str(error))
 
     def _is_full(self) -> bool:
-        with self._changed:
+        with self._attempt.changed:
             return self._attempt.outbox.is_full
 
     def _read(self) -> list[bytes]:
@@ -168,10 +164,10 @@ class ResultReader:
         if info is None and self._expects_restore and not first_result:
             return
         info = info or RestoreInfo()
-        with self._changed:
+        with self._attempt.changed:
             if self._attempt.restored is None:
                 self._attempt.set_restored(info.restored, info.iteration, info.time_total)
-                self._changed.notify_all()
+                self._attempt.changed.notify_all()
 
     def _read_info(self) -> RestoreInfo | None:
         try:

@@ -4,43 +4,11 @@ from __future__ import annotations
 
 import os
 
+from podtune.agent.state.result_line import LineSplitter
 from podtune.storage.directory import Directory
 from podtune.trial import layout
 
-MAX_LINE = 1 << 18
 CHUNK = 1 << 20
-
-
-class LineSplitter:
-    """Cuts a stream of bytes into lines; a line that is too long is passed over, whatever its length."""
-
-    def __init__(self, max_line: int = MAX_LINE) -> None:
-        self._max_line = max_line
-        self._rest = bytearray()
-        self._skipping = False
-        self.oversized = 0
-        """How many lines were passed over."""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Takes the next bytes in, and returns the lines that are complete now, without their ends."""
-        self._rest += data
-        *complete, rest = bytes(self._rest).split(b"\n") if b"\n" in data else [bytes(self._rest)]
-        lines = [line for line in map(self._checked, complete) if line is not None]
-        if len(rest) > self._max_line:
-            self._skipping, rest = True, b""
-        self._rest = bytearray() if self._skipping else bytearray(rest)
-        return lines
-
-    def finish(self) -> list[bytes]:
-        """The last line, where it lacks its end."""
-        return self.feed(b"\n") if self._rest or self._skipping else []
-
-    def _checked(self, line: bytes) -> bytes | None:
-        skipping, self._skipping = self._skipping, False
-        if skipping or len(line) > self._max_line:
-            self.oversized += 1
-            return None
-        return line if line.strip() else None
 
 
 class ResultsFile:

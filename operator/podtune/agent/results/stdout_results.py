@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
-from podtune.agent.results.result_line import MAX_PROBLEMS, MAX_VALUES, ResultLine
+from podtune.agent.state.result_line import MAX_PROBLEMS, MAX_VALUES, ResultLine
 from podtune.protocol.messages import MAX_KEY, MAX_TEXT, Value, metric_problem
 
 NAME, VALUE = "name", "value"

@@ -7,17 +7,16 @@ checkpoint is waited for as long as `checkpoints.drain` allows, all else for som
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TextIO
 
-from podtune.agent.attempt import Attempt
+from podtune.agent.checkpoints.uploader import Uploader
+from podtune.agent.delivery.termination_message import TerminationLog, print_results
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream
 from podtune.agent.results.result_reader import ResultReader
 from podtune.agent.settings import Settings
-from podtune.agent.sidecar.uploader import Uploader
-from podtune.agent.termination_message import TerminationLog, print_results
+from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import StoreProblem
 
@@ -38,7 +37,6 @@ class Drain:
     def __init__(
         self,
         attempt: Attempt,
-        changed: threading.Condition,
         *,
         settings: Settings,
         result_reader: ResultReader,
@@ -50,8 +48,7 @@ class Drain:
         """Prepares the end.
 
         Args:
-            attempt: What there is to deliver; used only with `changed` held.
-            changed: Guards `attempt`.
+            attempt: What there is to deliver.
             settings: How long it may take, and where the final commit goes.
             result_reader: Has the rest of the results.
             log_stream: The rest of the program's output, where results are read from it.
@@ -60,7 +57,6 @@ class Drain:
             output: Where results go that the operator may still miss.
         """
         self._attempt = attempt
-        self._changed = changed
         self._seconds = settings.drain_seconds
         self._termination_log = TerminationLog(settings.termination_log)
         self._result_reader = result_reader
@@ -73,24 +69,24 @@ class Drain:
     def start(self) -> None:
         """The program has gone on to another trial: what is to be stored is stored, without any hurry."""
         self._result_reader.finish()
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.start_draining()
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         if self._uploader:
             self._uploader.finish()
 
     @property
     def may_hand_over(self) -> bool:
-        """Whether all is stored that can be, and the operator was not told yet; use it with `changed` held."""
+        """Whether all is stored that can be, and the operator was not told yet; hold `changed`."""
         return not self._is_handed_over and (self._uploader is None or self._uploader.is_finished)
 
     def hand_over_if_stored(self) -> None:
         """Has the operator told that the attempt is over, once all is stored that can be."""
-        with self._changed:
+        with self._attempt.changed:
             if self.may_hand_over:
                 self._is_handed_over = True
                 self._attempt.hand_over()
-                self._changed.notify_all()
+                self._attempt.changed.notify_all()
 
     def run(self) -> None:
         """Delivers what can be delivered in time, then writes the final commit."""
@@ -99,9 +95,9 @@ class Drain:
         read = self._read_file()
         if self._log_stream:
             self._log_stream.finish()
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.start_draining()
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         if self._uploader:
             self._uploader.when_stored(self._write_commit)
         self._write_commit()  # at once, should the kubelet not give the time that was hoped for
@@ -121,16 +117,16 @@ class Drain:
         return read
 
     def _wait_for_change(self, deadline: float) -> None:
-        with self._changed:
-            self._changed.wait(min(POLL, _left(deadline)))
+        with self._attempt.changed:
+            self._attempt.changed.wait(min(POLL, _left(deadline)))
 
     def _wait_until_stored(self, deadline: float) -> None:
         """Waits for the log's end, for it may bring more results, and then for the checkpoints."""
         stream, uploader = self._log_stream, self._uploader
-        with self._changed:
+        with self._attempt.changed:
             if stream:
                 patience = min(_left(deadline) / 2, LOG_SECONDS)  # the checkpoint needs some of the time, too
-                self._changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
+                self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
                 self._attempt.complete = stream.is_finished
         if uploader:
             uploader.finish()
@@ -140,28 +136,28 @@ class Drain:
         def is_stored() -> bool:
             return uploader.is_finished or self._attempt.checkpoints.is_stored
 
-        with self._changed:
-            if not self._changed.wait_for(is_stored, backlog_time(_left(deadline))):
+        with self._attempt.changed:
+            if not self._attempt.changed.wait_for(is_stored, backlog_time(_left(deadline))):
                 uploader.hurry()
-                self._changed.wait_for(is_stored, _left(deadline))
-            in_time = self._changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))
+                self._attempt.changed.wait_for(is_stored, _left(deadline))
+            in_time = self._attempt.changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))
         if not in_time:
             uploader.cancel()
-        with self._changed:
-            self._changed.wait_for(lambda: uploader.is_finished, ABORT_SECONDS)
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: uploader.is_finished, ABORT_SECONDS)
             if not self._attempt.checkpoints.is_stored and not self._attempt.store_problem:
                 message = f"the last checkpoint could not be stored in {self._seconds:g} s; raise checkpoints.drain"
                 self._attempt.set_store_problem(StoreProblem("OutOfTime", message, permanent=False))
 
     def _wait_until_delivered(self, deadline: float) -> None:
         patience = min(deadline, time.monotonic() + PATIENCE)
-        with self._changed:
-            self._changed.wait_for(lambda: self._attempt.is_delivered, _left(patience))
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: self._attempt.is_delivered, _left(patience))
 
     def _conclude(self, seconds: float) -> None:
         self._write_commit()
         printed = self._print_rest()
-        with self._changed:
+        with self._attempt.changed:
             commit = self._attempt.final_commit()
         self._log.info(
             "agent ends", seconds=round(seconds, 3), seq=commit.seq, acked_seq=commit.acked_seq, printed=printed
@@ -171,7 +167,7 @@ class Drain:
         """Prints the results that the operator could still miss; those that did not fit into memory, too."""
         printed = 0
         while True:
-            with self._changed:
+            with self._attempt.changed:
                 held = self._attempt.outbox.release()
             if not held:
                 break
@@ -182,7 +178,8 @@ class Drain:
         return printed
 
     def _write_commit(self) -> None:
-        with self._changed:  # until it is written: the uploader writes it, too, and the newest has to be the last
+        # Held until it is written: the uploader writes it, too, and the newest has to be the last.
+        with self._attempt.changed:
             try:
                 self._termination_log.write(self._attempt.final_commit())
             except OSError as error:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from random import Random
 from typing import TextIO
 
-from podtune.agent.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
-from podtune.agent.delivery.control_file import ControlFileWriter
+from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.delivery.operator_client import OperatorClient
-from podtune.agent.delivery.sender import Sender
+from podtune.agent.delivery.sender import ControlFileWriter, Sender
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream
 from podtune.agent.results.result_reader import ResultReader, prepare_directory
 from podtune.agent.results.stdout_results import make_log_parser
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.drain import Drain
-from podtune.agent.sidecar.follower import FollowerAttempt
-from podtune.agent.sidecar.uploader import Uploader
+from podtune.agent.state.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
+from podtune.agent.state.follower import FollowerAttempt
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, commit_alone
 from podtune.storage.object_store import ObjectStore
@@ -62,13 +60,11 @@ class Sidecar:
         make_attempt = FollowerAttempt if settings.follows else Attempt
         heartbeat = SHARED_HEARTBEAT if settings.reuse else HEARTBEAT
         self.attempt = make_attempt(settings.attempt, settings.objective, store is not None, heartbeat=heartbeat)
-        changed = self._changed = threading.Condition()
         self._settings = settings
         self._log = log
-        self._result_reader = ResultReader(self.attempt, changed, settings=settings, log=log, clock=time.time)
+        self._result_reader = ResultReader(self.attempt, settings=settings, log=log, clock=time.time)
         self._sender = Sender(
             self.attempt,
-            changed,
             client=client or OperatorClient(settings),
             control=ControlFileWriter(settings.directory),
             log=log,
@@ -79,7 +75,6 @@ class Sidecar:
         if settings.stdout_pattern is not None and not settings.follows:
             self._log_stream = LogStream(
                 self.attempt,
-                changed,
                 parser=make_log_parser(settings.stdout_pattern, settings.stdout_last),
                 result_reader=self._result_reader,
                 client=OperatorClient(settings),
@@ -90,7 +85,6 @@ class Sidecar:
         if store is not None:
             self._uploader = Uploader(
                 self.attempt,
-                changed,
                 settings=settings,
                 address=store,
                 store=make_store(store.store),
@@ -101,7 +95,6 @@ class Sidecar:
             )
         self._drain = Drain(
             self.attempt,
-            changed,
             settings=settings,
             result_reader=self._result_reader,
             log_stream=self._log_stream,
@@ -152,8 +145,8 @@ class Sidecar:
         self._drain.start()
         while not self.attempt.next:
             self._drain.hand_over_if_stored()
-            with self._changed:
-                self._changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, POLL)
+            with self.attempt.changed:
+                self.attempt.changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, POLL)
             if wait_for_end(0):
                 self._drain.run()
                 return

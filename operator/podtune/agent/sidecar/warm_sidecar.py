@@ -16,9 +16,9 @@ from dataclasses import asdict
 from random import Random
 from typing import TextIO
 
+from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.delivery.operator_client import OperatorClient
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore.restore import NothingRestored, restore
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar

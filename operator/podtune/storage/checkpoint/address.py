@@ -19,6 +19,11 @@ ARTIFACTS = "artifacts"
 _CHOICES = {"addressing": ("Auto", "Path", "VirtualHost"), "wire_checksums": ("whenRequired", "whenSupported")}
 
 
+def is_manifest(key: str) -> bool:
+    """Whether a key is that of a checkpoint's manifest, and not of a file of the same name in a checkpoint."""
+    return key.endswith(f"/{MANIFEST}") and f"/{DATA}/" not in key
+
+
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
     """An S3-compatible bucket.

@@ -11,9 +11,8 @@ from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.file_upload import UploadContext, upload_files
-from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree
+from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, matcher
 from podtune.storage.checkpoint.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of
-from podtune.storage.checkpoint.selection import matcher
 from podtune.storage.checkpoint.shards import Commit, commit_alone
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ObjectStore

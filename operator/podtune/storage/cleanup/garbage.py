@@ -1,9 +1,7 @@
 """Deleting checkpoints that are not kept any more.
 
 Only what is recorded in the trial's status says what is kept, and only once the newer one is recorded there an older
-one goes. Of a checkpoint that goes, what the others refer to stays until they go, too. The manifest is deleted first: a
-deletion that is broken off leaves data without a manifest, which is no checkpoint, and never a manifest without its
-data.
+one goes. Of a checkpoint that goes, what the others refer to stays until they go, too.
 """
 
 from __future__ import annotations
@@ -13,18 +11,9 @@ from collections.abc import Collection, Iterable
 from podtune.protocol.assignment import attempt_folder
 from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
+from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore
-
-
-def delete_checkpoint(store: ObjectStore, address: CheckpointAddress) -> None:
-    """Deletes a checkpoint; nothing happens where there is none.
-
-    Raises:
-        StoreError: The store can't delete it now, or at all.
-    """
-    store.delete([address.manifest])
-    store.delete(store.list(f"{address.root}/"))
 
 
 class GarbageCollector:
@@ -103,9 +92,8 @@ class GarbageCollector:
         """Deletes checkpoints, but for what others refer to; returns their URIs."""
         deleted: list[str] = []
         for address in sorted(doomed | self._remnants, key=lambda address: address.step):
-            self._store.delete([address.manifest])
             keys = list(self._store.list(f"{address.root}/"))
-            self._store.delete(key for key in keys if key not in needed)
+            delete_objects(self._store, (key for key in keys if key not in needed))
             if address in doomed:
                 deleted.append(address.uri)
                 self.known.discard(address)

@@ -1,4 +1,7 @@
-"""Prunes an experiment that has ended: the bucket keeps the checkpoints that policy keeps, and no others.
+"""Deletes what an experiment has in the bucket: what policy does not keep once it has ended (prune), or all (purge).
+
+A checkpoint's manifest is deleted first: a deletion that is broken off leaves data without a manifest, which is no
+checkpoint, and never a manifest without its data.
 
 An agent deletes an older checkpoint only after the newer one is recorded. So the last agent of a trial leaves one more
 than is to be kept, and one that was killed leaves data without a manifest, or parts of an upload. When the experiment
@@ -10,13 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
-from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress
+from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress, is_manifest
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.errors import AccessDenied, RequestRejected
 from podtune.storage.object_store import ObjectStore
 
+ROUNDS = 4
+"""Of a purge; the last one finds nothing, unless somebody still stores something."""
+BATCH = 1000
 _STEP = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -54,12 +60,51 @@ def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozen
             continue
         needed = _needed(store, f"{prefix}{trial}/", kept[trial])
         doomed = [key for key in _not_kept(keys, f"{prefix}{trial}/", kept[trial]) if key not in needed]
-        manifests = [key for key in doomed if key.endswith(f"/{MANIFEST}") and f"/{DATA}/" not in key]
-        store.delete(manifests)  # first: a deletion that is broken off leaves no manifest without its data
-        store.delete(doomed)
-        checkpoints += len(manifests)
+        checkpoints += delete_objects(store, doomed)
         objects += len(doomed)
     return PruneResult(checkpoints, objects, abort_uploads(store, prefix))
+
+
+def purge(store: ObjectStore, prefix: str) -> int:
+    """Deletes every object below a prefix, manifests first; it may be repeated.
+
+    Args:
+        store: The bucket.
+        prefix: What the keys start with, with a slash at the end.
+
+    Returns:
+        How many objects there were.
+
+    Raises:
+        StoreError: The store can't be worked with now, or at all, or objects keep coming.
+    """
+    deleted = 0
+    for _ in range(ROUNDS):
+        abort_uploads(store, prefix)
+        deleted += delete_objects(store, filter(is_manifest, store.list(prefix)))
+        rest, found = iter(store.list(prefix)), 0
+        while batch := list(islice(rest, BATCH)):
+            delete_objects(store, batch)
+            found += len(batch)
+        if found == 0:
+            return deleted
+        deleted += found
+    raise RequestRejected(f"objects keep coming below {prefix}; end who stores them")
+
+
+def delete_objects(store: ObjectStore, keys: Iterable[str]) -> int:
+    """Deletes objects, manifests first; returns how many of these there were.
+
+    Raises:
+        StoreError: The store can't delete now, or at all.
+    """
+    manifests: list[str] = []
+    others: list[str] = []
+    for key in keys:
+        (manifests if is_manifest(key) else others).append(key)
+    store.delete(manifests)
+    store.delete(others)
+    return len(manifests)
 
 
 def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> int | None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.results.result_line import BadLine, parse_line
-from podtune.agent.results.results_file import LineSplitter, ResultsFile
+from podtune.agent.results.results_file import ResultsFile
+from podtune.agent.state.result_line import BadLine, LineSplitter, parse_line
 from podtune.protocol.messages import MAX_METRICS, MAX_TEXT, Result, parse_result, result_json
 from podtune.storage.directory import Directory
 

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from podtune.agent.attempt import Attempt
 from podtune.agent.event_log import EventLog
-from podtune.agent.results.result_line import ResultLine
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar import drain
 from podtune.agent.sidecar.drain import Drain
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, parse_final_commit
 
@@ -84,6 +84,7 @@ def end(environ, monkeypatch):
         waiting = Waiting()
         monkeypatch.setattr(drain, "time", waiting)
         attempt = Attempt("pod-1", "loss", has_store=True)
+        attempt.changed = waiting
         attempt.begin(0.0)
         attempt.add(ResultLine({"loss": 1.0}, "a"), 1.0)
         attempt.checkpoints.start()
@@ -91,7 +92,6 @@ def end(environ, monkeypatch):
         uploader = SlowUploader(attempt, takes, waiting)
         Drain(
             attempt,
-            waiting,
             settings=settings,
             result_reader=SimpleNamespace(poll=lambda: True, finish=lambda: None),
             log_stream=None,

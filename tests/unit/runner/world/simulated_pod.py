@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from podtune.agent.results.training_time import TrainingTimer, total_of
+from podtune.agent.state.training_time import TrainingTimer, total_of
 from podtune.api.base import seconds
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.checkpoints import Checkpoints

@@ -19,7 +19,8 @@ from podtune.storage.checkpoint.local_tree import UnusableTree, open_tree
 from podtune.storage.checkpoint.manifest import CheckpointManifest, parse_manifest
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
-from podtune.storage.cleanup.garbage import GarbageCollector, delete_checkpoint
+from podtune.storage.cleanup.garbage import GarbageCollector
+from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
@@ -403,7 +404,7 @@ class TestDeletion:
         candidate = upload(store, source)
         upload(store, source, step=90)
         store.operations.clear()
-        delete_checkpoint(store, CheckpointAddress.from_uri(candidate.uri))
+        delete_objects(store, store.list(f"{CheckpointAddress.from_uri(candidate.uri).root}/"))
         assert store.operations[0] == "delete demo/uid/digits-7/pod-1/9/manifest.json"
         assert {key.split("/")[4] for key in store.objects} == {"90"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podtune.storage.cleanup.purge import purge
+from podtune.storage.cleanup.prune import purge
 from podtune.storage.errors import RequestRejected
 from podtune.storage.memory_store import MemoryStore
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.agent.results.result_line import MAX_VALUES
+from podtune.agent.state.result_line import MAX_VALUES
 from podtune.api.names import DesiredState, ExperimentReason, TrialState
 from podtune.api.resources.trial import Checkpoint, FormerTrial, RestoreSource, TrialSpec, TrialStatus
 from podtune.protocol.checkpoint import CheckpointRef

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
-from podtune.storage.checkpoint.finding import MAX_LOOKED_AT, find_checkpoints
 from podtune.storage.checkpoint.manifest import CheckpointManifest
+from podtune.storage.checkpoint.restore import MAX_LOOKED_AT, find_checkpoints
 from podtune.storage.errors import AccessDenied
 from podtune.storage.memory_store import MemoryStore
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from podtune.agent.storage_pod.store_check import LazyStore
+from podtune.agent.checkpoints.store_check import LazyStore
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import InvalidCredentials, Unreachable
 

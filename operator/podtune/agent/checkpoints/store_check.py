@@ -53,7 +53,7 @@ def check_elsewhere(address: StoreAddress) -> None:
     Raises:
         StoreError: It can't be used, or could not be checked.
     """
-    command = [sys.executable, "-m", "podtune.agent.storage_pod.store_check"]
+    command = [sys.executable, "-m", "podtune.agent.checkpoints.store_check"]
     try:
         done = subprocess.run(
             command, input=json.dumps(asdict(address)), capture_output=True, text=True, timeout=SECONDS, check=False

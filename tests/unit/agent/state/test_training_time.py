@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.agent.attempt import Attempt
-from podtune.agent.restore.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.results.read_times import FILE, ReadTimes
-from podtune.agent.results.result_line import ResultLine
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
 from podtune.storage.directory import Directory

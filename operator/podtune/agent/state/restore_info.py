@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from podtune.agent.results.training_time import seconds
+from podtune.agent.state.training_time import seconds
 from podtune.protocol.fields import read_count, read_object
 from podtune.protocol.messages import Restored, parse_restored
 from podtune.storage.directory import Directory

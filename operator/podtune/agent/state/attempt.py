@@ -1,16 +1,17 @@
 """All that an agent knows of its attempt, and what it has to say next.
 
-Pure: no files, no network, no clock. The threads around it hold one lock while they use it.
+No files, no network, no clock. Several threads share it: each holds `changed` while it uses it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 
-from podtune.agent.delivery.outbox import Outbox
-from podtune.agent.results.result_line import ResultLine
-from podtune.agent.results.training_time import TrainingTimer, total_of
+from podtune.agent.state.outbox import Outbox
+from podtune.agent.state.result_line import ResultLine
+from podtune.agent.state.training_time import TrainingTimer, total_of
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (
@@ -46,9 +47,15 @@ REMINDER = 1.0
 
 
 class Attempt:
-    """One attempt, as its agent sees it. Not thread-safe.
+    """One attempt, as its agent sees it. A warm pod's agent makes a new one for each: nothing here outlives it.
+
+    What holds at any time: `fenced`, `done`, `has_left` and `hands_over` are set once, and never taken back. `has_left`
+    implies `done`; `hands_over` comes only after `start_draining`, and `next` only after `hands_over`. Of the private
+    flags, `_unsaid` stands for news that the next report will hold, `_matters` for news in the report that was sent
+    last, which `lost_report` turns back into `_unsaid`.
 
     Attributes:
+        changed: Held by whoever uses the attempt, and notified when something has changed.
         outbox: Results on their way.
         checkpoints: Checkpoints on their way.
         restored: What the attempt started from; None until it is known.
@@ -68,6 +75,7 @@ class Attempt:
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:
+        self.changed = threading.Condition()
         self._heartbeat = heartbeat
         self._id = attempt_id
         self._objective = objective

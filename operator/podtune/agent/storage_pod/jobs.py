@@ -12,8 +12,7 @@ from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.checkpoint.manifest import InvalidManifest
 from podtune.storage.cleanup.export import Exporter
 from podtune.storage.cleanup.orphan_ledger import store_orphan_decisions
-from podtune.storage.cleanup.prune import prune_checkpoints
-from podtune.storage.cleanup.purge import purge
+from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore
 
@@ -63,7 +62,7 @@ def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Store
 
 
 def purge_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:  # noqa: ARG001
-    """Leaves nothing of the experiment; see `podtune.storage.cleanup.purge`."""
+    """Leaves nothing of the experiment; see `podtune.storage.cleanup.prune`."""
     prefix = stores.address.experiment_prefix(task.experiment_uid)
     deleted = purge(stores.own, prefix)
     message = f"{deleted} objects below {prefix} were deleted"

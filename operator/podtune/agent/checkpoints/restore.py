@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 
 from podtune.agent.event_log import EventLog
-from podtune.agent.restore.restore_info import RestoreInfo
 from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.state.restore_info import RestoreInfo
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE, Restored
 from podtune.storage.backoff import ExponentialBackoff

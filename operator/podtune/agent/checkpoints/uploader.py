@@ -9,10 +9,10 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from podtune.agent.attempt import Attempt
+from podtune.agent.checkpoints.artifact_keeper import make_keeper
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.settings import Settings
-from podtune.agent.sidecar.artifact_keeper import make_keeper
+from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
@@ -49,13 +49,12 @@ class Uploader(threading.Thread):
     """Stores one checkpoint after the other, and never gives one up because of the store.
 
     Attributes:
-        is_finished: Whether all that could be done after the program's end has been done; use it with `changed` held.
+        is_finished: Whether all that could be done after the program's end has been done; hold `changed`.
     """
 
     def __init__(
         self,
         attempt: Attempt,
-        changed: threading.Condition,
         *,
         settings: Settings,
         address: TrialAddress,
@@ -68,8 +67,7 @@ class Uploader(threading.Thread):
         """Prepares the thread.
 
         Args:
-            attempt: What there is to store; used only with `changed` held.
-            changed: Guards `attempt` and `is_finished`.
+            attempt: What there is to store.
             settings: The attempt, and how things are stored.
             address: Where the trial is in the bucket.
             store: The bucket.
@@ -80,7 +78,6 @@ class Uploader(threading.Thread):
         """
         super().__init__(name="uploader", daemon=True)
         self._attempt = attempt
-        self._changed = changed
         self._attempt_id = settings.attempt
         self._configuration = settings.configuration
         self._directory = settings.directory
@@ -117,7 +114,7 @@ class Uploader(threading.Thread):
 
     def when_stored(self, then: Callable[[], None]) -> None:
         """Has this called whenever a checkpoint is stored, before anything else is done: the agent may be killed."""
-        with self._changed:
+        with self._attempt.changed:
             self._when_stored = then
 
     def finish(self) -> None:
@@ -125,28 +122,28 @@ class Uploader(threading.Thread):
 
         Where the operator has told it to end, for a pause or for good, nothing but the newest checkpoint is wanted.
         """
-        with self._changed:
+        with self._attempt.changed:
             self._ending = True
             if self._attempt.wants["shouldStop"]:
                 self.hurry()
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
 
     def hurry(self) -> None:
-        """Time is getting short: of the checkpoints that wait only the newest counts; use it with `changed` held."""
+        """Time is getting short: of the checkpoints that wait only the newest counts; hold `changed`."""
         for given_up in self._attempt.checkpoints.give_up_all_but_newest():
             self._log.warning("checkpoint given up", step=given_up.step, message="the program has ended")
 
     def cancel(self) -> None:
         """There is no time left: what is being stored in parts is given up."""
         self._cancel_token.cancel()
-        with self._changed:
-            self._changed.notify_all()
+        with self._attempt.changed:
+            self._attempt.changed.notify_all()
 
     def run(self) -> None:
         """Works until the program has ended and everything is stored, or the attempt is fenced."""
         while True:
-            with self._changed:
-                self._changed.wait_for(self._has_work, self._artifacts.due_in if self._artifacts else None)
+            with self._attempt.changed:
+                self._attempt.changed.wait_for(self._has_work, self._artifacts.due_in if self._artifacts else None)
                 if self._is_over:
                     break
                 pending = self._attempt.checkpoints.start() if self._attempt.checkpoints.has_work else None
@@ -166,9 +163,9 @@ class Uploader(threading.Thread):
             self._upload_rest_of_ledger()
             self._upload_rest_of_artifacts()
             self._collect_last_garbage()
-        with self._changed:
+        with self._attempt.changed:
             self.is_finished = True
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
 
     def _has_work(self) -> bool:
         return (
@@ -193,7 +190,7 @@ class Uploader(threading.Thread):
 
     def _is_needed(self) -> bool:
         """Whether something else is more urgent than artifacts."""
-        with self._changed:
+        with self._attempt.changed:
             return self._ending or self._attempt.fenced or self._attempt.checkpoints.has_work
 
     @property
@@ -208,8 +205,10 @@ class Uploader(threading.Thread):
 
     def _check(self) -> None:
         """Checks early whether checkpoints can be stored; the first report comes first."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._attempt.is_known or self._is_over or self._is_pressed, CHECK_WAIT)
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(
+                lambda: self._attempt.is_known or self._is_over or self._is_pressed, CHECK_WAIT
+            )
             if self._is_over or self._is_pressed:
                 return
         try:
@@ -222,9 +221,9 @@ class Uploader(threading.Thread):
         self._backoff.reset()
         if self._failures.count:
             self._failures = LogThrottle()
-            with self._changed:
+            with self._attempt.changed:
                 self._attempt.set_store_problem(None)
-                self._changed.notify_all()
+                self._attempt.changed.notify_all()
 
     def _upload(self, pending: PendingCheckpoint) -> None:
         started = time.monotonic()
@@ -244,11 +243,11 @@ class Uploader(threading.Thread):
         self._failures = LogThrottle()
         self._stored_here.add(address)
         self._garbage.known.add(address)
-        with self._changed:
+        with self._attempt.changed:
             ref = CheckpointRef(address.uri, digest, pending.step)
             self._attempt.commit(CheckpointCommit(ref, pending.seq, pending.metric))
             self._when_stored()
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         seconds = round(time.monotonic() - started, 3)
         self._log.info("checkpoint stored", step=pending.step, uri=address.uri, seconds=seconds)
         self._keep_on_scratch(pending, address)
@@ -263,7 +262,7 @@ class Uploader(threading.Thread):
             self._give_up(pending, error, f"{error} (given up after {self._sync.retries} retries)")
             return
         self._report(error)
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.checkpoints.retry()
         self._wait(error.permanent)
 
@@ -309,7 +308,7 @@ class Uploader(threading.Thread):
         """
         if not self._sync.options.reuses:
             return
-        with self._changed:
+        with self._attempt.changed:
             restored = self._attempt.restored
             uris = [*(self._attempt.kept or ()), *([restored.uri] if restored and restored.uri else [])]
         self._garbage.learn(uris)
@@ -317,12 +316,12 @@ class Uploader(threading.Thread):
     def _give_up(self, pending: PendingCheckpoint, error: Exception, why: str = "") -> None:
         message = f"the checkpoint of step {pending.step} can't be stored: {why or error}"
         self._log.error("checkpoint given up", step=pending.step, message=message)
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.checkpoints.give_up()
             # Not permanent: the program's next checkpoint may be a good one.
             reason = error.reason if isinstance(error, StoreError) else "UnusableCheckpoint"
             self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_MESSAGE], permanent=False))
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
         self._delete_local(pending)
 
     def _keep_on_scratch(self, pending: PendingCheckpoint, address: CheckpointAddress) -> None:
@@ -350,10 +349,12 @@ class Uploader(threading.Thread):
 
     def _collect_last_garbage(self) -> None:
         """Deletes what the last checkpoint has made superfluous, once that is recorded, if it comes soon."""
-        with self._changed:
+        with self._attempt.changed:
             if not self._attempt.checkpoints.commits and not self._has_garbage:
                 return
-            self._changed.wait_for(lambda: self._attempt.fenced or not self._attempt.checkpoints.commits, LAST_WORD)
+            self._attempt.changed.wait_for(
+                lambda: self._attempt.fenced or not self._attempt.checkpoints.commits, LAST_WORD
+            )
             recorded = not self._attempt.fenced and not self._attempt.checkpoints.commits
         if recorded and self._has_garbage:
             self._collect_garbage()
@@ -367,7 +368,7 @@ class Uploader(threading.Thread):
             )
             if aborted:
                 self._log.info("unfinished uploads aborted", uploads=aborted)
-        with self._changed:
+        with self._attempt.changed:
             kept = self._attempt.kept
             protected = {commit.checkpoint.uri for commit in self._attempt.checkpoints.commits}
         deleted = self._try(lambda: self._garbage.collect(kept or (), protected), "delete old checkpoints")
@@ -389,19 +390,19 @@ class Uploader(threading.Thread):
 
     def _upload_rest_of_ledger(self) -> None:
         """Stores what is not stored of the decisions, the operator's last word included if it comes soon."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._attempt.is_informed, LAST_WORD)
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: self._attempt.is_informed, LAST_WORD)
             is_stored = self._attempt.last_decision == self._attempt.ledger_stored
         if not is_stored:
             self._upload_ledger()
 
     def _upload_ledger(self) -> None:
         """Stores all decisions on the trial that are known, as they come: this attempt may end without a last word."""
-        with self._changed:
+        with self._attempt.changed:
             entries = tuple(self._attempt.ledger)
         self._ledger_tried = entries[-1].number
         if self._try(lambda: self._put_ledger(entries), "store the ledger"):
-            with self._changed:
+            with self._attempt.changed:
                 self._attempt.ledger_stored = entries[-1].number
 
     def _put_ledger(self, entries: Sequence[LedgerEntry]) -> bool:
@@ -419,21 +420,21 @@ class Uploader(threading.Thread):
     def _report(self, error: StoreError) -> None:
         if self._failures.should_log():
             self._log.warning("store problem", reason=error.reason, message=str(error), failures=self._failures.count)
-        with self._changed:
+        with self._attempt.changed:
             self._attempt.set_store_problem(StoreProblem(error.reason, str(error)[:MAX_MESSAGE], error.permanent))
-            self._changed.notify_all()
+            self._attempt.changed.notify_all()
 
     def _wait(self, permanent: bool) -> None:
         """Waits until the store is to be tried again: not long any more once the program has ended."""
         is_ending = self._ending
         is_mended_by_others = permanent and not is_ending
         seconds = self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if is_mended_by_others else self._backoff.next()
-        with self._changed:
+        with self._attempt.changed:
             if is_ending:
                 over, seconds = self._cancel_token, min(seconds, LONGEST_WAIT_ENDING)
-                self._changed.wait_for(lambda: self._attempt.fenced or over.is_cancelled, seconds)
+                self._attempt.changed.wait_for(lambda: self._attempt.fenced or over.is_cancelled, seconds)
             else:
-                self._changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)
+                self._attempt.changed.wait_for(lambda: self._ending or self._attempt.fenced, seconds)
 
 
 def _do_nothing() -> None:

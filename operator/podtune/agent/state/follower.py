@@ -5,8 +5,8 @@ Results of a gang come from rank 0; what another rank reports is counted, and pa
 
 from __future__ import annotations
 
-from podtune.agent.attempt import HEARTBEAT, Attempt
-from podtune.agent.results.result_line import ResultLine
+from podtune.agent.state.attempt import HEARTBEAT, Attempt
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit
 

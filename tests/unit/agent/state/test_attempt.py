@@ -2,8 +2,8 @@
 
 import pytest
 
-from podtune.agent.attempt import Attempt
-from podtune.agent.results.result_line import ResultLine
+from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, Reply, Unstored
 

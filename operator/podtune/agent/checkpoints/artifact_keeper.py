@@ -12,8 +12,7 @@ from podtune.agent.sync_settings import ArtifactSettings
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.artifacts import ArtifactSync
-from podtune.storage.checkpoint.local_tree import UnusableTree
-from podtune.storage.checkpoint.selection import matcher
+from podtune.storage.checkpoint.local_tree import UnusableTree, matcher
 from podtune.storage.errors import StoreError
 from podtune.storage.object_store import ObjectStore
 from podtune.trial import layout

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
-from podtune.agent.storage_pod.storage_jobs import JOBS, Stores
-from podtune.agent.termination_message import write_reason
+from podtune.agent.storage_pod.jobs import JOBS, Stores
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk

@@ -7,7 +7,7 @@ import pytest
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
-from podtune.agent.storage_pod.storage_pod import PATIENCE, StoragePodSettings, run_storage
+from podtune.agent.storage_pod.pod import PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_report
 from podtune.storage.errors import BucketNotFound, Unreachable
