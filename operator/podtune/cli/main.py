@@ -14,7 +14,7 @@ from podtune import __version__
 from podtune.cli.commands import lifecycle, show, transfer
 from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
-from podtune.cli.commands.release import release
+from podtune.cli.commands.release import release_experiment
 from podtune.cli.commands.simulate import simulate
 from podtune.cli.errors import CliError, explain_error
 from podtune.kube.errors import ApiError
@@ -32,9 +32,9 @@ def version() -> None:
 COMMANDS: dict[str, Callable[..., None]] = {
     "list": show.show_list,
     "describe": show.describe,
-    "watch": show.watch,
+    "watch": show.follow_experiment,
     "logs": logs,
-    "best": show.best,
+    "best": show.show_best,
     "plan": plan,
     "simulate": simulate,
     "why": show.why,
@@ -43,7 +43,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "stop": lifecycle.stop,
     "export": transfer.export_experiment,
     "import": transfer.import_experiment,
-    "release": release,
+    "release": release_experiment,
     "version": version,
 }
 """In the order of the help text."""

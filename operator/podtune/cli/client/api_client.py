@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from podtune.cli.client.kubeconfig import Connection, connect
+from podtune.cli.client.kubeconfig import ServerAccess, connect
 from podtune.kube.answers import check_answer, parse_refusal
 from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiRefusal, NotSent, Unanswered, make_refusal
 from podtune.kube.manifests import Manifest
@@ -82,7 +82,7 @@ class HttpApi:
     """The one real `Api`."""
 
     def __init__(
-        self, connection: Connection, sleep: Callable[[float], None] = time.sleep, rng: random.Random | None = None
+        self, connection: ServerAccess, sleep: Callable[[float], None] = time.sleep, rng: random.Random | None = None
     ) -> None:
         """Makes a client.
 

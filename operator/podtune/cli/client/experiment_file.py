@@ -72,7 +72,7 @@ def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
     return manifest.name, manifest.spec
 
 
-def read_text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Reads a file; `-` is standard input.
 
     Raises:
@@ -117,7 +117,7 @@ def read_documents(path: Path) -> list[Any]:
     Raises:
         CliError: It can't be read, or is neither.
     """
-    text = read_text(path)
+    text = _read_text(path)
     try:
         return list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # what looks like a date need not be one

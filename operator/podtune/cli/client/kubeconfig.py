@@ -30,7 +30,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerAccess:
     """How to reach the API server.
 
     Attributes:
@@ -53,7 +53,7 @@ def connect(
     context: str | None = None,
     namespace: str | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Connection:
+) -> ServerAccess:
     """Reads the kubeconfig, or in a pod without one its service account.
 
     Args:
@@ -78,7 +78,7 @@ def connect(
     settings = merged.entry("context", chosen)
     cluster = merged.entry("cluster", settings.get("cluster", ""))
     user = merged.entry("user", settings["user"]) if settings.get("user") else {}
-    return _connection(cluster, user, namespace or settings.get("namespace") or "default", environment)
+    return _make_access(cluster, user, namespace or settings.get("namespace") or "default", environment)
 
 
 class _Merged:
@@ -121,7 +121,7 @@ def _read(path: Path) -> Entry:
     return config
 
 
-def _connection(cluster: Entry, user: Entry, namespace: str, environment: Mapping[str, str]) -> Connection:
+def _make_access(cluster: Entry, user: Entry, namespace: str, environment: Mapping[str, str]) -> ServerAccess:
     server = str(cluster.get("server") or "").rstrip("/")
     if not server:
         raise KubeconfigError("the kubeconfig's cluster has no server; add its URL")
@@ -129,7 +129,7 @@ def _connection(cluster: Entry, user: Entry, namespace: str, environment: Mappin
         user = user | _from_plugin(user["exec"], cluster, environment)
     if "auth-provider" in user:
         raise KubeconfigError("the kubeconfig uses an auth-provider, which Kubernetes 1.26 removed; use an exec plugin")
-    return Connection(
+    return ServerAccess(
         server=server,
         namespace=namespace,
         tls=_tls(cluster, user) if server.startswith("https:") else None,
@@ -138,7 +138,7 @@ def _connection(cluster: Entry, user: Entry, namespace: str, environment: Mappin
     )
 
 
-def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> Connection:
+def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> ServerAccess:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     try:
         own = (SERVICE_ACCOUNT / "namespace").read_text().strip()
@@ -147,7 +147,7 @@ def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> Connec
         raise KubeconfigError(f"no kubeconfig, and this pod has no service account ({error})") from error
     host = f"[{host}]" if ":" in host else host
     cluster = {"server": f"https://{host}:{port}", "certificate-authority": str(SERVICE_ACCOUNT / "ca.crt")}
-    return _connection(cluster, {"token": token}, namespace or own, environment)
+    return _make_access(cluster, {"token": token}, namespace or own, environment)
 
 
 def _headers(user: Entry) -> dict[str, str]:

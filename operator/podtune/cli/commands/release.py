@@ -12,7 +12,7 @@ from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace
 from podtune.kube import paths
 
 
-def release(
+def release_experiment(
     experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
 ) -> None:
     """Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket."""

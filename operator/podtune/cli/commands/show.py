@@ -15,7 +15,7 @@ from podtune.cli.options import Context, ExperimentName, ForPrograms, Kubeconfig
 from podtune.cli.output import print_facts, print_lines, print_note
 from podtune.cli.views import tables
 from podtune.cli.views.explain import explain_as_data, explain_in_sentences
-from podtune.cli.views.facts import collect_description, collect_experiment
+from podtune.cli.views.facts import collect_description, collect_experiment_facts
 
 
 def show_list(
@@ -29,7 +29,7 @@ def show_list(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     views = list_experiments(api, None if all_namespaces else chosen)
     if output is not None:
-        print_facts({"items": [collect_experiment(view) for view in views]}, output)
+        print_facts({"items": [collect_experiment_facts(view) for view in views]}, output)
         return
     if not views:
         where = "" if all_namespaces else f" in namespace {chosen}"
@@ -55,7 +55,7 @@ def describe(
     print_lines(tables.render_description(view, trials, datetime.now(UTC), width))
 
 
-def watch(
+def follow_experiment(
     experiment: ExperimentName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
 ) -> None:
     """Follow an Experiment until it ends; the exit code is 0 if it is complete."""
@@ -76,7 +76,7 @@ def watch(
     raise typer.Exit(code)
 
 
-def best(
+def show_best(
     experiment: ExperimentName,
     output: ForPrograms = None,
     namespace: Namespace = None,

@@ -13,7 +13,7 @@ from podtune.cli.views import tables
 from podtune.cli.views.troubles import find_experiment_troubles, find_trial_trouble
 
 
-def collect_experiment(view: ExperimentView) -> dict[str, Any]:
+def collect_experiment_facts(view: ExperimentView) -> dict[str, Any]:
     """An Experiment: how far it is, what it has found, and what is wrong."""
     return {
         "experiment": view.name,
@@ -34,7 +34,7 @@ def collect_description(view: ExperimentView, trials: Sequence[TrialView]) -> di
     """The same with what was asked for, the conditions, and all Trials."""
     parameters: Sequence[Mapping[str, Any]] = view.spec.get("parameters", ())
     return {
-        **collect_experiment(view),
+        **collect_experiment_facts(view),
         "spec": view.spec,
         "conditions": _conditions(view.status.conditions),
         "items": [_trial(trial, parameters) for trial in trials],

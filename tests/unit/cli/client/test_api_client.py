@@ -12,7 +12,7 @@ import pytest
 
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import WATCH_TRIES, Change, HttpApi
-from podtune.cli.client.kubeconfig import Connection
+from podtune.cli.client.kubeconfig import ServerAccess
 from podtune.cli.errors import explain_error
 from podtune.kube import paths
 from podtune.kube.errors import AnswerTooLarge, ApiRefusal, NotSent, ResourceNotFound, Unanswered, WrongObject
@@ -82,7 +82,7 @@ def slept() -> list[float]:
 
 @pytest.fixture
 def api(server: Server, slept: list[float]) -> HttpApi:
-    connection = Connection(server.url, "vision", None, {"Authorization": "Bearer abc"})
+    connection = ServerAccess(server.url, "vision", None, {"Authorization": "Bearer abc"})
     return HttpApi(connection, slept.append, random.Random(7))
 
 
@@ -180,7 +180,7 @@ def test_a_server_that_is_not_there_is_named(slept: list[float]) -> None:
     server = Server()
     server.http.server_close()
     with pytest.raises(NotSent, match=f"{server.url} can't be reached: .*Connection refused.*--context"):
-        HttpApi(Connection(server.url, "n", None)).get("/apis")
+        HttpApi(ServerAccess(server.url, "n", None)).get("/apis")
 
 
 @pytest.mark.parametrize("body", [b"[]", b"hello", b""])
