@@ -67,8 +67,8 @@ def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
     own = uri.rpartition("/")[0]
 
     def report(place: str) -> Object:
-        commit = {"step": 3, "seq": 3, "uri": place, "digest": "sha256:" + "0" * 64}
-        return {"attempt": pod["metadata"]["uid"], "results": [], "checkpoints": [commit]}
+        checkpoint = {"uri": place, "digest": "sha256:" + "0" * 64, "step": 3}
+        return {"attempt": pod["metadata"]["uid"], "results": [], "checkpoints": [{"checkpoint": checkpoint, "seq": 3}]}
 
     path = f"/v1/namespaces/{namespace.namespace}/trials/{{}}/results"
     token = token_of(namespace, pod)
