@@ -24,7 +24,7 @@ from podtune.api.names import (
     VERSION,
 )
 from podtune.cluster.client import METADATA
-from podtune.results.authentication import POD_NAME, POD_UID, SERVICE_ACCOUNT
+from podtune.results.authentication import POD_NAME, POD_UID_CLAIM, SERVICE_ACCOUNT_PREFIX
 
 NAMESPACE = "bench"
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -189,8 +189,8 @@ def token_of(pod: Object) -> str:
 
 def _review(token: str) -> Object:
     namespace, pod, uid = token.split(".")
-    extra = {POD_NAME: [pod], POD_UID: [uid]}
-    user = {"username": f"{SERVICE_ACCOUNT}{namespace}:default", "extra": extra}
+    extra = {POD_NAME: [pod], POD_UID_CLAIM: [uid]}
+    user = {"username": f"{SERVICE_ACCOUNT_PREFIX}{namespace}:default", "extra": extra}
     return {"authenticated": True, "audiences": [TOKEN_AUDIENCE], "user": user}
 
 

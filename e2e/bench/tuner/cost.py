@@ -17,7 +17,7 @@ from optuna.trial import create_trial
 
 from e2e.bench.tuner.problems import Problem, spec
 from e2e.bench.tuner.searching import distributions, new_searcher, new_study
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from podtune.tuning.searchers.base import Observation, Searcher
@@ -81,7 +81,7 @@ def run_engine(trials: int) -> Engine:
     search = {"algorithm": "random", "maxTrials": trials, "seed": 1}
     experiment = spec(space, search=search, maxConcurrentTrials=AT_ONCE)
     curves = SyntheticCurves(
-        FUNCTIONS["sphere"], experiment.parameters, experiment.objective, iterations=1, seconds=60, seed=1
+        CURVE_FUNCTIONS["sphere"], experiment.parameters, experiment.objective, iterations=1, seconds=60, seed=1
     )
     gc.collect()
     before = _resident_bytes()
@@ -141,7 +141,7 @@ class _Known:
 
 
 def _problem() -> Problem:
-    sphere = FUNCTIONS["sphere"]
+    sphere = CURVE_FUNCTIONS["sphere"]
     names = [f"x{place}" for place in range(DIMENSIONS)]
     return Problem(
         name="sphere",

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.table import MeasuredCurves, read_curves
 from podtune.tuning.searchers.base import Configuration
 
@@ -67,7 +67,7 @@ def digits_curves() -> tuple[ExperimentSpec, MeasuredCurves]:
 
 
 def _function(name: str) -> Problem:
-    function, dimensions = FUNCTIONS[name], DIMENSIONS[name]
+    function, dimensions = CURVE_FUNCTIONS[name], DIMENSIONS[name]
     names = [f"x{place}" for place in range(dimensions)]
     return Problem(
         name=name,

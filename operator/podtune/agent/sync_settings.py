@@ -9,9 +9,9 @@ from typing import Any
 
 from podtune.storage.checkpoint.syncer import DEFAULTS, Options
 
-TIMEOUT = 1800.0
+_TIMEOUT = 1800.0
 RETRIES = 100
-PERIOD = 300.0
+_PERIOD = 300.0
 
 
 class SyncSettingsError(ValueError):
@@ -31,7 +31,7 @@ class ArtifactSettings:
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
-    period: float = PERIOD
+    period: float = _PERIOD
     on_checkpoint: bool = True
 
 
@@ -47,7 +47,7 @@ class SyncSettings:
     """
 
     options: Options = DEFAULTS
-    timeout: float = TIMEOUT
+    timeout: float = _TIMEOUT
     retries: int = RETRIES
     artifacts: ArtifactSettings | None = None
 
@@ -71,7 +71,7 @@ class SyncSettings:
                 reuses=body.get("reuseUnchanged", True) is not False,
                 exclude=_patterns(body, "exclude", ()),
             ),
-            timeout=_number(body, "timeout", TIMEOUT),
+            timeout=_number(body, "timeout", _TIMEOUT),
             retries=int(_number(body, "retries", RETRIES)),
             artifacts=None if artifacts is None else _artifacts(artifacts),
         )
@@ -83,7 +83,7 @@ def _artifacts(body: Any) -> ArtifactSettings:
     return ArtifactSettings(
         include=_patterns(body, "include", ("*",)),
         exclude=_patterns(body, "exclude", ()),
-        period=_number(body, "period", PERIOD),
+        period=_number(body, "period", _PERIOD),
         on_checkpoint=body.get("onCheckpoint", True) is not False,
     )
 

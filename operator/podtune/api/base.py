@@ -122,10 +122,10 @@ _DURATION_REMEDY = "is not a duration; write it like 90s, 10m or 1h30m"
 Duration = Annotated[
     str, Field(max_length=20), Form("[0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s", _DURATION_REMEDY)
 ]
-"""A length of time, such as 90s, 10m or 1h30m; `seconds` reads it."""
+"""A length of time, such as 90s, 10m or 1h30m; `parse_duration` reads it."""
 
 
-def seconds(duration: str) -> float:
+def parse_duration(duration: str) -> float:
     """Reads a duration such as `1h30m` as seconds.
 
     Raises:

@@ -20,7 +20,7 @@ from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
 from podtune.api.suggestions import did_you_mean
 
-MAX_SHOWN = 64
+_MAX_SHOWN = 64
 """Longest piece of a user's value that a message repeats."""
 _PROBLEMS: Mapping[str, str] = {
     "bool_parsing": "{value} is neither true nor false; write one of the two",
@@ -246,4 +246,4 @@ def _shown(value: object) -> str:
             text = f"'{value}'"
         case _:
             text = str(value)
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"

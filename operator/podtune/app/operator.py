@@ -32,7 +32,7 @@ from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store.overdue_pods import OverduePods
 from podtune.controllers.store.store import Store
-from podtune.controllers.watch.handlers import make_registry, watch
+from podtune.controllers.watch.handlers import make_registry, run_kopf
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.errors import ApiError, ResourceNotFound
@@ -119,7 +119,7 @@ class Operator:
                 await self._fill()
                 ready = asyncio.Event()
                 registry = make_registry(self._store, self._health, self._resync)
-                watching = group.create_task(watch(registry, self._settings.namespaces, ready))
+                watching = group.create_task(run_kopf(registry, self._settings.namespaces, ready))
                 watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
                 await _first(ready.wait(), stop.wait())
                 listen_to_signals()

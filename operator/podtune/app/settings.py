@@ -12,7 +12,7 @@ from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers.store.namespace_caps import PodLimits
 
-UNLIMITED = "unlimited"
+_UNLIMITED = "unlimited"
 MAX_PODS = 1_000_000
 
 
@@ -123,15 +123,15 @@ def _pod_limits(environment: Mapping[str, str]) -> PodLimits:
     for entry in _list(environment, "PODTUNE_NAMESPACE_PODS"):
         namespace, _, limit = entry.partition("=")
         limits[namespace] = _limit(f"PODTUNE_NAMESPACE_PODS, of namespace {namespace!r},", limit)
-    written = environment.get("PODTUNE_PODS_PER_NAMESPACE", UNLIMITED)
+    written = environment.get("PODTUNE_PODS_PER_NAMESPACE", _UNLIMITED)
     return PodLimits(_limit("PODTUNE_PODS_PER_NAMESPACE", written), limits)
 
 
 def _limit(name: str, written: str) -> int | None:
-    if written == UNLIMITED:
+    if written == _UNLIMITED:
         return None
     if not written.isdecimal() or int(written) > MAX_PODS:
-        raise SettingsError(f"{name} is {written!r}; use a number of pods from 0 to {MAX_PODS}, or {UNLIMITED}")
+        raise SettingsError(f"{name} is {written!r}; use a number of pods from 0 to {MAX_PODS}, or {_UNLIMITED}")
     return int(written)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 
 
 class Output(StrEnum):
@@ -52,9 +52,9 @@ PodStart = Annotated[
 ]
 
 
-def parse_duration(text: str, option: str) -> float:
+def read_duration_option(text: str, option: str) -> float:
     """Reads a length of time such as 90s, 10m or 1h30m that was given for an option, in seconds."""
     try:
-        return seconds(text)
+        return parse_duration(text)
     except ValueError as error:
         raise typer.BadParameter(f"{option}: {error}") from error

@@ -37,8 +37,8 @@ METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
-MAX_TRIES = 4
-FIRST_WAIT = 0.2
+_MAX_TRIES = 4
+_FIRST_WAIT = 0.2
 MAX_WAIT = 10.0
 """Seconds; a server that asks for a longer wait is answered by giving up: whoever asked has a backoff of its own."""
 PAGE = 100
@@ -147,7 +147,7 @@ class KubernetesClient:
                 if wait is None:
                     raise
                 await asyncio.sleep(wait)
-                if tries == MAX_TRIES:
+                if tries == _MAX_TRIES:
                     raise
             tries += 1
 
@@ -171,9 +171,9 @@ class KubernetesClient:
                 return None
         if asked is not None and asked > MAX_WAIT:
             return None
-        if tries == MAX_TRIES:
+        if tries == _MAX_TRIES:
             return asked
-        return max(asked or 0.0, FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
+        return max(asked or 0.0, _FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
 
 
 async def read_if_there(client: ClusterClient, path: str) -> Manifest | None:

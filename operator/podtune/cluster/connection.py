@@ -21,7 +21,7 @@ REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 STREAM_SILENCE = 900.0
 """Seconds without a byte after which a stream is taken for dead: its node may be gone without a word."""
-MAX_ANSWER = 32 << 20
+MAX_ANSWER_BYTES = 32 << 20
 """Bytes of an answer that are read: what the operator may use is limited, and one object has at most some three MB."""
 
 _BEFORE_SENDING = (
@@ -135,8 +135,8 @@ async def _read(response: aiohttp.ClientResponse, request: str) -> bytes:
     parts, size = [], 0
     async for part in response.content.iter_any():
         size += len(part)
-        if size > MAX_ANSWER:
-            raise AnswerTooLarge(f"{request}: the answer has more than {MAX_ANSWER >> 20} MiB")
+        if size > MAX_ANSWER_BYTES:
+            raise AnswerTooLarge(f"{request}: the answer has more than {MAX_ANSWER_BYTES >> 20} MiB")
         parts.append(part)
     return b"".join(parts)
 

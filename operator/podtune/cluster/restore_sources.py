@@ -6,7 +6,7 @@ from podtune.cluster import decoders
 from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
-from podtune.runner.checkpoints.restore_sources import circular, missing, pick
+from podtune.runner.checkpoints.restore_sources import circular, missing, pick_checkpoint
 from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
 
@@ -37,7 +37,7 @@ async def find_checkpoint(client: ClusterClient, namespace: str, action: FindChe
         problem = f"trial {wanted.trial} is of experiment {donor.spec.experiment}, not of {wanted.experiment}"
         return ActionResult(ActionStatus.REFUSED, problem)
     checkpoints = donor.status.checkpoints
-    found = pick(checkpoints, wanted.step, action.lost)
+    found = pick_checkpoint(checkpoints, wanted.step, action.lost)
     if found is not None:
         return ActionResult(ActionStatus.DONE, checkpoint=found)
     if donor.status.state is not None and donor.status.state.is_finished:

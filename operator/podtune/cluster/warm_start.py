@@ -27,7 +27,7 @@ from podtune.runner.records import Experiment, Trial
 from podtune.runner.search import warm_start
 from podtune.runner.search.warm_start import Found, Unusable
 
-RESULTS = "results.jsonl"
+_RESULTS = "results.jsonl"
 """Key of the ConfigMap: one result a line."""
 
 
@@ -55,9 +55,9 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         return _waiting(source, "it does not exist")
     if not _has_ended(body):
         return _waiting(source, "it has not ended yet")
-    found = warm_start.pick(_spec_of(experiment), await _trials(client, body))
+    found = warm_start.pick_observations(_spec_of(experiment), await _trials(client, body))
     owner = refer_to_experiment(experiment.name, experiment.uid)
-    manifest = make_warm_start(experiment.name, owner, {"experiment": source, RESULTS: found.text})
+    manifest = make_warm_start(experiment.name, owner, {"experiment": source, _RESULTS: found.text})
     try:
         path = paths.config_maps(experiment.namespace)
         kept = await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=manifest)
@@ -74,7 +74,7 @@ def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
     try:
-        prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(RESULTS) or "")
+        prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(_RESULTS) or "")
     except Unusable as problem:
         return ActionResult(
             ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"

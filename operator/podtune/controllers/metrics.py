@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from podtune.controllers.store.store import Store
 
-RESULTS = Counter("podtune_results", "Results taken in from agents, those sent twice included.")
+RESULTS_TAKEN = Counter("podtune_results", "Results taken in from agents, those sent twice included.")
 ACTIONS = Counter("podtune_actions", "Actions carried out, by kind and outcome.", ["action", "outcome"])
 ACTION_SECONDS = Histogram("podtune_action_seconds", "Time from an action's start to its outcome.", ["action"])
 RECONCILE_SECONDS = Histogram(

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-AT_A_TIME = 4
+MAX_AT_ONCE = 4
 """So many begin together; each thread that computes keeps the event loop waiting for its part."""
-PATIENCE = 1.0
+_PATIENCE = 1.0
 """Seconds after which one that still works keeps the next from beginning no longer."""
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ class PatientSemaphore:
     Where hundreds of experiments want proposals at once, and most take some milliseconds, a few threads are enough.
     """
 
-    def __init__(self, at_a_time: int = AT_A_TIME, patience: float = PATIENCE) -> None:
+    def __init__(self, at_a_time: int = MAX_AT_ONCE, patience: float = _PATIENCE) -> None:
         """Makes a semaphore that nobody holds.
 
         Args:

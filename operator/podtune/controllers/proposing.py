@@ -21,7 +21,7 @@ from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2
 """So many requests of an experiment are thought about at a time: the one that is waited for, and one given up on."""
-PATIENCE = 3
+MAX_MISSED_DEADLINES = 3
 """After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
 
 SearcherAnswer = tuple[SearcherSession, tuple[Proposal, ...]]
@@ -85,7 +85,7 @@ class Proposer:
         self._thinking = [other for other in self._thinking if not other.task.done() or other.is_about(request)]
         same = [other for other in self._thinking if other.is_about(request)]
         has_room = len(self._thinking) < MAX_THREADS
-        if same and (same[-1].waits < PATIENCE or not has_room):
+        if same and (same[-1].waits < MAX_MISSED_DEADLINES or not has_room):
             return same[-1]
         return self._begin(request) if has_room else None
 

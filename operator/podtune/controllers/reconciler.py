@@ -108,7 +108,7 @@ class Reconciler:
             return Unaccepted.TOO_EARLY
         answer = entry.machine.report(trial, pod, report, self._now())
         if isinstance(answer, Reply):
-            metrics.RESULTS.inc(len(report.results))
+            metrics.RESULTS_TAKEN.inc(len(report.results))
             self._queue.add(entry.experiment.uid)
         return answer
 

@@ -16,7 +16,7 @@ from podtune.kube.paths import KINDS
 
 Status = TypeVar("Status", bound=StatusModel)
 
-MAX_MESSAGE = 1024
+MAX_SERVER_MESSAGE = 1024
 """Characters of the API server's own sentence that are kept."""
 MAX_PAGE = 200
 """Characters of an answer that is no Status, such as a proxy's page."""
@@ -37,7 +37,7 @@ def parse_refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefusal:
     reason, message = status.get("reason") or responses.get(code, ""), status.get("message")
     if not message:
         message = " ".join(body.decode(errors="replace").split())[:MAX_PAGE] or responses.get(code, "")
-    return make_refusal(code, str(reason), str(message)[:MAX_MESSAGE], wait)
+    return make_refusal(code, str(reason), str(message)[:MAX_SERVER_MESSAGE], wait)
 
 
 def check_answer(path: str, answer: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ __all__ = [
     "trials",
 ]
 
-MAX_NAME = 253
+_MAX_NAME = 253
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 KINDS = {
     EXPERIMENT_PLURAL: EXPERIMENT_KIND,
@@ -179,6 +179,6 @@ def _given(namespace: str) -> str:
 
 
 def _checked(name: str) -> str:
-    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+    if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
         raise PathError(f"{name!r:.100} can't be a name; names have small letters, digits, - and .")
     return quote(name, safe="")

@@ -39,7 +39,7 @@ from podtune.protocol.fields import (
     read_texts,
 )
 
-Value = float | int | str | bool
+MetricValue = float | int | str | bool
 Phase = Literal["Training", "Draining"]
 
 MAX_RESULTS_A_REPORT = 500
@@ -49,7 +49,7 @@ MAX_METRICS = 66
 """Of which the agent fills some in: `podtune.trial.layout.FILLED_IN`."""
 MAX_KEY = 128
 MAX_TEXT = 256
-MAX_MESSAGE = 512
+MAX_REPORTED_MESSAGE = 512
 MAX_REPORT_BYTES = 1 << 20
 MAX_WHOLE_NUMBER = 1 << 63
 """Whole numbers at and beyond this, of either sign, are taken as no metric: they do not fit into 64 bits."""
@@ -69,7 +69,7 @@ class Result:
 
     seq: int
     time: float
-    metrics: Mapping[str, Value]
+    metrics: Mapping[str, MetricValue]
     step: int
     checkpoint: bool = False
 
@@ -160,7 +160,7 @@ class RestoreFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerLine:
     """A decision on the trial, as it stands in the Trial's status.
 
     Attributes:
@@ -237,7 +237,7 @@ class Reply:
     decision: Literal["CONTINUE", "PAUSE", "STOP"] = "CONTINUE"
     should_checkpoint: bool = False
     kept: tuple[str, ...] | None = None
-    ledger: tuple[LedgerEntry, ...] = ()
+    ledger: tuple[LedgerLine, ...] = ()
     next: Assignment | None = None
 
     def to_json(self) -> bytes:
@@ -399,7 +399,7 @@ def parse_result(item: object) -> Result:
     )
 
 
-def number_in(metrics: Mapping[str, Value], name: str) -> float | None:
+def number_in(metrics: Mapping[str, MetricValue], name: str) -> float | None:
     """A metric's value as a number; None where it is missing, or no number."""
     value = metrics.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -429,12 +429,12 @@ def result_json(result: Result) -> str:
     return json.dumps(result, default=_fields, separators=(",", ":"), allow_nan=True)
 
 
-def ledger_lines(entries: Iterable[LedgerEntry]) -> bytes:
+def ledger_lines(entries: Iterable[LedgerLine]) -> bytes:
     """Encodes decisions as they stand in the bucket: a JSON object on each line."""
     return "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries).encode()
 
 
-def parse_ledger(data: bytes) -> tuple[LedgerEntry, ...]:
+def parse_ledger(data: bytes) -> tuple[LedgerLine, ...]:
     """Reads decisions back that `ledger_lines` wrote.
 
     Raises:
@@ -496,18 +496,18 @@ def _parse_number(body: Mapping[str, Any]) -> float | None:
     return float(value)
 
 
-def _parse_entry(item: object) -> LedgerEntry:
+def _parse_entry(item: object) -> LedgerLine:
     body = read_object(item, "ledger entry")
     inputs = read_object(body.get("inputs", {}), "inputs")
     if not all(isinstance(number, str) for number in inputs.values()):
         raise ProtocolError("inputs does not hold texts alone")
-    return LedgerEntry(
+    return LedgerLine(
         number=read_count(body, "number"),
         time=read_text(body, "time"),
         attempt=read_count(body, "attempt"),
         step=read_count(body, "step"),
         action=read_text(body, "action"),
-        message=read_clipped(body, "message", MAX_MESSAGE),
+        message=read_clipped(body, "message", MAX_REPORTED_MESSAGE),
         inputs=inputs,
     )
 
@@ -522,7 +522,7 @@ def parse_restored(item: object) -> Restored:
     return Restored(
         checkpoint=None if body.get("checkpoint") is None else parse_checkpoint(body["checkpoint"]),
         metric=_parse_number(body),
-        message=read_clipped(body, "message", MAX_MESSAGE),
+        message=read_clipped(body, "message", MAX_REPORTED_MESSAGE),
     )
 
 
@@ -530,7 +530,7 @@ def _parse_restore_failure(item: object) -> RestoreFailure | None:
     if item is None:
         return None
     body = read_object(item, "restore_failure")
-    return RestoreFailure(read_count(body, "exit_code"), read_clipped(body, "message", MAX_MESSAGE))
+    return RestoreFailure(read_count(body, "exit_code"), read_clipped(body, "message", MAX_REPORTED_MESSAGE))
 
 
 def _parse_unstored(item: object) -> Unstored | None:
@@ -551,6 +551,6 @@ def _parse_problem(item: object) -> StoreProblem | None:
     body = read_object(item, "store_problem")
     return StoreProblem(
         reason=read_text(body, "reason", 64),
-        message=read_clipped(body, "message", MAX_MESSAGE),
+        message=read_clipped(body, "message", MAX_REPORTED_MESSAGE),
         permanent=bool(body.get("permanent", False)),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from podtune.protocol.fields import ProtocolError
 
-CHUNK = 512 << 10
+_CHUNK = 512 << 10
 """Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""
 TRIALS_A_CHUNK = 1000
 CHUNK_KEY = "trials.jsonl.gz"
@@ -141,7 +141,7 @@ def parse_task(text: str) -> StorageTask:
     )
 
 
-def parse_report(text: str) -> StorageReport:
+def parse_storage_report(text: str) -> StorageReport:
     """Reads a report.
 
     Raises:
@@ -171,7 +171,7 @@ def chunked(trials: Iterable[StoredTrial]) -> Iterator[bytes]:
 
 def _compressed(lines: list[bytes]) -> Iterator[bytes]:
     data = gzip.compress(b"\n".join(lines), mtime=0)
-    if len(data) <= CHUNK or len(lines) == 1:
+    if len(data) <= _CHUNK or len(lines) == 1:
         yield data
         return
     middle = len(lines) // 2

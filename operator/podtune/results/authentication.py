@@ -25,8 +25,8 @@ MAX_REFUSED = 2_000
 MAX_REVIEWS = 16
 """Reviews under way at a time: thousands of agents may come at once, and a stranger with as many wrong tokens."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
-POD_UID = "authentication.kubernetes.io/pod-uid"
-SERVICE_ACCOUNT = "system:serviceaccount:"
+POD_UID_CLAIM = "authentication.kubernetes.io/pod-uid"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,10 @@ def _caller(status: Mapping[str, Any]) -> Caller:
         raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
     user = status.get("user") or {}
     username = user.get("username", "")
-    pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID)
-    if not pod or not uid or not username.startswith(SERVICE_ACCOUNT):
+    pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID_CLAIM)
+    if not pod or not uid or not username.startswith(SERVICE_ACCOUNT_PREFIX):
         raise Unauthenticated("the token is not bound to a pod")
-    return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT).split(":")[0], pod=pod, uid=uid)
+    return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")[0], pod=pod, uid=uid)
 
 
 def _extra(user: Mapping[str, Any], key: str) -> str:

@@ -27,9 +27,9 @@ ROUTE = "/v1/namespaces/{namespace}/trials/{trial}"
 RETRY_AFTER = {"Retry-After": "1"}
 SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """A point in time as RFC 3339 has it."""
-LEADING = re.compile(r"\d+(-0)?", re.ASCII)
+_LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
-AT_A_TIME = 32
+_AT_A_TIME = 32
 """Reports taken in without letting anything else in between: ten milliseconds."""
 BODY_SECONDS = 30.0
 """How long a report's body may take: it has a megabyte at most, and agents wait no longer for an answer."""
@@ -63,7 +63,7 @@ class ResultsServer:
         self._handler = handler
         self._authenticator = authenticator
         self._client = client
-        self._limiter = LoopRateLimiter(AT_A_TIME)
+        self._limiter = LoopRateLimiter(_AT_A_TIME)
         self._relays = 0
 
     def application(self) -> web.Application:
@@ -108,7 +108,7 @@ class ResultsServer:
         caller = await self._caller(request)
         trial = request.match_info["trial"]
         container = self._handler.program_container(caller.namespace, trial)
-        if container is None or not LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
+        if container is None or not _LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
             raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
         params = {"container": container, "follow": "true", "timestamps": "true"}
         if since := request.query.get("since"):

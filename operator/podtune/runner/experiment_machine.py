@@ -51,7 +51,7 @@ from podtune.runner.experiment.trial_reset import TrialReset, opens
 from podtune.runner.experiment.ttl import TimeToLive
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.exploits import Exploits
-from podtune.runner.scheduling.namespace_cap import UNLIMITED, PodQuota
+from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
 from podtune.runner.scheduling.paused_trials import PausedEnd, PausedTrials
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import ResultProcessor
@@ -105,7 +105,7 @@ class ExperimentMachine:
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         *,
         storage_pods: Iterable[StoragePod] = (),
-        quota: PodQuota = UNLIMITED,
+        quota: PodQuota = NO_LIMIT,
         throttle: StatusWriteThrottle | None = None,
     ) -> None:
         """Makes the machine of the objects alone.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from podtune.api.tuning.scheduler import Scheduler
+from podtune.api.tuning.scheduler import SchedulerSpec
 
 
-def limits(settings: Scheduler, rungs_passed: int) -> dict[str, str]:
+def limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:
     """The limits that take the place of the training container's own, by resource name; "0" takes one away.
 
     Args:
@@ -21,6 +21,6 @@ def limits(settings: Scheduler, rungs_passed: int) -> dict[str, str]:
     return found
 
 
-def shown(limits: Mapping[str, str]) -> str:
+def show_limits(limits: Mapping[str, str]) -> str:
     """Such as `nvidia.com/gpu 4, memory 64Gi`; empty where there are none."""
     return ", ".join(f"{name} {amount}" for name, amount in limits.items() if amount != "0")

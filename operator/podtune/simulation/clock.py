@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 START = 946_684_800.0
 """When simulations begin, in seconds since the epoch: the first moment of the year 2000 (UTC)."""
-NEVER = float("inf")
+NOTHING_DUE = float("inf")
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
     @property
     def next(self) -> float:
         """When the next thing happens; infinity where nothing does."""
-        return self._queue[0][0] if self._queue else NEVER
+        return self._queue[0][0] if self._queue else NOTHING_DUE
 
     def step(self) -> None:
         """Goes on to the next thing and lets it happen."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.pods.pod_template import trial_container
-from podtune.simulation.clock import NEVER, Clock
+from podtune.simulation.clock import NOTHING_DUE, Clock
 
 _ROUNDING = 1e-9
 """Sevenths don't add up to 1 exactly."""
@@ -65,7 +65,7 @@ class GpuPool:
     def __init__(self, clock: Clock, total: float | None) -> None:
         """Makes a cluster whose GPUs are all free; `total` None for as many as are asked for."""
         self._clock = clock
-        self._free = NEVER if total is None else total
+        self._free = NOTHING_DUE if total is None else total
         self._queue: deque[tuple[float, str, Callable[[], None]]] = deque()
         self._used = 0.0
         self._seconds = 0.0

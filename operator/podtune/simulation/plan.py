@@ -29,10 +29,10 @@ from podtune.tuning.randomness import generator
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 
-SECONDS_AN_HOUR = 3600.0
+_SECONDS_AN_HOUR = 3600.0
 RUNS = 3
 """Simulations that the expected numbers are means of, at most."""
-MAX_TRIALS = 600
+_MAX_TRIALS = 600
 """Trials that are simulated altogether; where there are more, their numbers follow from these."""
 FINITE = ("grid", "bruteForce")
 """Searchers that may end before `maxTrials`; the others' numbers don't depend on what they propose."""
@@ -134,9 +134,9 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
             spec, plan_milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
         ),
         decisions=_decisions(outcomes, scale),
-        hours=_mean(outcome.seconds for outcome in outcomes) * scale / SECONDS_AN_HOUR,
+        hours=_mean(outcome.seconds for outcome in outcomes) * scale / _SECONDS_AN_HOUR,
         gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale if counts else 0.0,
-        whole_gpu_hours=trials * a_trial / SECONDS_AN_HOUR,
+        whole_gpu_hours=trials * a_trial / _SECONDS_AN_HOUR,
         notes=tuple(_notes(spec, iterations, seconds, scale)),
     )
 
@@ -197,7 +197,7 @@ class _LotteryCurve(LearningCurve):
 def _simulable(spec: ExperimentSpec) -> ExperimentSpec:
     """The experiment as it is simulated: without what needs a cluster or Optuna, with as many trials as needed."""
     search = spec.search
-    changes: dict[str, object] = {"max_trials": min(search.trial_limit, MAX_TRIALS), "warm_start": None}
+    changes: dict[str, object] = {"max_trials": min(search.trial_limit, _MAX_TRIALS), "warm_start": None}
     if search.algorithm not in FINITE:
         changes["algorithm"] = "random"
     return spec.model_copy(update={"search": search.model_copy(update=changes)})
@@ -209,7 +209,7 @@ def _run(spec: ExperimentSpec, model: ClusterModel, seed: int, iterations: int, 
 
 
 def _runs(trials: int) -> int:
-    return max(1, min(RUNS, MAX_TRIALS // trials))
+    return max(1, min(RUNS, _MAX_TRIALS // trials))
 
 
 def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[SimulationResult]) -> float:
@@ -240,7 +240,7 @@ def _rungs(
         advance: By how much it advances the time attribute.
     """
     reached = [[trial.status.iteration * advance for trial in outcome.trials] for outcome in outcomes]
-    hours = seconds / advance / SECONDS_AN_HOUR
+    hours = seconds / advance / _SECONDS_AN_HOUR
     planned = []
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
@@ -275,7 +275,7 @@ def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: 
     if getattr(spec.search, "warm_start", None) is not None:
         yield "what the earlier experiment knows is left out: it is in the cluster"
     if scale > 1:
-        yield f"numbers follow from those of {MAX_TRIALS} trials"
+        yield f"numbers follow from those of {_MAX_TRIALS} trials"
 
 
 def _counted(gpus: float, replicas: int) -> float:

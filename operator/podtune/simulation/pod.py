@@ -13,7 +13,7 @@ from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.simulation.agent import Agent
-from podtune.simulation.clock import NEVER
+from podtune.simulation.clock import NOTHING_DUE
 from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.training_state import advance, resume_training, start_training
 from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
@@ -21,9 +21,9 @@ from podtune.tuning.randomness import generator
 from podtune.tuning.searchers.base import Configuration
 
 NODE = "simulated"
-DECIMALS = 3
+_DECIMALS = 3
 """Of the seconds that results tell of, as agents write them."""
-SECONDS_AN_HOUR = 3600.0
+_SECONDS_AN_HOUR = 3600.0
 CRASHED = ContainerEnd("trial", 1, "Error")
 KILLED = ContainerEnd("trial", 143, "Error")
 VARIATION = 0.2
@@ -72,8 +72,8 @@ class SimulatedPod:
         self._luck = random.expovariate(1.0)
         """The number of failures to be expected by the time that one hits this pod."""
         self._lot = random.random()
-        self._fails_at = NEVER
-        self._killed_at = NEVER
+        self._fails_at = NOTHING_DUE
+        self._killed_at = NOTHING_DUE
         """When what of it still runs is killed."""
         self._phase, self._is_done = PodPhase.FAILED, False
         """How it ends once its agent has ended, too; and whether its program was done."""
@@ -168,7 +168,7 @@ class SimulatedPod:
         model = self._environment.model
         rate = model.crashes_per_hour + model.disruptions_per_hour
         if rate > 0:
-            self._fails_at = self._environment.clock.now + self._luck / rate * SECONDS_AN_HOUR
+            self._fails_at = self._environment.clock.now + self._luck / rate * _SECONDS_AN_HOUR
         self._change(phase=PodPhase.RUNNING, training=True, training_since=self._environment.clock.now)
         self._go_on()
 
@@ -204,7 +204,7 @@ class SimulatedPod:
         self._training, reported = advance(self._training, self._curve, self._environment.metric)
         iteration, seconds = self._training.iteration, self._training.seconds
         metrics: dict[str, float | int | str | bool] = {ITERATION: iteration}
-        metrics |= {TIME_THIS_ITER: round(seconds - before, DECIMALS), TIME_TOTAL: round(seconds, DECIMALS)}
+        metrics |= {TIME_THIS_ITER: round(seconds - before, _DECIMALS), TIME_TOTAL: round(seconds, _DECIMALS)}
         metrics.setdefault(self._environment.time_attribute, iteration)
         metrics |= reported
         every = self._environment.model.checkpoint_every

@@ -11,7 +11,7 @@ import copy
 from functools import partial
 from typing import assert_never
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.pods.gpus import requested_gpus
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
@@ -47,7 +47,7 @@ from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
 from podtune.runner.search.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
-from podtune.simulation.clock import NEVER, START, Clock
+from podtune.simulation.clock import NOTHING_DUE, START, Clock
 from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.environment import SimEnvironment
@@ -93,7 +93,7 @@ class Simulation:
         self._spec = spec
         self._settings = settings
         store = spec.checkpoints.store
-        drain = seconds(spec.checkpoints.drain) if store else 0.0
+        drain = parse_duration(spec.checkpoints.drain) if store else 0.0
         self._clock = Clock()
         gpus = GpuPool(self._clock, model.gpus)
         self._trace = Trace(spec.objective, self._clock, gpus)
@@ -147,7 +147,7 @@ class Simulation:
         Raises:
             SimulationError: Nothing more will happen.
         """
-        if self._wake == self._clock.next == NEVER:
+        if self._wake == self._clock.next == NOTHING_DUE:
             message = self._objects.experiment.status.message
             raise SimulationError(f"nothing more will happen, and the experiment has not ended: {message}")
         self.events += 1

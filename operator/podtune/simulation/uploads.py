@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
@@ -34,7 +34,7 @@ class Uploads:
             changed: Is called when there is something to report.
         """
         self._clock, self._taken = environment.clock, environment.model.checkpoint
-        self._timeout, self._retries = seconds(environment.sync.timeout), environment.sync.retries
+        self._timeout, self._retries = parse_duration(environment.sync.timeout), environment.sync.retries
         self._on_stored, self._on_change = stored, changed
         self._tried: PendingCheckpoint | None = None
         self._tries = 0

@@ -22,7 +22,7 @@ _DIRECTORY = _ROOT | os.O_NOFOLLOW
 # Without O_NONBLOCK, opening a pipe would wait for its other end.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_CREAT | os.O_EXCL
-READABLE = 0o644
+_READABLE = 0o644
 
 
 class NotAFile(OSError):
@@ -124,7 +124,7 @@ class Directory:
                 os.fchmod(made, mode)  # whatever the umask
 
     @contextmanager
-    def make_file(self, name: str, mode: int = READABLE) -> Iterator[int]:
+    def make_file(self, name: str, mode: int = _READABLE) -> Iterator[int]:
         """Makes a file, open to be written and read.
 
         Raises:
@@ -237,7 +237,7 @@ def open_entry(name: str, flags: int, directory: int) -> int:
         OSError: It can't be opened.
     """
     _check_name(name)
-    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, READABLE, dir_fd=directory)
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _READABLE, dir_fd=directory)
 
 
 def _check_name(name: str) -> None:

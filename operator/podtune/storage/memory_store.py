@@ -10,7 +10,7 @@ from podtune.storage.content import Content
 from podtune.storage.errors import BucketNotFound, NotFound, StoreError
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart
 
-PIECE = 1 << 16
+_PIECE = 1 << 16
 
 
 class MemoryStore:
@@ -42,7 +42,7 @@ class MemoryStore:
     def put(self, key: str, source: Reader, size: int) -> None:  # noqa: ARG002 - one way of sending fits all sizes
         """See `ObjectStore.put`."""
         self.check()
-        self.put_bytes(key, b"".join(iter(lambda: source.read(PIECE), b"")))
+        self.put_bytes(key, b"".join(iter(lambda: source.read(_PIECE), b"")))
 
     def put_bytes(self, key: str, data: bytes) -> None:
         """See `ObjectStore.put_bytes`."""
@@ -100,8 +100,8 @@ class MemoryStore:
         if start and not data:
             raise NotFound(f"object {key!r} in memory ends before byte {start}")
         data = data if size is None else data[:size]
-        for position in range(0, len(data), PIECE):
-            yield data[position : position + PIECE]
+        for position in range(0, len(data), _PIECE):
+            yield data[position : position + _PIECE]
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""

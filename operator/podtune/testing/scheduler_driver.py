@@ -20,7 +20,7 @@ from podtune.tuning.schedulers.base import (
 )
 from podtune.tuning.searchers.base import Configuration
 
-TRIALS = 15
+_TRIALS = 15
 SLOTS = 4
 LONGEST = 60
 """The time at which a trial comes to its own end."""
@@ -61,7 +61,7 @@ class World:
     @property
     def is_over(self) -> bool:
         """Whether no more trials are made."""
-        return self.made == TRIALS
+        return self.made == _TRIALS
 
 
 class SchedulerDriver:
@@ -135,7 +135,7 @@ class SchedulerDriver:
         """
         other = SchedulerDriver(scheduler, 0, self._configuration)
         other.world, other._forgotten = copy.deepcopy(self.world), set(self._forgotten)
-        records = {trial: written(record) for trial, record in self.records().items()}
+        records = {trial: as_status(record) for trial, record in self.records().items()}
         shuffled = random.Random(self.world.made).sample(sorted(records), len(records))
         for trial in shuffled:
             if records[trial]:
@@ -178,7 +178,7 @@ class SchedulerDriver:
         self.world.time[trial] = self.world.time.get(trial, 0) + draw.choice([1, 1, 1, 1, 2, 7])
         value = math.nan if draw.random() < 0.05 else round(draw.random(), 2)
         metrics: Metrics = {self.scheduler.time_attribute: self.world.time[trial], "accuracy": value, "note": "none"}
-        waiting = len(self.world.queue) + TRIALS - self.world.made
+        waiting = len(self.world.queue) + _TRIALS - self.world.made
         decision = self.scheduler.on_result(trial, metrics, waiting=waiting)
         self.recorded = {trial} if decision.recorded else set()
         match decision.action:
@@ -242,6 +242,6 @@ class SchedulerDriver:
                 trials.remove(trial)
 
 
-def written(record: Record) -> Mapping[str, Mapping[str, str]]:
+def as_status(record: Record) -> Mapping[str, Mapping[str, str]]:
     """A record as a Trial's status has it."""
     return {section: dict(values) for section, values in record.items()}

@@ -28,10 +28,10 @@ from podtune.tuning.schedulers.base import (
 )
 from podtune.tuning.searchers.base import Configuration
 
-INHERITED = [HealthCheck.differing_executors]
+_INHERITED = [HealthCheck.differing_executors]
 """Each class that inherits a property checks it for its own scheduler."""
 EVENTS = 250
-MAX_MESSAGE = 512
+_MAX_MESSAGE = 512
 """Longest sentence that a Trial's status has room for."""
 
 
@@ -52,7 +52,7 @@ class SchedulerConformance:
         return {}
 
     @given(seed=st.integers(0, 10**6), cut=st.integers(0, 200), mode=st.sampled_from(["max", "min"]))
-    @settings(max_examples=100, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=100, deadline=None, suppress_health_check=_INHERITED)
     def test_a_restored_scheduler_goes_on_as_the_uncut_one(
         self, seed: int, cut: int, mode: Literal["max", "min"]
     ) -> None:
@@ -66,18 +66,18 @@ class SchedulerConformance:
         assert rebuilt.records() == uncut.records()
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
     def test_a_record_changes_only_where_it_says_so(self, seed: int) -> None:
         """What isn't announced isn't written, and would be forgotten."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             before = driver.records()
             driver.step()
-            found = changed(before, driver.records())
+            found = find_changed_records(before, driver.records())
             assert driver.recorded <= found <= driver.recorded | driver.may_record
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
     def test_a_record_fits_into_the_status_of_a_trial(self, seed: int) -> None:
         """It is texts of a bounded length, below a few keys."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
@@ -87,7 +87,7 @@ class SchedulerConformance:
             assert TrialStatus.model_validate({"scheduler": record}, strict=True).scheduler == record
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
     def test_whatever_ends_or_pauses_a_trial_has_a_reason_with_numbers(self, seed: int) -> None:
         """A sentence for people, and the numbers by name."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
@@ -95,10 +95,10 @@ class SchedulerConformance:
             for decision in decisive(driver.step()):
                 assert any(character.isdigit() for character in decision.message)
                 assert decision.inputs
-                assert len(decision.message) <= MAX_MESSAGE
+                assert len(decision.message) <= _MAX_MESSAGE
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=20, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=20, deadline=None, suppress_health_check=_INHERITED)
     def test_who_pauses_says_so(self, seed: int) -> None:
         """Without a checkpoint a paused trial would start afresh, so a store is demanded of who pauses."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
@@ -108,7 +108,7 @@ class SchedulerConformance:
             assert driver.scheduler.pauses or not paused
 
     @given(seed=st.integers(0, 10**6), cut=st.integers(20, 200), deleted=st.integers(0, 5))
-    @settings(max_examples=60, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=60, deadline=None, suppress_health_check=_INHERITED)
     def test_after_a_deletion_it_goes_on_as_if_restored_without_the_trial(
         self, seed: int, cut: int, deleted: int
     ) -> None:
@@ -126,7 +126,7 @@ class SchedulerConformance:
         assert rebuilt.records() == driver.records()
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
     def test_whoever_asks_twice_hears_the_same(self, seed: int) -> None:
         """A slot may be offered again before the trial that was picked for it has started."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
@@ -140,7 +140,7 @@ class SchedulerConformance:
             assert repr(driver.scheduler.trials_to_stop()) == repr(driver.scheduler.trials_to_stop())
 
     @given(seed=st.integers(0, 10**6))
-    @settings(max_examples=30, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
     def test_a_trial_that_is_dismissed_is_never_chosen(self, seed: int) -> None:
         """It is on its way out."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
@@ -175,6 +175,6 @@ def decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
     return answer if isinstance(answer, tuple) else ()
 
 
-def changed(before: dict[int, Record], after: dict[int, Record]) -> set[int]:
+def find_changed_records(before: dict[int, Record], after: dict[int, Record]) -> set[int]:
     """The trials whose records differ."""
     return {trial for trial in after if after[trial] != before.get(trial)}

@@ -23,7 +23,7 @@ from podtune.api.tuning.search_space import Parameter, Scalar, format_value, par
 from podtune.testing.spaces import every_kind, holds, search_spaces
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 
-INHERITED = [HealthCheck.differing_executors]
+_INHERITED = [HealthCheck.differing_executors]
 """Each class that inherits a property checks it for its own searcher."""
 
 
@@ -64,7 +64,7 @@ class SearcherConformance:
         return recorded_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
     @given(parameters=search_spaces(), seed=st.integers(0, 2**32 - 1), number=st.integers(0, 10_000))
-    @settings(max_examples=50, deadline=None, suppress_health_check=INHERITED)
+    @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
     def test_proposes_values_of_the_domains_in_the_manifests_order(
         self, parameters: list[Parameter], seed: int, number: int
     ) -> None:

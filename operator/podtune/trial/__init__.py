@@ -37,7 +37,16 @@ from podtune.trial.metrics import Value
 from podtune.trial.sessions import Session, find_session
 from podtune.trial.stream import each_session
 
-__all__ = ["Trial", "params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop", "stream"]
+__all__ = [
+    "CurrentTrial",
+    "params",
+    "report",
+    "restored_checkpoint",
+    "seed",
+    "should_checkpoint",
+    "should_stop",
+    "stream",
+]
 
 _sessions: list[Session] = []
 """That of the trial under way, once it was asked for."""
@@ -49,7 +58,7 @@ def _session() -> Session:
     return _sessions[0]
 
 
-class Trial:
+class CurrentTrial:
     """The trial under way, with the functions of this module as methods."""
 
     def params(self, defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
@@ -79,7 +88,7 @@ class Trial:
         return should_stop()
 
 
-def stream() -> Iterator[Trial]:
+def stream() -> Iterator[CurrentTrial]:
     """The trials that this program is to train, one after the other; for a loop that trains one in each turn.
 
     The next turn says that the program is through with a trial: all is delivered before the next one begins. Leave a
@@ -91,7 +100,7 @@ def stream() -> Iterator[Trial]:
     """
     for session in each_session():
         _sessions[:] = [session]
-        yield Trial()
+        yield CurrentTrial()
 
 
 def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:

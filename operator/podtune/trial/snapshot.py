@@ -14,7 +14,7 @@ from pathlib import Path
 
 from podtune.trial.sharing import DIRECTORY_MODE, make_shared_directory
 
-FILE_MODE = 0o644
+_FILE_MODE = 0o644
 
 
 def take_snapshot(source: Path, checkpoints: Path) -> str:
@@ -59,4 +59,4 @@ def _copy_file(source: str, destination: str) -> None:
 def _open_for_agent(directory: Path) -> None:
     directory.chmod(DIRECTORY_MODE)
     for path in directory.rglob("*"):
-        path.chmod(DIRECTORY_MODE if path.is_dir() else FILE_MODE)
+        path.chmod(DIRECTORY_MODE if path.is_dir() else _FILE_MODE)

@@ -15,7 +15,7 @@ from typing import Any
 from podtune.trial import layout, termination
 from podtune.trial.sessions import PodSession, Session, find_session
 
-SHORTEST_POLL = 0.002
+_SHORTEST_POLL = 0.002
 LONGEST_POLL = 0.05
 """Seconds between two looks for the next trial, at first and at last."""
 
@@ -63,7 +63,7 @@ class _Waiter:
                     assignment: dict[str, Any] = json.loads(self._path.read_bytes())
                     return assignment
                 waited = time.monotonic() - started
-                time.sleep(min(LONGEST_POLL, max(SHORTEST_POLL, waited / 20)))
+                time.sleep(min(LONGEST_POLL, max(_SHORTEST_POLL, waited / 20)))
         return None
 
     def _version(self) -> tuple[int, int] | None:

@@ -85,7 +85,7 @@ def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(s3_server, bucke
 
 
 def test_a_server_that_is_not_there_is_unreachable(monkeypatch):
-    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3_client, "REQUEST_ATTEMPTS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

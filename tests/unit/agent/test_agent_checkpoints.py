@@ -16,7 +16,7 @@ from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.event_log import EventLog
 from podtune.agent.main import run_restore
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.protocol.messages import NOT_RESTORABLE, LedgerEntry, Unstored, parse_final_commit, parse_ledger
+from podtune.protocol.messages import NOT_RESTORABLE, LedgerLine, Unstored, parse_final_commit, parse_ledger
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.memory_store import MemoryStore
@@ -154,7 +154,7 @@ def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_
 
 def decision(number, action="CONTINUE"):
     inputs = {"rung": str(number)}
-    return LedgerEntry(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", inputs)
+    return LedgerLine(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", inputs)
 
 
 def heard(operator):
@@ -439,7 +439,7 @@ class TestRestore:
 
     @pytest.mark.parametrize("or_fail", ["true", ""])
     def test_a_store_that_stays_away_is_no_reason_to_begin_afresh(self, store, environ, commits, monkeypatch, or_fail):
-        monkeypatch.setattr("podtune.agent.checkpoints.restore.PATIENCE", 0.0)
+        monkeypatch.setattr("podtune.agent.checkpoints.restore.RESTORE_PATIENCE", 0.0)
         store.failure = Unreachable("bucket 'models' does not answer")
         settings = self.settings(environ, commits, or_fail)
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL

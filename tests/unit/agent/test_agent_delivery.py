@@ -241,7 +241,7 @@ def test_a_token_that_was_renewed_is_used(operator, environ, start_agent):
 
 
 def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(operator, start_agent, monkeypatch):
-    monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.results.results_file.READ_SIZE", 64)
     monkeypatch.setattr("podtune.agent.state.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.durable_seq = 0
     agent = start_agent()
@@ -255,7 +255,7 @@ def test_what_does_not_fit_into_memory_stays_in_the_file_until_it_is_its_turn(op
 
 
 def test_what_does_not_fit_into_memory_is_printed_when_the_operator_stays_away(operator, start_agent, monkeypatch):
-    monkeypatch.setattr("podtune.agent.results.results_file.CHUNK", 64)
+    monkeypatch.setattr("podtune.agent.results.results_file.READ_SIZE", 64)
     monkeypatch.setattr("podtune.agent.state.attempt.Outbox", lambda: Outbox(capacity=5))
     operator.close()
     agent = start_agent({"PODTUNE_DRAIN_SECONDS": "0.2"})

@@ -93,7 +93,7 @@ def test_where_rank_0_stores_alone_the_others_store_nothing(rank, store, operato
 
 
 def test_a_rank_that_can_not_restore_what_the_others_can_fails(environ, store, monkeypatch):
-    monkeypatch.setattr("podtune.agent.checkpoints.restore.PATIENCE", 0.0)
+    monkeypatch.setattr("podtune.agent.checkpoints.restore.RESTORE_PATIENCE", 0.0)
     store.failure = Unreachable("bucket 'models' does not answer")
     candidates = [{"uri": f"s3://models/{ROOT}/1", "digest": "sha256:0", "step": 1}]
     settings = Settings.from_environ(

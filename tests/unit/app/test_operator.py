@@ -133,7 +133,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 def kopf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kopf]:
     kopf = Kopf()
-    monkeypatch.setattr(operator_module, "watch", kopf.watch)
+    monkeypatch.setattr(operator_module, "run_kopf", kopf.watch)
     return kopf
 
 
@@ -326,7 +326,7 @@ async def test_a_namespace_has_no_more_pods_than_the_settings_allow(cluster: Clu
 async def test_a_dead_watch_fails_the_health_probe(
     cluster: Cluster, kopf: Kopf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtune.controllers.watch.watch_health.PATIENCE", 0.0)
+    monkeypatch.setattr("podtune.controllers.watch.watch_health.ECHO_PATIENCE", 0.0)
     cluster.put(EXPERIMENTS, experiment_body())
     process = Process(cluster)
     async with process.running():

@@ -287,7 +287,7 @@ async def test_an_object_that_was_not_asked_for_is_not_taken_for_it(script: Scri
 async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
     script: Script, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "MAX_ANSWER", 1 << 20)
+    monkeypatch.setattr(connection_module, "MAX_ANSWER_BYTES", 1 << 20)
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -305,7 +305,7 @@ async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
 async def test_pages_of_large_objects_get_smaller(
     script: Script, client: KubernetesClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(connection_module, "MAX_ANSWER_BYTES", 10_000)
 
     def page(request: web.Request) -> web.Response:
         start, limit = int(request.query.get("continue", 0)), int(request.query["limit"])

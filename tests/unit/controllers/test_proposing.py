@@ -11,8 +11,8 @@ import pytest
 
 from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
-from podtune.controllers.patient_semaphore import AT_A_TIME, PatientSemaphore
-from podtune.controllers.proposing import MAX_THREADS, PATIENCE, Proposer
+from podtune.controllers.patient_semaphore import MAX_AT_ONCE, PatientSemaphore
+from podtune.controllers.proposing import MAX_MISSED_DEADLINES, MAX_THREADS, Proposer
 from podtune.controllers.threads import BUSY
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.search import searcher_session
@@ -208,7 +208,7 @@ async def test_the_answer_to_another_question_can_spoil_nothing(workshop: Worksh
 async def test_one_that_hangs_gets_another_chance_and_no_more_threads_than_that(workshop: Workshop, gate: Gate) -> None:
     proposer = workshop.proposer(SHORT)
     workshop.act = gate.wait
-    for _ in range(4 * PATIENCE):
+    for _ in range(4 * MAX_MISSED_DEADLINES):
         assert is_slow(await proposer.propose(ask([], 0)))
     assert len(searching()) == MAX_THREADS
     outcome = await proposer.propose(ask([], 0, first=50))
@@ -232,7 +232,7 @@ async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, g
 
 
 async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(workshop: Workshop) -> None:
-    begun, is_over = threading.Barrier(AT_A_TIME + 1), threading.Event()
+    begun, is_over = threading.Barrier(MAX_AT_ONCE + 1), threading.Event()
 
     def compute() -> None:
         begun.wait(30)
@@ -240,7 +240,7 @@ async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(work
             pass
 
     workshop.act = compute
-    computing = [asyncio.create_task(workshop.proposer().propose(ask([], 0))) for _ in range(AT_A_TIME)]
+    computing = [asyncio.create_task(workshop.proposer().propose(ask([], 0))) for _ in range(MAX_AT_ONCE)]
     try:
         await asyncio.to_thread(begun.wait, 30)
         workshop.act = lambda: None
@@ -268,7 +268,7 @@ async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Work
     workshop.act = count
     outcomes = await asyncio.gather(*(workshop.proposer().propose(ask([], 0)) for _ in range(50)))
     assert {outcome.status for outcome in outcomes} == {ActionStatus.DONE}
-    assert 0 < most <= AT_A_TIME
+    assert 0 < most <= MAX_AT_ONCE
 
 
 async def test_a_searcher_that_thinks_for_ever_does_not_keep_the_process_alive(workshop: Workshop, gate: Gate) -> None:

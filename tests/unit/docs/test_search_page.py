@@ -17,7 +17,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_checks import REPEATABLE
 from podtune.api.validation import parse_experiment
 from podtune.runner.search.search import SLOTS_AHEAD
-from podtune.runner.search.warm_start import MAX_BYTES
+from podtune.runner.search.warm_start import MAX_WARM_START_BYTES
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.simulated_pod import Program
 from tests.unit.runner.world.simulation import Simulation
@@ -102,7 +102,7 @@ def test_the_reasons_are_those_that_there_are() -> None:
 
 def test_the_numbers_are_those_of_the_code() -> None:
     decision = Path(__file__).resolve().parents[3] / "docs" / "decisions" / "0010-warm-start-in-a-configmap.md"
-    assert f"{MAX_BYTES // 1024} KiB" in decision.read_text(encoding="utf-8")
+    assert f"{MAX_WARM_START_BYTES // 1024} KiB" in decision.read_text(encoding="utf-8")
     assert SLOTS_AHEAD == 16
     assert "every sixteen concurrent trials" in PAGE
     assert RunnerSettings().proposal_deadline == 120

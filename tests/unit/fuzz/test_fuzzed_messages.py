@@ -144,7 +144,7 @@ def test_what_to_restore_is_read_or_refused(text: str) -> None:
 @fuzzed
 @given(texts | spoilt({"purpose": "Prune", "ok": True, "message": "done", "deleted": 1}).map(json.dumps))
 def test_a_storage_pods_report_is_read_or_refused(text: str) -> None:
-    for parse in (storage_job.parse_report, storage_job.parse_task):
+    for parse in (storage_job.parse_storage_report, storage_job.parse_task):
         try:
             parse(text)
         except ProtocolError as error:

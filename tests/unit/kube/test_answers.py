@@ -4,7 +4,7 @@ import pytest
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.kube import paths
-from podtune.kube.answers import MAX_MESSAGE, check_answer, parse_refusal, read_status
+from podtune.kube.answers import MAX_SERVER_MESSAGE, check_answer, parse_refusal, read_status
 from podtune.kube.errors import ResourceExists, WrongObject
 
 TRIAL = {"kind": "Trial", "metadata": {"namespace": "team-a", "name": "digits-0"}}
@@ -58,7 +58,7 @@ def test_what_is_no_status_is_told_in_one_line(body: bytes, message: str) -> Non
 
 def test_of_a_long_sentence_the_beginning_is_kept() -> None:
     body = b'{"message": "%s"}' % (b"x" * 5000)
-    assert len(parse_refusal(422, body).message) == MAX_MESSAGE
+    assert len(parse_refusal(422, body).message) == MAX_SERVER_MESSAGE
 
 
 def test_a_field_that_cannot_be_read_is_as_if_it_were_not_there() -> None:

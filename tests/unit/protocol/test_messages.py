@@ -12,7 +12,7 @@ from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
-    LedgerEntry,
+    LedgerLine,
     Reply,
     Report,
     Restored,
@@ -64,7 +64,7 @@ REPORTS = st.builds(
     ledger=COUNTS,
 )
 DECISIONS = st.builds(
-    LedgerEntry,
+    LedgerLine,
     number=COUNTS,
     time=TEXT,
     attempt=COUNTS,

@@ -18,7 +18,7 @@ from podtune.api.tuning.compatibility import valid_pairs
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
@@ -135,7 +135,7 @@ def make_spec(algorithm: str, scheduler: str, changes: Mapping[str, Any]) -> Exp
 
 def make_simulation(spec: ExperimentSpec, model: ClusterModel = ROUGH) -> Simulation:
     curves = SyntheticCurves(
-        FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=LENGTH, seconds=60, seed=3
+        CURVE_FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=LENGTH, seconds=60, seed=3
     )
     return Simulation(spec, curves, model, seed=5, settings=PROMPT)
 

@@ -6,7 +6,7 @@ import pytest
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from tests.unit.simulation.test_restart_matrix import LENGTH, PROMPT, assert_is, make_spec
@@ -19,7 +19,12 @@ ITERATION = 30
 
 def make(spec: ExperimentSpec) -> Simulation:
     curves = SyntheticCurves(
-        FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=LENGTH, seconds=ITERATION, seed=3
+        CURVE_FUNCTIONS["styblinski-tang"],
+        spec.parameters,
+        spec.objective,
+        iterations=LENGTH,
+        seconds=ITERATION,
+        seed=3,
     )
     simulation = Simulation(spec, curves, ClusterModel(gpus=3, checkpoint=0), seed=5, settings=PROMPT)
     simulation.change_after(SUSPENDED, spec.model_copy(update={"suspend": True}))

@@ -13,7 +13,7 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_space import Parameter, parse_value
 from podtune.simulation.curves.base import CurveError, LearningCurve
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.generate import write_curves
 from podtune.simulation.curves.position import position
 from podtune.simulation.curves.synthetic import SyntheticCurves
@@ -44,13 +44,13 @@ def unit_cube(dimensions: int) -> list[Parameter]:
     ],
 )
 def test_a_function_is_least_where_the_literature_says(name: str, dimensions: int, where: list[float]) -> None:
-    function = FUNCTIONS[name]
+    function = CURVE_FUNCTIONS[name]
     assert function.at(where) == pytest.approx(function.minimum(dimensions), abs=1e-6)
     assert function.at([share + 0.01 for share in where]) > function.minimum(dimensions)
 
 
 def test_every_function_is_covered() -> None:
-    assert len(FUNCTIONS) == 7
+    assert len(CURVE_FUNCTIONS) == 7
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ class TestSynthetic:
     def curves(self, mode: str = "min", **options: Any) -> SyntheticCurves:
         objective = Objective.model_validate({"metric": "loss", "mode": mode})
         settings = {"iterations": 27, "seconds": 60.0, "seed": 0, **options}
-        return SyntheticCurves(FUNCTIONS["branin"], unit_cube(2), objective, **settings)
+        return SyntheticCurves(CURVE_FUNCTIONS["branin"], unit_cube(2), objective, **settings)
 
     def test_training_ends_up_at_the_function(self) -> None:
         curve = self.curves().curve({"x0": 0.25, "x1": 0.75}, 0)
         assert curve.length == 27
-        assert curve.metrics(27)["loss"] == pytest.approx(FUNCTIONS["branin"].at([0.25, 0.75]))
+        assert curve.metrics(27)["loss"] == pytest.approx(CURVE_FUNCTIONS["branin"].at([0.25, 0.75]))
 
     def test_maximising_turns_it_round(self) -> None:
         down, up = (self.curves(mode).curve({"x0": 0.25, "x1": 0.75}, 0) for mode in ("min", "max"))
@@ -116,7 +116,7 @@ class TestSynthetic:
 
     def test_several_objectives_are_at_odds(self) -> None:
         both = {"metric": "loss", "mode": "min", "others": [{"metric": "score", "mode": "max"}]}
-        function = FUNCTIONS["sphere"]
+        function = CURVE_FUNCTIONS["sphere"]
         curves = SyntheticCurves(
             function, unit_cube(2), Objective.model_validate(both), iterations=3, seconds=1, seed=0
         )
@@ -135,7 +135,7 @@ class TestSynthetic:
         with pytest.raises(
             CurveError, match="hartmann6 needs 6 parameters, the experiment has 2 to search; choose another"
         ):
-            SyntheticCurves(FUNCTIONS["hartmann6"], unit_cube(2), LOSS, iterations=1, seconds=1, seed=0)
+            SyntheticCurves(CURVE_FUNCTIONS["hartmann6"], unit_cube(2), LOSS, iterations=1, seconds=1, seed=0)
 
 
 TABLE = """rate,width,kind,epoch,loss,accuracy,seconds
@@ -232,7 +232,7 @@ class TestTable:
     def test_generated_curves_can_be_read_back(self) -> None:
         spec = experiment(objective={"metric": "loss", "mode": "min"})
         curves = SyntheticCurves(
-            FUNCTIONS["ackley"], spec.parameters, spec.objective, iterations=5, seconds=30, seed=1, noise=0
+            CURVE_FUNCTIONS["ackley"], spec.parameters, spec.objective, iterations=5, seconds=30, seed=1, noise=0
         )
         file = io.StringIO()
         write_curves(file, curves, spec, time="epoch", count=20, seed=3)

@@ -9,7 +9,7 @@ import pytest
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.horizon import iteration_limit
 from podtune.simulation.plan import make_plan
@@ -31,7 +31,7 @@ def simulation(
     manifest: ExperimentSpec, model: ClusterModel = STEADY, *, iterations: int = 9, seed: int = 0
 ) -> Simulation:
     curves = SyntheticCurves(
-        FUNCTIONS["sphere"], manifest.parameters, manifest.objective, iterations=iterations, seconds=60, seed=seed
+        CURVE_FUNCTIONS["sphere"], manifest.parameters, manifest.objective, iterations=iterations, seconds=60, seed=seed
     )
     return Simulation(manifest, curves, model, seed=seed)
 

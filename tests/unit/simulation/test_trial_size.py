@@ -9,7 +9,7 @@ import pytest
 from podtune.runner.records import Trial
 from podtune.runner.trial.ledger import MAX_TRIAL
 from podtune.simulation.cluster import ClusterModel
-from podtune.simulation.curves.functions import FUNCTIONS
+from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from tests.unit.tuning.manifests import experiment
@@ -43,7 +43,7 @@ def test_a_trial_with_many_decisions_behind_it_stays_small(scheduler: str) -> No
         maxConcurrentTrials=4,
     )
     curves = SyntheticCurves(
-        FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=27, seconds=60, seed=3
+        CURVE_FUNCTIONS["styblinski-tang"], spec.parameters, spec.objective, iterations=27, seconds=60, seed=3
     )
     trials = Simulation(spec, curves, EVENTFUL, seed=5).run().trials
     assert max(trial.status.ledger[-1].number for trial in trials if trial.status.ledger) > 5

@@ -15,7 +15,16 @@ import pytest
 from podtune import trial
 from podtune.trial import sessions
 
-TRIAL_NAMES = ["Trial", "params", "report", "restored_checkpoint", "seed", "should_checkpoint", "should_stop", "stream"]
+TRIAL_NAMES = [
+    "CurrentTrial",
+    "params",
+    "report",
+    "restored_checkpoint",
+    "seed",
+    "should_checkpoint",
+    "should_stop",
+    "stream",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.state.restore_info import RestoreInfo
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.messages import MAX_MESSAGE, NOT_RESTORABLE, Restored
+from podtune.protocol.messages import MAX_REPORTED_MESSAGE, NOT_RESTORABLE, Restored
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.checkpoint.local_cache import LocalCache
@@ -21,10 +21,10 @@ from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3.store import S3Store
 from podtune.trial import layout
 
-PATIENCE = 120.0
+RESTORE_PATIENCE = 120.0
 """Seconds that a store that does not answer is waited for."""
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 15.0
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 15.0
 
 
 class NothingRestored(Exception):
@@ -80,8 +80,8 @@ def restore(
         restorer = Restorer(
             make_store(settings.store.store),
             settings.store.store.bucket,
-            backoff=ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng),
-            patience=PATIENCE,
+            backoff=ExponentialBackoff(_FIRST_WAIT, _LONGEST_WAIT, rng),
+            patience=RESTORE_PATIENCE,
             clock=time.monotonic,
             sleep=sleep,
             timeout=settings.sync.timeout,
@@ -106,7 +106,7 @@ def restore(
 
 
 def _info(outcome: RestoreOutcome) -> RestoreInfo:
-    message = outcome.message[:MAX_MESSAGE]
+    message = outcome.message[:MAX_REPORTED_MESSAGE]
     if outcome.manifest is None:
         return RestoreInfo(Restored(message=message))
     restored = Restored(outcome.checkpoint, outcome.manifest.value, message)

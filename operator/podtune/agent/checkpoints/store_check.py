@@ -15,7 +15,7 @@ from podtune.storage import errors
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.s3.store import S3Store
 
-SECONDS = 120.0
+_SECONDS = 120.0
 """The SDK's own tries are over long before."""
 _KINDS: dict[str, type[errors.StoreError]] = {
     kind.__name__: kind
@@ -56,7 +56,7 @@ def check_elsewhere(address: StoreAddress) -> None:
     command = [sys.executable, "-m", "podtune.agent.checkpoints.store_check"]
     try:
         done = subprocess.run(
-            command, input=json.dumps(asdict(address)), capture_output=True, text=True, timeout=SECONDS, check=False
+            command, input=json.dumps(asdict(address)), capture_output=True, text=True, timeout=_SECONDS, check=False
         )
         found = json.loads(done.stdout)
         reason, message = str(found["reason"]), str(found["message"])

@@ -15,7 +15,7 @@ from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
-from podtune.protocol.messages import MAX_MESSAGE, CheckpointCommit, LedgerEntry, StoreProblem, ledger_lines
+from podtune.protocol.messages import MAX_REPORTED_MESSAGE, CheckpointCommit, LedgerLine, StoreProblem, ledger_lines
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
@@ -32,7 +32,7 @@ from podtune.storage.object_store import ObjectStore
 from podtune.trial import layout
 
 FIRST_WAIT = 0.5
-LONGEST_WAIT = 15.0
+_LONGEST_WAIT = 15.0
 CHECK_WAIT = 5.0
 """Seconds that the first report is waited for before the bucket is looked at."""
 LAST_WORD = 1.0
@@ -90,13 +90,13 @@ class Uploader(threading.Thread):
         self._commit = commit
         self._log = log
         self._rng = rng
-        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(FIRST_WAIT, _LONGEST_WAIT, rng)
         self._failures = LogThrottle()
         self._content_index = ContentIndex(address.prefix)
         self._cache = LocalCache(settings.scratch) if settings.scratch else None
         self._garbage = GarbageCollector(store, address, settings.attempt, self._content_index)
         self._cancel_token = CancelToken(time.monotonic)
-        self._artifacts = make_keeper(settings, store, log, ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng))
+        self._artifacts = make_keeper(settings, store, log, ExponentialBackoff(FIRST_WAIT, _LONGEST_WAIT, rng))
         self._stored_here: set[CheckpointAddress] = set()
         self._tried: PendingCheckpoint | None = None
         """The checkpoint that was tried last; what follows is about that one."""
@@ -320,7 +320,7 @@ class Uploader(threading.Thread):
             self._attempt.checkpoints.give_up()
             # Not permanent: the program's next checkpoint may be a good one.
             reason = error.reason if isinstance(error, StoreError) else "UnusableCheckpoint"
-            self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_MESSAGE], permanent=False))
+            self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_REPORTED_MESSAGE], permanent=False))
             self._attempt.changed.notify_all()
         self._delete_local(pending)
 
@@ -405,7 +405,7 @@ class Uploader(threading.Thread):
             with self._attempt.changed:
                 self._attempt.ledger_stored = entries[-1].number
 
-    def _put_ledger(self, entries: Sequence[LedgerEntry]) -> bool:
+    def _put_ledger(self, entries: Sequence[LedgerLine]) -> bool:
         self._store.put_bytes(self._address.ledger(self._attempt_id), ledger_lines(entries))
         return True
 
@@ -421,7 +421,9 @@ class Uploader(threading.Thread):
         if self._failures.should_log():
             self._log.warning("store problem", reason=error.reason, message=str(error), failures=self._failures.count)
         with self._attempt.changed:
-            self._attempt.set_store_problem(StoreProblem(error.reason, str(error)[:MAX_MESSAGE], error.permanent))
+            self._attempt.set_store_problem(
+                StoreProblem(error.reason, str(error)[:MAX_REPORTED_MESSAGE], error.permanent)
+            )
             self._attempt.changed.notify_all()
 
     def _wait(self, permanent: bool) -> None:

@@ -13,7 +13,7 @@ from podtune.agent.state.result_line import LineSplitter
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import Reply, Report, parse_reply
 
-TIMEOUT = 5.0
+_TIMEOUT = 5.0
 """Seconds until a request without an answer is given up."""
 LOG_TIMEOUT = 3600.0
 """Seconds that a program may print nothing before its log is asked for again."""
@@ -40,7 +40,7 @@ class Fenced(Exception):
 class OperatorClient:
     """Talks to the results server. Each thread needs its own."""
 
-    def __init__(self, settings: Settings, timeout: float = TIMEOUT) -> None:
+    def __init__(self, settings: Settings, timeout: float = _TIMEOUT) -> None:
         url = urlsplit(settings.results_url)
         self._trials = f"{url.path.rstrip('/')}/v1/namespaces/{quote(settings.namespace, '')}/trials/"
         self.turn_to(settings.trial)

@@ -16,8 +16,8 @@ from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.directory import Directory
 from podtune.trial import layout
 
-FIRST_WAIT = 0.25
-LONGEST_WAIT = 8.0
+_FIRST_WAIT = 0.25
+_LONGEST_WAIT = 8.0
 LONGEST_WAIT_DRAINING = 0.5
 """Time is short once the program has ended, and an operator that comes back is worth asking."""
 
@@ -73,7 +73,7 @@ class Sender(threading.Thread):
         self._client = client
         self._control = control
         self._log = log
-        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(_FIRST_WAIT, _LONGEST_WAIT, rng)
         self._first_wait = first_wait
         self._failures = LogThrottle()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from podtune.protocol.messages import MAX_MESSAGE, UNACKED_PREFIX, FinalCommit, Result, result_json
+from podtune.protocol.messages import MAX_REPORTED_MESSAGE, UNACKED_PREFIX, FinalCommit, Result, result_json
 
 
 class TerminationLog:
@@ -41,7 +41,7 @@ def write_reason(path: Path, reason: str) -> None:
     Raises:
         OSError: It can't be written.
     """
-    path.write_text(reason[:MAX_MESSAGE], encoding="utf-8")
+    path.write_text(reason[:MAX_REPORTED_MESSAGE], encoding="utf-8")
 
 
 def print_results(results: Iterable[Result], stream: TextIO) -> int:

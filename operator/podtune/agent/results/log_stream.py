@@ -17,8 +17,8 @@ from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
 from podtune.storage.backoff import ExponentialBackoff
 
-FIRST_WAIT = 0.25
-LONGEST_WAIT = 5.0
+_FIRST_WAIT = 0.25
+_LONGEST_WAIT = 5.0
 PAUSE = 1.0
 """Seconds between two streams when one has ended though the program has not."""
 
@@ -56,7 +56,7 @@ class LogStream(threading.Thread):
         self._result_reader = result_reader
         self._client = client
         self._log = log
-        self._backoff = ExponentialBackoff(FIRST_WAIT, LONGEST_WAIT, rng)
+        self._backoff = ExponentialBackoff(_FIRST_WAIT, _LONGEST_WAIT, rng)
         self._failures = LogThrottle()
         self._position = LogPosition()
         self._program_ended = False
@@ -113,7 +113,7 @@ class LogStream(threading.Thread):
         """Waits, but not on once the program has ended; after that it is only a short breath."""
         with self._attempt.changed:
             if self._program_ended:
-                seconds = min(seconds, FIRST_WAIT)
+                seconds = min(seconds, _FIRST_WAIT)
                 self._attempt.changed.wait_for(lambda: self._attempt.fenced, seconds)
             else:
                 self._attempt.changed.wait_for(lambda: self._program_ended or self._attempt.fenced, seconds)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from podtune.storage.directory import Directory
 
 FILE = ".read-times"
-MAX_TIMES = 1 << 20
+_MAX_TIMES = 1 << 20
 """Of results beyond these an agent that is started again tells when it has read them itself."""
 _TIME = struct.Struct("<d")
 
@@ -45,7 +45,7 @@ class ReadTimes:
             pass
         file = self._directory.take_file(FILE, os.O_RDWR)
         try:
-            times = list(_rising(os.pread(file, MAX_TIMES * _TIME.size, 0)))
+            times = list(_rising(os.pread(file, _MAX_TIMES * _TIME.size, 0)))
             os.ftruncate(file, len(times) * _TIME.size)
         except OSError:
             os.close(file)
@@ -76,7 +76,7 @@ class ReadTimes:
 
     def _take(self, now: float) -> float:
         self._last = max(self._last, now)
-        if self._file is not None and self._count < MAX_TIMES:
+        if self._file is not None and self._count < _MAX_TIMES:
             try:
                 os.pwrite(self._file, _TIME.pack(self._last), self._count * _TIME.size)
             except OSError:

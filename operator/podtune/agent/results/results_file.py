@@ -8,7 +8,7 @@ from podtune.agent.state.result_line import LineSplitter
 from podtune.storage.directory import Directory
 from podtune.trial import layout
 
-CHUNK = 1 << 20
+READ_SIZE = 1 << 20
 
 
 class ResultsFile:
@@ -40,7 +40,7 @@ class ResultsFile:
         if not self._find():
             return []
         assert self._file is not None
-        data = os.pread(self._file, CHUNK, self._offset)
+        data = os.pread(self._file, READ_SIZE, self._offset)
         self._offset += len(data)
         return self._splitter.feed(data) if data else []
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from podtune.agent.state.result_line import MAX_PROBLEMS, MAX_VALUES, ResultLine
-from podtune.protocol.messages import MAX_KEY, MAX_TEXT, Value, metric_problem
+from podtune.protocol.messages import MAX_KEY, MAX_TEXT, MetricValue, metric_problem
 
 NAME, VALUE = "name", "value"
 """Groups of a pattern that finds the metric's name in the line."""
@@ -66,7 +66,7 @@ class NamedValueParser:
         """
         self._pattern = pattern
         self._last = last
-        self._metrics: dict[str, Value] = {}
+        self._metrics: dict[str, MetricValue] = {}
         self._problems: list[str] = []
 
     def take(self, text: str) -> Iterator[ResultLine]:
@@ -81,7 +81,7 @@ class NamedValueParser:
             yield ResultLine(self._metrics, problems=tuple(self._problems))
             self._metrics, self._problems = {}, []
 
-    def _add(self, name: str, value: Value) -> Iterator[ResultLine]:
+    def _add(self, name: str, value: MetricValue) -> Iterator[ResultLine]:
         problem = metric_problem(name, value)
         if problem:
             self._complain(name, problem)
@@ -106,7 +106,7 @@ def make_log_parser(pattern: re.Pattern[str], last: str = "") -> LogParser:
     return NamedValueParser(pattern, last) if {NAME, VALUE} <= pattern.groupindex.keys() else LineParser(pattern)
 
 
-def _found(match: re.Match[str]) -> Iterator[tuple[str, Value]]:
+def _found(match: re.Match[str]) -> Iterator[tuple[str, MetricValue]]:
     """The metrics of one match of the pattern, in the order of its groups."""
     groups = match.groupdict()
     for group in sorted(groups, key=match.re.groupindex.__getitem__):
@@ -123,7 +123,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     match = pattern.search(text)
     if match is None:
         return None
-    metrics: dict[str, Value] = {}
+    metrics: dict[str, MetricValue] = {}
     problems: list[str] = []
     for name, group in match.groupdict().items():
         if group is None:
@@ -137,7 +137,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     return ResultLine(metrics, problems=tuple(problems)) if metrics else None
 
 
-def _value(text: str) -> Value:
+def _value(text: str) -> MetricValue:
     for number in (int, float):
         try:
             return number(text)

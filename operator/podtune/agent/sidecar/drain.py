@@ -20,9 +20,9 @@ from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint_queue import backlog_time
 from podtune.protocol.messages import StoreProblem
 
-PATIENCE = 5.0
+DELIVERY_PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
-POLL = 0.05
+_POLL = 0.05
 REST_SECONDS = 20.0
 """Seconds that results may take to be read, and all that is stored beside checkpoints to be stored."""
 LOG_SECONDS = 10.0
@@ -118,7 +118,7 @@ class Drain:
 
     def _wait_for_change(self, deadline: float) -> None:
         with self._attempt.changed:
-            self._attempt.changed.wait(min(POLL, _left(deadline)))
+            self._attempt.changed.wait(min(_POLL, _left(deadline)))
 
     def _wait_until_stored(self, deadline: float) -> None:
         """Waits for the log's end, for it may bring more results, and then for the checkpoints."""
@@ -150,7 +150,7 @@ class Drain:
                 self._attempt.set_store_problem(StoreProblem("OutOfTime", message, permanent=False))
 
     def _wait_until_delivered(self, deadline: float) -> None:
-        patience = min(deadline, time.monotonic() + PATIENCE)
+        patience = min(deadline, time.monotonic() + DELIVERY_PATIENCE)
         with self._attempt.changed:
             self._attempt.changed.wait_for(lambda: self._attempt.is_delivered, _left(patience))
 

@@ -23,11 +23,11 @@ from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, 
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3.store import S3Store
 
-POLL = 0.15
+_POLL = 0.15
 """Seconds between two looks at the results file."""
-SHORTEST_POLL = 0.004
+_SHORTEST_POLL = 0.004
 """The same in a pod that is reused, where a trial has just begun or ended."""
-FIRST_WAIT = 0.05
+_FIRST_WAIT = 0.05
 """Seconds that such a pod waits with its first word of a trial: of a short one it then says all at once."""
 
 
@@ -69,7 +69,7 @@ class Sidecar:
             control=ControlFileWriter(settings.directory),
             log=log,
             rng=Random(rng.random()),
-            first_wait=FIRST_WAIT if settings.reuse else 0.0,
+            first_wait=_FIRST_WAIT if settings.reuse else 0.0,
         )
         self._log_stream: LogStream | None = None
         if settings.stdout_pattern is not None and not settings.follows:
@@ -127,7 +127,7 @@ class Sidecar:
         if self._settings.reuse:
             self._run_shared(wait_for_end)
             return
-        while not wait_for_end(POLL):
+        while not wait_for_end(_POLL):
             self._result_reader.poll()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
@@ -146,7 +146,7 @@ class Sidecar:
         while not self.attempt.next:
             self._drain.hand_over_if_stored()
             with self.attempt.changed:
-                self.attempt.changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, POLL)
+                self.attempt.changed.wait_for(lambda: self.attempt.next is not None or self._drain.may_hand_over, _POLL)
             if wait_for_end(0):
                 self._drain.run()
                 return
@@ -156,7 +156,7 @@ class Sidecar:
 
 def _short(waited: float) -> float:
     """Seconds until the next look: short trials are looked at often."""
-    return min(POLL, max(SHORTEST_POLL, waited / 20))
+    return min(_POLL, max(_SHORTEST_POLL, waited / 20))
 
 
 def _commit(settings: Settings) -> Commit:

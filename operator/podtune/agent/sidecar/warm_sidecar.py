@@ -24,7 +24,7 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.protocol.assignment import Assignment, parse_assignment
 from podtune.protocol.fields import ProtocolError
-from podtune.protocol.messages import MAX_MESSAGE, RestoreFailure
+from podtune.protocol.messages import MAX_REPORTED_MESSAGE, RestoreFailure
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
@@ -113,7 +113,7 @@ class WarmSidecar:
         except (NothingRestored, AgentSettingsError, OSError) as error:
             self._log.error("attempt can't begin", message=str(error))
             code = error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
-            return RestoreFailure(code, str(error)[:MAX_MESSAGE])
+            return RestoreFailure(code, str(error)[:MAX_REPORTED_MESSAGE])
         self._folders.append(_folder(assignment))
         return None
 

@@ -17,7 +17,8 @@ from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (
     CheckpointCommit,
     FinalCommit,
-    LedgerEntry,
+    LedgerLine,
+    MetricValue,
     Phase,
     Reply,
     Report,
@@ -26,7 +27,6 @@ from podtune.protocol.messages import (
     Result,
     StoreProblem,
     Unstored,
-    Value,
     number_in,
 )
 from podtune.trial.layout import ITERATION
@@ -100,7 +100,7 @@ class Attempt:
         self.complete = True
         self.kept: tuple[str, ...] | None = None
         self.wants: Mapping[str, bool] = {"shouldCheckpoint": False, "shouldStop": False}
-        self.ledger: deque[LedgerEntry] = deque(maxlen=MAX_LEDGER)
+        self.ledger: deque[LedgerLine] = deque(maxlen=MAX_LEDGER)
         self.ledger_stored = 0
         self.has_left = False
         self.restore_failure: RestoreFailure | None = None
@@ -269,7 +269,7 @@ class Attempt:
         """Whether the operator was told of other checkpoints that are not stored: it may wait for them."""
         return self._said_unstored != self.checkpoints.unstored
 
-    def _with_iteration(self, metrics: Mapping[str, Value], seq: int) -> tuple[dict[str, Value], int]:
+    def _with_iteration(self, metrics: Mapping[str, MetricValue], seq: int) -> tuple[dict[str, MetricValue], int]:
         given = metrics.get(ITERATION)
         if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 53:
             return dict(metrics), given

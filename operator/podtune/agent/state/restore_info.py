@@ -11,7 +11,7 @@ from podtune.protocol.messages import Restored, parse_restored
 from podtune.storage.directory import Directory
 from podtune.trial import layout
 
-MAX_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def read_restore_info(directory: Directory) -> RestoreInfo | None:
         OSError: It can't be read.
     """
     try:
-        body = read_object(json.loads(directory.read_file(layout.RESTORE_INFO, MAX_BYTES)), layout.RESTORE_INFO)
+        body = read_object(json.loads(directory.read_file(layout.RESTORE_INFO, _MAX_BYTES)), layout.RESTORE_INFO)
     except FileNotFoundError:
         return None
     time_total = seconds(body.get("time_total", 0.0))

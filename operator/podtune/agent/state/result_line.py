@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, Value, metric_problem
+from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, MetricValue, metric_problem
 from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, FILLED_IN, RESERVED_KEYS
 
 MAX_VALUES = MAX_METRICS - len(FILLED_IN)
 """Places are kept for what the agent fills in."""
 MAX_PROBLEMS = 8
-MAX_NAME = 255
+_MAX_NAME = 255
 """Bytes of a directory's name."""
-MAX_LINE = 1 << 18
+_MAX_LINE = 1 << 18
 SHOWN = 200
 """How many characters of a bad line are shown in a message."""
 
@@ -37,7 +37,7 @@ class ResultLine:
         problems: What had to be left out, and why.
     """
 
-    metrics: Mapping[str, Value]
+    metrics: Mapping[str, MetricValue]
     checkpoint: str | None = None
     done: bool = False
     ends: bool = False
@@ -60,7 +60,7 @@ def parse_line(line: bytes, objective: str) -> ResultLine:
     """
     body = _load(line)
     problems: list[str] = []
-    metrics: dict[str, Value] = {}
+    metrics: dict[str, MetricValue] = {}
     for key, value in _leaves(body):
         usable = _usable(key, value, problems)
         if usable is not None:
@@ -97,7 +97,7 @@ def _leaves(body: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _usable(key: str, value: object, problems: list[str]) -> Value | None:
+def _usable(key: str, value: object, problems: list[str]) -> MetricValue | None:
     if value is None:
         return None  # how many a JSON library writes "no value"
     if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -111,7 +111,7 @@ def _usable(key: str, value: object, problems: list[str]) -> Value | None:
     return None
 
 
-def _bounded(metrics: dict[str, Value], objective: str, problems: list[str]) -> dict[str, Value]:
+def _bounded(metrics: dict[str, MetricValue], objective: str, problems: list[str]) -> dict[str, MetricValue]:
     if objective in metrics:
         metrics = {objective: metrics[objective], **metrics}
     if len(metrics) > MAX_VALUES:
@@ -136,13 +136,13 @@ def _names_entry(name: str) -> bool:
         length = len(os.fsencode(name))
     except UnicodeEncodeError:
         return False
-    return 0 < length <= MAX_NAME and name not in (".", "..") and not set(name) & {"/", "\0"}
+    return 0 < length <= _MAX_NAME and name not in (".", "..") and not set(name) & {"/", "\0"}
 
 
 class LineSplitter:
     """Cuts a stream of bytes into lines; a line that is too long is passed over, whatever its length."""
 
-    def __init__(self, max_line: int = MAX_LINE) -> None:
+    def __init__(self, max_line: int = _MAX_LINE) -> None:
         self._max_line = max_line
         self._rest = bytearray()
         self._skipping = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from podtune.protocol.messages import Value
+from podtune.protocol.messages import MetricValue
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 
-DECIMALS = 3
+_DECIMALS = 3
 """A result is read some hundredths of a second after it was written."""
 MAX_SECONDS = 1e15
 """Values from here on are no times: seconds in whole milliseconds fit into a float up to there only."""
@@ -33,17 +33,17 @@ class TrainingTimer:
         """The program goes on from a checkpoint that so many seconds of training went into."""
         self._before = self._total = total
 
-    def fill_in(self, metrics: Mapping[str, Value], time: float) -> dict[str, Value]:
+    def fill_in(self, metrics: Mapping[str, MetricValue], time: float) -> dict[str, MetricValue]:
         """A result that was read at `time`, with its times; what the program has measured itself stays."""
         if self._began is None:
             self._began = time
-        total = max(self._total, round(self._before + time - self._began, DECIMALS))
-        own = {TIME_THIS_ITER: round(total - self._total, DECIMALS), TIME_TOTAL: total}
+        total = max(self._total, round(self._before + time - self._began, _DECIMALS))
+        own = {TIME_THIS_ITER: round(total - self._total, _DECIMALS), TIME_TOTAL: total}
         self._total = total
         return {**metrics, **{name: value for name, value in own.items() if seconds(metrics.get(name)) is None}}
 
 
-def total_of(metrics: Mapping[str, Value]) -> float:
+def total_of(metrics: Mapping[str, MetricValue]) -> float:
     """The training time that a result tells of, its own or the one that was filled in; 0 where it tells of none."""
     return seconds(metrics.get(TIME_TOTAL)) or 0.0
 

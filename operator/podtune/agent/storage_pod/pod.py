@@ -25,7 +25,7 @@ from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.errors import StoreError, StoreSettingsError
 from podtune.storage.object_store import ObjectStore
 
-PATIENCE = 300.0
+STORE_PATIENCE = 300.0
 """Seconds that a store which does not answer is asked again, before the job is left to the next pod."""
 
 
@@ -95,7 +95,7 @@ def run_storage(
     """
     stores = Stores(pod.address, make_store)
     backoff = ExponentialBackoff(1.0, 30.0, rng)
-    give_up_at = clock() + PATIENCE
+    give_up_at = clock() + STORE_PATIENCE
     while True:
         report = _try(pod, stores, log)
         wait = backoff.next()

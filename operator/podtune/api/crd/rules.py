@@ -33,12 +33,19 @@ from podtune.api.tuning.scheduler import (
     AshaSettings,
     BohbSettings,
     HyperbandSettings,
-    Scheduler,
+    SchedulerSpec,
 )
-from podtune.api.tuning.search import Search, TpeSettings
+from podtune.api.tuning.search import SearchSpec, TpeSettings
 from podtune.api.tuning.search_checks import REPEATABLE
 from podtune.api.tuning.search_settings import WITH_SETTINGS
-from podtune.api.tuning.search_space import KINDS, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Parameter
+from podtune.api.tuning.search_space import (
+    PARAMETER_KINDS,
+    FloatDomain,
+    IntDomain,
+    LogNormalDomain,
+    NormalDomain,
+    Parameter,
+)
 from podtune.api.tuning.stop import (
     CostBudget,
     ExperimentCriterion,
@@ -159,12 +166,12 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     LogNormalDomain: (_TRUNCATION,),
     Parameter: (
         Rule(
-            rule=f"[{', '.join(f'has(self.{kind})' for kind in KINDS)}].exists_one(given, given)",
-            message=f"a parameter needs exactly one of {', '.join(KINDS)}",
+            rule=f"[{', '.join(f'has(self.{kind})' for kind in PARAMETER_KINDS)}].exists_one(given, given)",
+            message=f"a parameter needs exactly one of {', '.join(PARAMETER_KINDS)}",
             expression=(
-                f"'parameter ' + self.name + ' needs exactly one of {', '.join(KINDS)}; found '"
-                + "".join(f" + (has(self.{kind}) ? '{kind} ' : '')" for kind in KINDS)
-                + f" + (!{' && !'.join(f'has(self.{kind})' for kind in KINDS)} ? 'none' : '')"
+                f"'parameter ' + self.name + ' needs exactly one of {', '.join(PARAMETER_KINDS)}; found '"
+                + "".join(f" + (has(self.{kind}) ? '{kind} ' : '')" for kind in PARAMETER_KINDS)
+                + f" + (!{' && !'.join(f'has(self.{kind})' for kind in PARAMETER_KINDS)} ? 'none' : '')"
             ),
         ),
     ),
@@ -201,7 +208,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             ),
         ),
     ),
-    Scheduler: (
+    SchedulerSpec: (
         Rule(
             rule=f"[{', '.join(f'has(self.{name})' for name in SCHEDULERS)}].filter(given, given).size() <= 1",
             message=f"scheduler needs exactly one of {', '.join(SCHEDULERS)}; keep one of them",
@@ -236,7 +243,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".group",
         ),
     ),
-    Search: (
+    SearchSpec: (
         *map(_settings_of, WITH_SETTINGS),
         Rule(
             rule="self.algorithm != 'plugin' || has(self.plugin)",

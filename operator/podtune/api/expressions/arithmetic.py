@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Value = bool | int | float | str
+ExpressionValue = bool | int | float | str
 """What expressions are about. True and false count as 1 and 0 in arithmetic."""
 
 MAX_INTEGER = 2**63 - 1
@@ -27,12 +27,12 @@ class ExpressionError(ValueError):
 class Function:
     """A function of numbers, and how many it takes."""
 
-    call: Callable[..., Value]
+    call: Callable[..., ExpressionValue]
     least: int = 1
     most: int = 1
 
 
-def _rounded(number: Any, digits: Any = None) -> Value:
+def _rounded(number: Any, digits: Any = None) -> ExpressionValue:
     if digits is not None and (type(digits) is not int or abs(digits) > _MAX_DIGITS):
         remedy = f"give a whole number from -{_MAX_DIGITS} to {_MAX_DIGITS}"
         raise ExpressionError(f"round to {digits!r} digits isn't possible; {remedy}")
@@ -82,7 +82,7 @@ _ORDER: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def combine(op: ast.operator, left: Value, right: Value) -> Value:
+def combine(op: ast.operator, left: ExpressionValue, right: ExpressionValue) -> ExpressionValue:
     """What an operator comes to; + puts texts together, too.
 
     Raises:
@@ -97,7 +97,7 @@ def combine(op: ast.operator, left: Value, right: Value) -> Value:
     return _computed(function, numbers, f"{left!r} {symbol} {right!r}")
 
 
-def call(name: str, arguments: Sequence[Value]) -> Value:
+def call(name: str, arguments: Sequence[ExpressionValue]) -> ExpressionValue:
     """What a function comes to.
 
     Raises:
@@ -107,7 +107,7 @@ def call(name: str, arguments: Sequence[Value]) -> Value:
     return _computed(FUNCTIONS[name].call, numbers, f"{name}({', '.join(map(repr, numbers))})")
 
 
-def negate(value: Value) -> Value:
+def negate(value: ExpressionValue) -> ExpressionValue:
     """The number with the other sign.
 
     Raises:
@@ -116,7 +116,7 @@ def negate(value: Value) -> Value:
     return -_number(value, "-")
 
 
-def compare(op: ast.cmpop, left: Value, right: Value) -> bool:
+def compare(op: ast.cmpop, left: ExpressionValue, right: ExpressionValue) -> bool:
     """Whether a comparison is true; a text and a number are never equal.
 
     Raises:
@@ -130,7 +130,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool:
     return function(left, right)
 
 
-def truth(value: Value) -> bool:
+def truth(value: ExpressionValue) -> bool:
     """Whether a value is true, or a number other than 0.
 
     Raises:
@@ -141,7 +141,7 @@ def truth(value: Value) -> bool:
     return bool(value)
 
 
-def bounded(value: Value) -> Value:
+def bounded(value: ExpressionValue) -> ExpressionValue:
     """The value itself.
 
     Raises:
@@ -154,13 +154,15 @@ def bounded(value: Value) -> Value:
     return value
 
 
-def _number(value: Value, where: str) -> bool | int | float:
+def _number(value: ExpressionValue, where: str) -> bool | int | float:
     if isinstance(value, str):
         raise ExpressionError(f"{where} needs a number; {value!r:.80} is a text")
     return value
 
 
-def _computed(function: Callable[..., Value], numbers: Sequence[Value], written: str) -> Value:
+def _computed(
+    function: Callable[..., ExpressionValue], numbers: Sequence[ExpressionValue], written: str
+) -> ExpressionValue:
     try:
         return bounded(function(*numbers))
     except ZeroDivisionError as error:

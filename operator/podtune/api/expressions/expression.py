@@ -17,13 +17,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from podtune.api.expressions import arithmetic
-from podtune.api.expressions.arithmetic import FUNCTIONS, OPERATORS, ExpressionError, Value, bounded, truth
+from podtune.api.expressions.arithmetic import FUNCTIONS, OPERATORS, ExpressionError, ExpressionValue, bounded, truth
 
-__all__ = ["MAX_EXPRESSION", "Expression", "ExpressionError", "ExpressionText", "UnknownName", "Value"]
+__all__ = ["MAX_EXPRESSION", "Expression", "ExpressionError", "ExpressionText", "ExpressionValue", "UnknownName"]
 
 MAX_EXPRESSION = 512
 """Longest expression, in characters."""
-MAX_DEPTH = 64
+_MAX_DEPTH = 64
 """How deep an expression may nest."""
 
 _TOKEN = re.compile(
@@ -87,7 +87,7 @@ class Expression:
         _check(self._body)
         self.names = tuple(dict.fromkeys(_names(self._body)))
 
-    def evaluate(self, values: Mapping[str, Value]) -> Value:
+    def evaluate(self, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
         """The value of the expression. Only what the value depends on is looked at: of an `if`, one side.
 
         Args:
@@ -99,7 +99,7 @@ class Expression:
         """
         return _evaluate(self._body, values)
 
-    def holds(self, values: Mapping[str, Value]) -> bool:
+    def holds(self, values: Mapping[str, ExpressionValue]) -> bool:
         """Whether the expression is true, or a number other than 0.
 
         Raises:
@@ -149,8 +149,8 @@ def _parsed(text: str) -> ast.expr:
 
 def _check(node: ast.expr, depth: int = 1) -> None:
     """Refuses whatever isn't expressly allowed."""
-    if depth > MAX_DEPTH:
-        raise ExpressionError(f"it nests more than {MAX_DEPTH} deep; make it simpler")
+    if depth > _MAX_DEPTH:
+        raise ExpressionError(f"it nests more than {_MAX_DEPTH} deep; make it simpler")
     for child in _operands(node):
         _check(child, depth + 1)
 
@@ -234,7 +234,7 @@ def _names(node: ast.expr) -> Sequence[str]:
 # Evaluating
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Value]) -> Value:
+def _evaluate(node: ast.expr, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             return value
@@ -262,14 +262,14 @@ def _evaluate(node: ast.expr, values: Mapping[str, Value]) -> Value:
             raise AssertionError(f"{node!r} was not refused")
 
 
-def _value(name: str, values: Mapping[str, Value]) -> Value:
+def _value(name: str, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
     if name not in values:
         raise UnknownName(name, list(values))
     return bounded(values[name])
 
 
 def _comparison(
-    left: Value, ops: Sequence[ast.cmpop], operands: Sequence[ast.expr], values: Mapping[str, Value]
+    left: ExpressionValue, ops: Sequence[ast.cmpop], operands: Sequence[ast.expr], values: Mapping[str, ExpressionValue]
 ) -> bool:
     """A chain such as `1 <= x < y`: true if all its links are."""
     for op, operand in zip(ops, operands, strict=True):

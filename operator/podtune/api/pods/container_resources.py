@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podtune.api.base import FieldError
-from podtune.api.pods.pod_checks import shown
+from podtune.api.pods.pod_checks import show_value
 from podtune.api.pods.quantities import parse_quantity
 
 _NATIVE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
@@ -22,21 +22,24 @@ def check_resources(resources: Any, path: str) -> None:
     if resources is None:
         return
     if not isinstance(resources, Mapping):
-        raise FieldError(path, f"{shown(resources)} is not a map; write limits and requests below it")
+        raise FieldError(path, f"{show_value(resources)} is not a map; write limits and requests below it")
     limits, requests = (_checked(resources.get(kind), f"{path}.{kind}") for kind in ("limits", "requests"))
     for name, amount in requests.items():
         field_path = f"{path}.requests.{name}"
         if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):  # type: ignore[operator]
             raise FieldError(
-                field_path, f"{shown(amount)} is more than its limit, {shown(limits[name])}; raise the limit"
+                field_path, f"{show_value(amount)} is more than its limit, {show_value(limits[name])}; raise the limit"
             )
         if not is_device(name):
             continue
         if name not in limits:
-            raise FieldError(field_path, f"{shown(amount)} stands in requests alone; write it under limits instead")
+            raise FieldError(
+                field_path, f"{show_value(amount)} stands in requests alone; write it under limits instead"
+            )
         if parse_quantity(amount) != parse_quantity(limits[name]):
             raise FieldError(
-                field_path, f"{shown(amount)} is not its limit, {shown(limits[name])}; leave it out of requests"
+                field_path,
+                f"{show_value(amount)} is not its limit, {show_value(limits[name])}; leave it out of requests",
             )
 
 
@@ -52,14 +55,14 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
         field_path = f"{path}.{name}" if path else str(name)
         if "/" not in str(name) and not _NATIVE.fullmatch(str(name)):
             remedy = "write cpu, memory, ephemeral-storage or a device such as nvidia.com/gpu"
-            raise FieldError(field_path, f"{shown(amount)} is of a resource that containers do not have; {remedy}")
+            raise FieldError(field_path, f"{show_value(amount)} is of a resource that containers do not have; {remedy}")
         parsed = parse_quantity(amount)
         if parsed is None:
-            raise FieldError(field_path, f"{shown(amount)} is not a quantity; write it like 4, 500m or 16Gi")
+            raise FieldError(field_path, f"{show_value(amount)} is not a quantity; write it like 4, 500m or 16Gi")
         if parsed < 0:
-            raise FieldError(field_path, f"{shown(amount)} is too small; write 0 or more")
+            raise FieldError(field_path, f"{show_value(amount)} is too small; write 0 or more")
         if is_device(name) and parsed.denominator != 1:
-            raise FieldError(field_path, f"{shown(amount)} is a part of a device; write a whole number")
+            raise FieldError(field_path, f"{show_value(amount)} is a part of a device; write a whole number")
 
 
 def is_device(name: str) -> bool:
@@ -71,6 +74,6 @@ def _checked(amounts: Any, path: str) -> Mapping[str, Any]:
     if amounts is None:
         return {}
     if not isinstance(amounts, Mapping):
-        raise FieldError(path, f"{shown(amounts)} is not a map; write amounts by resource name below it")
+        raise FieldError(path, f"{show_value(amounts)} is not a map; write amounts by resource name below it")
     check_amounts(amounts, path)
     return {str(name): amount for name, amount in amounts.items() if amount is not None}

@@ -44,14 +44,14 @@ def fields(allowed: Mapping[str, Check]) -> Check:
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, Mapping):
-            raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
+            raise FieldError(path, f"{show_value(value)} is not a map; write fields below it")
         for name, entry in value.items():
             below = f"{path}.{name}" if path else str(name)
             if name not in allowed and name in _REFUSED:
-                raise FieldError(below, f"{shown(entry)} is not allowed in a trial's pod; remove the field")
+                raise FieldError(below, f"{show_value(entry)} is not allowed in a trial's pod; remove the field")
             if name not in allowed:
                 remedy = did_you_mean(str(name), allowed) or "remove it"
-                raise FieldError(below, f"{shown(entry)} stands in a field that does not exist; {remedy}")
+                raise FieldError(below, f"{show_value(entry)} stands in a field that does not exist; {remedy}")
             if entry is not None:
                 allowed[name](entry, below)
 
@@ -63,7 +63,7 @@ def each(item: Check) -> Check:
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, list):
-            raise FieldError(path, f"{shown(value)} is not a list; write its entries with a dash each")
+            raise FieldError(path, f"{show_value(value)} is not a list; write its entries with a dash each")
         for position, entry in enumerate(value):
             item(entry, f"{path}[{position}]")
 
@@ -75,7 +75,7 @@ def only(value: Any) -> Check:
 
     def check(found: Any, path: str) -> None:
         if found != value or type(found) is not type(value):
-            raise FieldError(path, f"{shown(found)} is not allowed; leave it out or write {shown(value)}")
+            raise FieldError(path, f"{show_value(found)} is not allowed; leave it out or write {show_value(value)}")
 
     return check
 
@@ -85,7 +85,7 @@ def one_of(allowed: Collection[str], remedy: str) -> Check:
 
     def check(value: Any, path: str) -> None:
         if value not in allowed:
-            raise FieldError(path, f"{shown(value)} is not allowed; leave it out ({remedy})")
+            raise FieldError(path, f"{show_value(value)} is not allowed; leave it out ({remedy})")
 
     return check
 
@@ -95,12 +95,12 @@ def never(why: str) -> Check:
 
     def check(value: Any, path: str) -> None:
         if value:
-            raise FieldError(path, f"{shown(value)} is not allowed; remove it, {why}")
+            raise FieldError(path, f"{show_value(value)} is not allowed; remove it, {why}")
 
     return check
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value as in the manifest, shortened."""
     match value:
         case bool():

@@ -15,7 +15,7 @@ from typing import Any
 
 from podtune.api.base import FieldError
 from podtune.api.names import GROUP, LABEL_MANAGED_BY
-from podtune.api.pods.pod_checks import Check, anything, each, fields, never, one_of, only, shown
+from podtune.api.pods.pod_checks import Check, anything, each, fields, never, one_of, only, show_value
 from podtune.api.pods.template_policy import (
     DEFAULT_POLICY,
     TemplatePolicy,
@@ -136,7 +136,7 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
 
 def _name(value: Any, path: str) -> None:
     if not isinstance(value, str) or not value:
-        raise FieldError(path, f"{shown(value)} is not a name; write a text")
+        raise FieldError(path, f"{show_value(value)} is not a name; write a text")
     if value.startswith(RESERVED_PREFIX):
         raise FieldError(path, f"{value!r} begins with {RESERVED_PREFIX}, as the operator's own do; rename it")
 
@@ -149,7 +149,9 @@ def _variable(value: Any, path: str) -> None:
 def _mount_path(value: Any, path: str) -> None:
     mounted, ours = posixpath.normpath(f"/{str(value).lstrip('/')}"), f"{DIRECTORY}/"
     if f"{mounted}/".startswith(ours) or ours.startswith(f"{mounted.rstrip('/')}/"):
-        raise FieldError(path, f"{shown(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere")
+        raise FieldError(
+            path, f"{show_value(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere"
+        )
 
 
 def _profile(value: Any, path: str) -> None:
@@ -166,13 +168,13 @@ def _gate(value: Any, path: str) -> None:
 
 def _user_or_group(value: Any, path: str) -> None:
     if value == AGENT_UID:
-        raise FieldError(path, f"{shown(value)} is the agent's own; choose another number")
+        raise FieldError(path, f"{show_value(value)} is the agent's own; choose another number")
 
 
 def _of_form(form: str) -> Check:
     def check(value: Any, path: str) -> None:
         if not re.fullmatch(form, str(value)):
-            raise FieldError(path, f"{shown(value)} is not of the form {form}; correct it")
+            raise FieldError(path, f"{show_value(value)} is not of the form {form}; correct it")
 
     return check
 

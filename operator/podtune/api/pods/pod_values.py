@@ -14,7 +14,7 @@ from typing import Any
 
 from podtune.api.base import FieldError
 from podtune.api.pods.container_resources import check_resources
-from podtune.api.pods.pod_checks import Check, each, shown
+from podtune.api.pods.pod_checks import Check, each, show_value
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
 from podtune.trial import layout
@@ -109,42 +109,42 @@ def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any, path: str) -> None:
     if not isinstance(value, str):
-        raise FieldError(path, f"{shown(value)} is not a text; put it in quotes")
+        raise FieldError(path, f"{show_value(value)} is not a text; put it in quotes")
 
 
 def _whole(value: Any, path: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise FieldError(path, f"{shown(value)} is not a whole number; write one without quotes")
+        raise FieldError(path, f"{show_value(value)} is not a whole number; write one without quotes")
 
 
 def _truth(value: Any, path: str) -> None:
     if not isinstance(value, bool):
-        raise FieldError(path, f"{shown(value)} is neither true nor false; write one of the two")
+        raise FieldError(path, f"{show_value(value)} is neither true nor false; write one of the two")
 
 
 def _amount(value: Any, path: str) -> None:
     parsed = parse_quantity(value)
     if parsed is None or parsed < 0:
-        raise FieldError(path, f"{shown(value)} is not a quantity; write it like 500m or 16Gi")
+        raise FieldError(path, f"{show_value(value)} is not a quantity; write it like 500m or 16Gi")
 
 
 def _label(value: Any, path: str) -> None:
     _text(value, path)
     if len(value) > MAX_LABEL or not _LABEL.fullmatch(value):
         problem = f"is no name of a container; write up to {MAX_LABEL} small letters, digits and -, such as my-trial"
-        raise FieldError(path, f"{shown(value)} {problem}")
+        raise FieldError(path, f"{show_value(value)} {problem}")
 
 
 def _sub_path(value: Any, path: str) -> None:
     _text(value, path)
     if value.startswith("/") or ".." in value.split("/"):
-        raise FieldError(path, f"{shown(value)} leads out of the volume; write a path below it, without '..'")
+        raise FieldError(path, f"{show_value(value)} leads out of the volume; write a path below it, without '..'")
 
 
 def _one_of(*choices: str) -> Check:
     def check(value: Any, path: str) -> None:
         if value not in choices:
-            raise FieldError(path, f"{shown(value)} is not one of the choices; use {', '.join(choices)}")
+            raise FieldError(path, f"{show_value(value)} is not one of the choices; use {', '.join(choices)}")
 
     return check
 
@@ -152,7 +152,7 @@ def _one_of(*choices: str) -> Check:
 def _fields(known: Mapping[str, Check]) -> Check:
     def check(value: Any, path: str) -> None:
         if not isinstance(value, Mapping):
-            raise FieldError(path, f"{shown(value)} is not a map; write fields below it")
+            raise FieldError(path, f"{show_value(value)} is not a map; write fields below it")
         for name, entry in value.items():
             if entry is not None and name in known:
                 known[name](entry, f"{path}.{name}" if path else name)

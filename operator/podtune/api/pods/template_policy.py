@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from podtune.api.base import FieldError
-from podtune.api.pods.pod_checks import Check, anything, each, fields, shown
+from podtune.api.pods.pod_checks import Check, anything, each, fields, show_value
 
 DEFAULT_TOLERATIONS = (
     "nvidia.com/gpu",
@@ -116,7 +116,7 @@ def _service_account(policy: TemplatePolicy) -> Check:
         if not is_listed(str(value), policy.service_accounts):
             raise FieldError(
                 path,
-                f"{shown(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows accounts by the setting "
+                f"{show_value(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows accounts by the setting "
                 "allowedServiceAccounts)",
             )
 
@@ -130,8 +130,8 @@ def _priority_class(policy: TemplatePolicy) -> Check:
         if not (name in policy.priority_classes if of_system else is_listed(name, policy.priority_classes)):
             raise FieldError(
                 path,
-                f"{shown(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows priority classes by the setting "
-                "allowedPriorityClasses)",
+                f"{show_value(value)} is not allowed; leave it out "
+                f"({_ADMINISTRATOR} allows priority classes by the setting allowedPriorityClasses)",
             )
 
     return check
@@ -146,9 +146,9 @@ def _toleration(policy: TemplatePolicy) -> Check:
             allowed = f"{_ADMINISTRATOR} allows taints by the setting allowedTolerations"
             if not value.get("key"):
                 raise FieldError(
-                    path, f"{shown(value)} tolerates every taint; remove it, or name the key of one ({allowed})"
+                    path, f"{show_value(value)} tolerates every taint; remove it, or name the key of one ({allowed})"
                 )
-            raise FieldError(path, f"{shown(value)} is not allowed; remove it ({allowed})")
+            raise FieldError(path, f"{show_value(value)} is not allowed; remove it ({allowed})")
 
     return check
 
@@ -168,13 +168,14 @@ def _host_name(policy: TemplatePolicy) -> Check:
         if name == policy.results_host.lower().rstrip(".") or _CLUSTER_LABEL in name.split("."):
             raise FieldError(
                 path,
-                f"{shown(value)} is a name of the cluster's own, and an alias would hold for the agent too; remove it",
+                f"{show_value(value)} is a name of the cluster's own, "
+                "and an alias would hold for the agent too; remove it",
             )
         if not is_listed(name, policy.host_aliases):
             raise FieldError(
                 path,
-                f"{shown(value)} is not allowed, since an alias would hold for the agent too; remove it, or write the "
-                f"address itself ({_ADMINISTRATOR} allows names by the setting allowedHostAliases)",
+                f"{show_value(value)} is not allowed, since an alias would hold for the agent too; remove it, "
+                f"or write the address itself ({_ADMINISTRATOR} allows names by the setting allowedHostAliases)",
             )
 
     return check

@@ -31,10 +31,10 @@ from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite
 from podtune.api.tuning.objective import MetricName, Objective
 from podtune.api.tuning.population import check_population
-from podtune.api.tuning.scheduler import FifoSettings, Scheduler
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.scheduler import FifoSettings, SchedulerSpec
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_checks import check_search
-from podtune.api.tuning.search_space import MAX_TEXT, Parameter
+from podtune.api.tuning.search_space import MAX_CHOICE_TEXT, Parameter
 from podtune.api.tuning.stop import Stop
 
 LabelValue = Annotated[
@@ -193,9 +193,9 @@ class ExperimentSpec(ApiModel):
             "proposed. A constraint on a parameter that a configuration does not have says nothing about it."
         ),
     )
-    search: Search = Field(description="How configurations are proposed.")
-    scheduler: Scheduler = Field(
-        default_factory=lambda: Scheduler(fifo=FifoSettings()), description="Which trials go on."
+    search: SearchSpec = Field(description="How configurations are proposed.")
+    scheduler: SchedulerSpec = Field(
+        default_factory=lambda: SchedulerSpec(fifo=FifoSettings()), description="Which trials go on."
     )
     stop: Stop = Field(default_factory=Stop, description="When a trial or the experiment has had enough.")
     suspend: bool = Field(
@@ -329,7 +329,7 @@ class BestTrial(StatusModel):
     )
     spread: str = Field(default="", max_length=64, description="Standard deviation of the repeats' values.")
     repeats: int = Field(default=0, ge=0, description="How many repeats these are of; 0 where there are none.")
-    parameters: dict[str, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
+    parameters: dict[str, Annotated[str, Field(max_length=MAX_CHOICE_TEXT)]] = Field(
         default_factory=dict, max_length=64, description="Its configuration."
     )
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, seconds
+from podtune.api.base import ApiModel, Duration, FieldError, Form, parse_duration
 from podtune.api.patterns import LinearPattern
 
 ExitCode = Annotated[int, Field(ge=1, le=255)]
@@ -60,7 +60,7 @@ class FailureRule(ApiModel):
         return self
 
 
-class Backoff(ApiModel):
+class BackoffSpec(ApiModel):
     """How long to wait before a trial is tried again: doubling, with jitter."""
 
     initial: Duration = Field(default="10s", description="Wait before the first retry.")
@@ -144,13 +144,15 @@ class Failures(ApiModel):
         ),
     )
     fail_fast: bool = Field(default=False, description="Whether the first trial in ERROR fails the experiment.")
-    backoff: Backoff = Field(default_factory=Backoff, description="Wait before a retry, for each kind of failure.")
+    backoff: BackoffSpec = Field(
+        default_factory=BackoffSpec, description="Wait before a retry, for each kind of failure."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         for name in ("avoid_node_for", "pending_deadline", "run_deadline", "silence_deadline"):
             written = getattr(self, name)
-            if written is not None and not seconds(written):
+            if written is not None and not parse_duration(written):
                 field = type(self).model_fields[name].alias or name
                 raise FieldError(field, f"{written!r} is over before it begins; give at least 1s")
         return self

@@ -13,11 +13,11 @@ from typing import get_args
 
 from podtune.api.base import FieldError
 from podtune.api.tuning.objective import Objective
-from podtune.api.tuning.scheduler import SCHEDULERS, Scheduler
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.scheduler import SCHEDULERS, SchedulerSpec
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_settings import Nsga3Settings
 
-SEARCHERS: Set[str] = frozenset(get_args(Search.model_fields["algorithm"].annotation))
+SEARCHERS: Set[str] = frozenset(get_args(SearchSpec.model_fields["algorithm"].annotation))
 """All search algorithms."""
 MULTI_OBJECTIVE: Set[str] = SEARCHERS & {
     *("random", "grid", "qmc", "bruteForce", "tpe", "nsga2", "nsga3", "plugin"),
@@ -69,7 +69,7 @@ REFUSALS = (
 """All pairs that are refused."""
 
 
-def scheduler_name(scheduler: Scheduler) -> str:
+def scheduler_name(scheduler: SchedulerSpec) -> str:
     """The scheduler that is asked for, as a manifest spells it."""
     return scheduler.given[0] if scheduler.given else "fifo"
 
@@ -87,7 +87,7 @@ def valid_pairs() -> Iterator[tuple[str, str]]:
                 yield searcher, scheduler
 
 
-def check_combination(objective: Objective, search: Search, scheduler: Scheduler) -> None:
+def check_combination(objective: Objective, search: SearchSpec, scheduler: SchedulerSpec) -> None:
     """Refuses what can't work together.
 
     Raises:
@@ -103,7 +103,7 @@ def check_combination(objective: Objective, search: Search, scheduler: Scheduler
         _check_reference_points(len(objective.criteria), search)
 
 
-def _check_objectives(search: Search, scheduler: str) -> None:
+def _check_objectives(search: SearchSpec, scheduler: str) -> None:
     if search.algorithm not in MULTI_OBJECTIVE:
         raise FieldError(
             "search.algorithm",
@@ -118,7 +118,7 @@ def _check_objectives(search: Search, scheduler: str) -> None:
         )
 
 
-def _check_reference_points(objectives: int, search: Search) -> None:
+def _check_reference_points(objectives: int, search: SearchSpec) -> None:
     divisions = (search.nsga3 or Nsga3Settings()).divisions
     points = math.comb(objectives + divisions - 1, divisions)
     if points > MAX_REFERENCE_POINTS:

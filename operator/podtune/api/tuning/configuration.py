@@ -12,7 +12,7 @@ from podtune.api.tuning.domain_values import own_value
 from podtune.api.tuning.search_space import Parameter, Scalar, format_value, plain_value
 
 
-class Refused(ValueError):
+class InvalidConfiguration(ValueError):
     """Values make no configuration.
 
     Attributes:
@@ -55,7 +55,7 @@ class ConfigurationRules:
             values: A value for each sampled parameter; those of parameters that don't exist then are passed over.
 
         Raises:
-            Refused: A constraint does not hold, or an expression has no value; it says what.
+            InvalidConfiguration: A constraint does not hold, or an expression has no value; it says what.
             KeyError: A parameter that exists is given no value.
         """
         active: dict[str, Scalar] = {}
@@ -77,7 +77,7 @@ class ConfigurationRules:
 
         Raises:
             FieldError: A value is missing, is none of its parameter's, or is one too many; the path is its name.
-            Refused: See `configuration`.
+            InvalidConfiguration: See `configuration`.
         """
         values: dict[str, Scalar] = {}
         for name in self.dependencies.order:
@@ -107,7 +107,7 @@ class ConfigurationRules:
         }
         try:
             return self.configuration(own)
-        except (KeyError, Refused):
+        except (KeyError, InvalidConfiguration):
             return None
 
     def _value(self, parameter: Parameter, given: Mapping[str, Scalar]) -> Scalar:
@@ -133,9 +133,9 @@ def _compute(name: str, expression: Expression, active: dict[str, Scalar]) -> No
     except UnknownName:
         return
     except ExpressionError as error:
-        raise Refused(by, f"has no value ({error})") from error
+        raise InvalidConfiguration(by, f"has no value ({error})") from error
     if isinstance(value, float) and not math.isfinite(value):
-        raise Refused(by, f"comes to {value}, which is not a finite number")
+        raise InvalidConfiguration(by, f"comes to {value}, which is not a finite number")
     active[name] = plain_value(format_value(value))
 
 
@@ -148,5 +148,5 @@ def _demand(constraint: Expression, active: Mapping[str, Scalar]) -> None:
     except UnknownName:
         return
     except ExpressionError as error:
-        raise Refused(by, f"has no value ({error})") from error
-    raise Refused(by, "does not hold")
+        raise InvalidConfiguration(by, f"has no value ({error})") from error
+    raise InvalidConfiguration(by, "does not hold")

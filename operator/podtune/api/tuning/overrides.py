@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from podtune.api.base import FieldError
-from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.domain_values import own_value
 from podtune.api.tuning.search_space import (
     ChoiceDomain,
@@ -48,7 +48,7 @@ def with_overrides(
         configuration = ConfigurationRules(parameters, constraints).configuration(values)
     except KeyError as missing:
         raise FieldError("overrides", f"leave {missing} without a value, which exists now; give it one") from missing
-    except Refused as refused:
+    except InvalidConfiguration as refused:
         raise FieldError("overrides", f"make no configuration: {refused}; change a value") from refused
     for name in overrides:
         if name not in configuration:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from podtune.api.base import ApiModel, FieldError, keyed_by
 from podtune.api.tuning.objective import MetricName
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_space import (
     ChoiceDomain,
     Domain,
@@ -129,7 +129,11 @@ class Pb2Settings(PopulationSettings):
 
 
 def check_population(
-    name: str, settings: PopulationSettings, search: Search, parameters: Sequence[Parameter], path: str = "scheduler"
+    name: str,
+    settings: PopulationSettings,
+    search: SearchSpec,
+    parameters: Sequence[Parameter],
+    path: str = "scheduler",
 ) -> None:
     """Refuses what can't work: a population of no fixed size, mutations of what is no parameter.
 

@@ -219,7 +219,7 @@ class RungResources(ApiModel):
         return limits
 
 
-class Scheduler(ApiModel):
+class SchedulerSpec(ApiModel):
     """Which trials go on: exactly one scheduler; fifo when none is given."""
 
     fifo: FifoSettings | None = Field(default=None, description="Every trial runs to its own end.")
@@ -312,7 +312,9 @@ class Scheduler(ApiModel):
             )
 
 
-SCHEDULERS = {field.alias or name: name for name, field in Scheduler.model_fields.items() if name not in {"resources"}}
+SCHEDULERS = {
+    field.alias or name: name for name, field in SchedulerSpec.model_fields.items() if name not in {"resources"}
+}
 """All schedulers, as a manifest spells them, and their fields in the model."""
 RESUMING = ("ashaPromotion", "hyperband", "bohb")
 """Those that pause trials at rungs and resume some of them, with other resources if need be."""

@@ -71,7 +71,7 @@ class TpeSettings(ApiModel):
         return self
 
 
-class Search(ApiModel):
+class SearchSpec(ApiModel):
     """How configurations are proposed."""
 
     algorithm: Algorithm = Field(default="tpe", description="The search algorithm.")
@@ -118,7 +118,7 @@ class Search(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        fields = {field.alias or name: name for name, field in Search.model_fields.items()}
+        fields = {field.alias or name: name for name, field in SearchSpec.model_fields.items()}
         for name in WITH_SETTINGS:
             if getattr(self, fields[name]) is not None and self.algorithm != name:
                 problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"

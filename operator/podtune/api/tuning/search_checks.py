@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtune.api.base import FieldError
-from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.objective import Objective
-from podtune.api.tuning.search import UNLIMITED, Search
+from podtune.api.tuning.search import UNLIMITED, SearchSpec
 from podtune.api.tuning.search_space import format_value
 from podtune.api.tuning.stop import Stop
 
@@ -16,7 +16,9 @@ REPEATABLE = frozenset({"fifo", "asha", "median"})
 trials to a bracket, or change what they run with; or they learn from rungs, of which a mean says nothing."""
 
 
-def check_search(search: Search, rules: ConfigurationRules, objective: Objective, scheduler: str, stop: Stop) -> None:
+def check_search(
+    search: SearchSpec, rules: ConfigurationRules, objective: Objective, scheduler: str, stop: Stop
+) -> None:
     """Refuses what can't work.
 
     Args:
@@ -42,7 +44,7 @@ def check_search(search: Search, rules: ConfigurationRules, objective: Objective
     _check_initial(search, rules, objective)
 
 
-def _check_initial(search: Search, rules: ConfigurationRules, objective: Objective) -> None:
+def _check_initial(search: SearchSpec, rules: ConfigurationRules, objective: Objective) -> None:
     seen: dict[Sequence[tuple[str, str]], int] = {}
     for index, entry in enumerate(search.initial):
         path = f"search.initial[{index}]"
@@ -50,7 +52,7 @@ def _check_initial(search: Search, rules: ConfigurationRules, objective: Objecti
             configuration = rules.complete(entry.parameters)
         except FieldError as error:
             raise FieldError(f"{path}.parameters.{error.path}", error.problem) from error
-        except Refused as refused:
+        except InvalidConfiguration as refused:
             raise FieldError(f"{path}.parameters", f"{refused}; change a value") from refused
         if entry.is_known and entry.restore_from is not None:
             raise FieldError(

@@ -23,7 +23,7 @@ ParameterName = Annotated[
     Form("[A-Za-z_][A-Za-z0-9_]*", "can't name an environment variable; use letters, digits and _"),
 ]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
-MAX_TEXT = 1024
+MAX_CHOICE_TEXT = 1024
 MAX_PARENTS = 8
 """So many parameters may another one depend on by conditions."""
 _FARTHEST = 8
@@ -153,7 +153,7 @@ class FixedValue(ApiModel):
 
 Domain = FloatDomain | IntDomain | ChoiceDomain | NormalDomain | LogNormalDomain
 """What values are sampled from."""
-KINDS = {
+PARAMETER_KINDS = {
     "float": "float_",
     "int": "int_",
     "choice": "choice",
@@ -208,10 +208,12 @@ class Parameter(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [name for name, field in KINDS.items() if getattr(self, field) is not None]
+        given = [name for name, field in PARAMETER_KINDS.items() if getattr(self, field) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
-            raise ValueError(f"parameter {self.name!r} needs exactly one of {', '.join(KINDS)}; found {found}")
+            raise ValueError(
+                f"parameter {self.name!r} needs exactly one of {', '.join(PARAMETER_KINDS)}; found {found}"
+            )
         return self
 
     @property
@@ -287,8 +289,8 @@ def problem_of_scalar(value: Any) -> str:
     if not isinstance(value, bool | int | float | str):
         kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)
         return f"a {kind} can't be a value; use a string, number or boolean"
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        return f"a text of {len(value)} characters; shorten it to {MAX_TEXT}"
+    if isinstance(value, str) and len(value) > MAX_CHOICE_TEXT:
+        return f"a text of {len(value)} characters; shorten it to {MAX_CHOICE_TEXT}"
     return ""
 
 

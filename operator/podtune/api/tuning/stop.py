@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, seconds
+from podtune.api.base import ApiModel, Duration, FieldError, parse_duration
 from podtune.api.expressions.expression import ExpressionText
 from podtune.api.tuning.objective import MetricName
 
@@ -292,5 +292,5 @@ def _criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
 
 
 def _check_time(field: str, written: Duration | None) -> None:
-    if written is not None and seconds(written) == 0:
+    if written is not None and parse_duration(written) == 0:
         raise FieldError(field, f"{written!r} is over before it begins; give at least 1s")

@@ -22,18 +22,18 @@ from podtune.kube.manifests import Manifest
 from podtune.kube.pages import PageRequest
 from podtune.kube.paths import check_path
 
-TIMEOUT = 30.0
+_TIMEOUT = 30.0
 """Seconds to wait for an answer."""
 WATCH_SECONDS = 240
 """How long the server keeps a watch open; then it is taken up again where it ended."""
 WATCH_TRIES = 5
-PAGE = 500
+_PAGE = 500
 MAX_ANSWER = 64 << 20
 """Bytes of an answer that are read: one object has at most some three MB."""
-MAX_REFUSAL = 1 << 20
+_MAX_REFUSAL = 1 << 20
 MAX_LINE = 1 << 20
 """Bytes of a log's line; a longer one is read in pieces, for a program need not end its lines."""
-FIELD_MANAGER = "kubectl-podtune"
+_FIELD_MANAGER = "kubectl-podtune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +103,19 @@ class HttpApi:
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         """See `Api`."""
-        with self._open(path, params, TIMEOUT) as answer:
+        with self._open(path, params, _TIMEOUT) as answer:
             body = self._object(answer)
         check_answer(path, body)
         return body
 
     def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
-        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=change) as answer:
+        with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=change) as answer:
             return self._object(answer)
 
     def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
-        with self._open(path, {"fieldManager": FIELD_MANAGER}, TIMEOUT, change=item, method="POST") as answer:
+        with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=item, method="POST") as answer:
             return self._object(answer)
 
     def _object(self, answer: Any) -> Manifest:
@@ -176,7 +176,7 @@ class HttpApi:
     def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Manifest], str]:
         items: list[Manifest] = []
         version = ""
-        request: PageRequest | None = PageRequest(PAGE, params or {})
+        request: PageRequest | None = PageRequest(_PAGE, params or {})
         while request is not None:
             try:
                 page = self.get(path, request.query)
@@ -196,7 +196,7 @@ class HttpApi:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        with self._open(path, query, WATCH_SECONDS + TIMEOUT) as answer:
+        with self._open(path, query, WATCH_SECONDS + _TIMEOUT) as answer:
             try:
                 for line in iter(lambda: answer.readline(MAX_ANSWER), b""):
                     event = json.loads(line)
@@ -227,7 +227,7 @@ class HttpApi:
             return self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
-                raise parse_refusal(error.code, error.read(MAX_REFUSAL)) from error
+                raise parse_refusal(error.code, error.read(_MAX_REFUSAL)) from error
         except (OSError, http.client.HTTPException) as error:  # urllib's URLError is an OSError
             raise self._unanswered(error) from error
 

@@ -21,7 +21,7 @@ import yaml
 
 from podtune.cli.errors import KubeconfigError
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_TIMEOUT = 120.0
 """Seconds for an exec plugin; some ask a person to log in."""
@@ -141,12 +141,12 @@ def _make_access(cluster: Entry, user: Entry, namespace: str, environment: Mappi
 def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> ServerAccess:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     try:
-        own = (SERVICE_ACCOUNT / "namespace").read_text().strip()
-        token = (SERVICE_ACCOUNT / "token").read_text().strip()
+        own = (SERVICE_ACCOUNT_FILES / "namespace").read_text().strip()
+        token = (SERVICE_ACCOUNT_FILES / "token").read_text().strip()
     except OSError as error:
         raise KubeconfigError(f"no kubeconfig, and this pod has no service account ({error})") from error
     host = f"[{host}]" if ":" in host else host
-    cluster = {"server": f"https://{host}:{port}", "certificate-authority": str(SERVICE_ACCOUNT / "ca.crt")}
+    cluster = {"server": f"https://{host}:{port}", "certificate-authority": str(SERVICE_ACCOUNT_FILES / "ca.crt")}
     return _make_access(cluster, {"token": token}, namespace or own, environment)
 
 

@@ -26,7 +26,7 @@ from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 
 KIND = "ExperimentArchive"
-VERSION = 1
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Archive:
         body = {
             "apiVersion": API_VERSION,
             "kind": KIND,
-            "version": VERSION,
+            "version": _VERSION,
             "source": dict(self.source),
             "experiment": {"metadata": self.metadata, "spec": self.spec, "status": self.status},
             "warmStart": dict(self.known),
@@ -123,8 +123,10 @@ def read_archive(path: Path) -> Archive:
     body = documents[0] if len(documents) == 1 else None
     if not isinstance(body, Mapping) or body.get("kind") != KIND:
         raise CliError(f"{path}: it is no {KIND}; `podtune export EXPERIMENT` makes one")
-    if body.get("version") != VERSION:
-        raise CliError(f"{path}: its version is {body.get('version')!r}, this program knows {VERSION}; use a later one")
+    if body.get("version") != _VERSION:
+        raise CliError(
+            f"{path}: its version is {body.get('version')!r}, this program knows {_VERSION}; use a later one"
+        )
     try:
         _check_digest(body)
         return _read(body)

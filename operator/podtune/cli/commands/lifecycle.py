@@ -22,7 +22,7 @@ from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 
-KINDS = {"trial": "Trial", "experiment": "Experiment"}
+_KINDS = {"trial": "Trial", "experiment": "Experiment"}
 FINISHED = frozenset(
     {*(state for state in TrialState if state.is_finished), *(s for s in ExperimentState if s.is_finished)}
 )
@@ -96,12 +96,12 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
         CliError: There is none, or there are both.
     """
     kind, _, name = written.rpartition("/")
-    if kind and kind not in KINDS:
+    if kind and kind not in _KINDS:
         raise CliError(f"{written!r} names no kind; write trial/{name} or experiment/{name}")
-    wanted = [kind] if kind else list(KINDS)
+    wanted = [kind] if kind else list(_KINDS)
     found = [target for kind in wanted if (target := _read(api, namespace, kind, name)) is not None]
     if not found:
-        kinds = " and no ".join(KINDS[kind] for kind in wanted)
+        kinds = " and no ".join(_KINDS[kind] for kind in wanted)
         raise CliError(f"no {kinds} {name!r} in namespace {namespace!r}; `podtune list -A` shows all experiments")
     if len(found) > 1:
         raise CliError(f"{name!r} is a Trial and an Experiment; write trial/{name} or experiment/{name}")

@@ -8,7 +8,15 @@ import typer
 
 from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.commands.simulate import explain_failures
-from podtune.cli.options import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, parse_duration
+from podtune.cli.options import (
+    Format,
+    FormatOption,
+    Gpus,
+    ManifestPath,
+    PodStart,
+    TimePerIteration,
+    read_duration_option,
+)
 from podtune.cli.output import to_json
 from podtune.cli.views.formats import format_duration
 
@@ -42,8 +50,8 @@ def plan(
     from podtune.simulation.cluster import ClusterModel  # noqa: PLC0415
     from podtune.simulation.plan import make_plan  # noqa: PLC0415
 
-    seconds = parse_duration(time_per_iteration, "--time-per-iteration")
-    model = ClusterModel(gpus=gpus, pod_start=parse_duration(pod_start, "--pod-start"))
+    seconds = read_duration_option(time_per_iteration, "--time-per-iteration")
+    model = ClusterModel(gpus=gpus, pod_start=read_duration_option(pod_start, "--pod-start"))
     read = read_experiment_file(manifest)
     if read.spec is None:
         _print_problems(read.name, read.problems, output)

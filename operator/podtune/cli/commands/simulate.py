@@ -12,7 +12,15 @@ import typer
 
 from podtune.cli.client.experiment_file import read_spec
 from podtune.cli.errors import CliError
-from podtune.cli.options import Format, FormatOption, Gpus, ManifestPath, PodStart, TimePerIteration, parse_duration
+from podtune.cli.options import (
+    Format,
+    FormatOption,
+    Gpus,
+    ManifestPath,
+    PodStart,
+    TimePerIteration,
+    read_duration_option,
+)
 from podtune.cli.output import to_json
 
 if TYPE_CHECKING:
@@ -74,14 +82,14 @@ def simulate(
     spec = _undisturbed(spec)
     model = ClusterModel(
         gpus=gpus,
-        pod_start=parse_duration(pod_start, "--pod-start"),
-        checkpoint=parse_duration(checkpoint_time, "--checkpoint-time"),
+        pod_start=read_duration_option(pod_start, "--pod-start"),
+        checkpoint=read_duration_option(checkpoint_time, "--checkpoint-time"),
         checkpoint_every=checkpoint_every,
         crashes_per_hour=crashes,
         disruptions_per_hour=disruptions,
     )
     with explain_failures():
-        seconds = parse_duration(time_per_iteration, "--time-per-iteration")
+        seconds = read_duration_option(time_per_iteration, "--time-per-iteration")
         trained = _curves(spec, curves, function, iterations, seconds)
         if generate is not None:
             _print_curves(trained, spec, generate)
@@ -105,7 +113,7 @@ def _curves(
     spec: ExperimentSpec, table: Path | None, function: str | None, iterations: int | None, seconds: float
 ) -> Curves:
     """What trials report: curves from a file, or over a function."""
-    from podtune.simulation.curves.functions import FUNCTIONS  # noqa: PLC0415
+    from podtune.simulation.curves.functions import CURVE_FUNCTIONS  # noqa: PLC0415
     from podtune.simulation.curves.synthetic import SyntheticCurves  # noqa: PLC0415
     from podtune.simulation.curves.table import read_curves  # noqa: PLC0415
     from podtune.simulation.horizon import ITERATIONS, iteration_limit  # noqa: PLC0415
@@ -120,9 +128,9 @@ def _curves(
                 return read_curves(lines, spec.parameters, spec.objective, time=time, seconds=seconds)
         except OSError as error:
             raise CliError(f"{table}: {error.strerror or error}; name a file that can be read") from error
-    chosen = FUNCTIONS.get(function or FUNCTION)
+    chosen = CURVE_FUNCTIONS.get(function or FUNCTION)
     if chosen is None:
-        raise CliError(f"--function {function} is not known; choose one of {', '.join(FUNCTIONS)}")
+        raise CliError(f"--function {function} is not known; choose one of {', '.join(CURVE_FUNCTIONS)}")
     length = iterations or iteration_limit(spec, seconds) or ITERATIONS
     return SyntheticCurves(
         chosen, spec.parameters, spec.objective, iterations=length, seconds=seconds, seed=spec.search.seed

@@ -54,7 +54,7 @@ def export_experiment(
 ) -> None:
     """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    archive = collect_experiment(api, chosen, experiment, anyway=anyway)
+    archive = collect_archive(api, chosen, experiment, anyway=anyway)
     try:
         sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
     except OSError as error:
@@ -75,7 +75,7 @@ def import_experiment(
     typer.echo(restore_archive(api, chosen, archive.renamed(name) if name else archive))
 
 
-def collect_experiment(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:
+def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:
     """Reads a whole experiment.
 
     Args:

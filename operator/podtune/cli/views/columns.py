@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-GAP = "   "
+_GAP = "   "
 INDENT = "    "
 MIN_MESSAGE = 30
 """A message that would have fewer columns than this beside its row stands below it."""
@@ -15,7 +15,7 @@ def align_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
     """Lines of a table, each column as wide as its widest cell; an empty cell is a dash."""
     cells = [list(header), *([cell or "-" for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def align_with_message(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
@@ -31,7 +31,7 @@ def align_with_message(header: Sequence[str], rows: Iterable[Sequence[str]], wid
     messages = [header[-1], *(row[-1] for row in given)]
     if not any(messages[1:]):
         return table
-    start = max(map(len, table)) + len(GAP)
+    start = max(map(len, table)) + len(_GAP)
     if width is None or start + MIN_MESSAGE <= width:
         return [
             line

@@ -22,8 +22,8 @@ from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import select_experiment
 
-EXPERIMENT = "experiment"
-TRIALS = "trials"
+EXPERIMENT_CHANGED = "experiment"
+TRIALS_CHANGED = "trials"
 Changes = queue.SimpleQueue[tuple[str, Change | Exception]]
 
 
@@ -42,12 +42,12 @@ class Progress:
     trials: dict[str, TrialView] = field(default_factory=dict)
     changed: list[TrialView] = field(default_factory=list)
     _synced: set[str] = field(default_factory=set)
-    _listed: dict[str, set[str]] = field(default_factory=lambda: {EXPERIMENT: set(), TRIALS: set()})
+    _listed: dict[str, set[str]] = field(default_factory=lambda: {EXPERIMENT_CHANGED: set(), TRIALS_CHANGED: set()})
 
     @property
     def is_known(self) -> bool:
         """Whether both the Experiment and its Trials have been listed."""
-        return self._synced == {EXPERIMENT, TRIALS}
+        return self._synced == {EXPERIMENT_CHANGED, TRIALS_CHANGED}
 
     @property
     def running(self) -> list[TrialView]:
@@ -93,7 +93,7 @@ class Progress:
     def _forget_unlisted(self, source: str) -> None:
         """What was deleted while no watch was open is only missing from the next list."""
         listed = self._listed[source]
-        if source == TRIALS:
+        if source == TRIALS_CHANGED:
             self.trials = {name: trial for name, trial in self.trials.items() if name in listed}
         elif not listed:
             self.experiment = None
@@ -103,7 +103,7 @@ class Progress:
         if before is None or _news(before) != _news(trial):
             self.changed.append(trial)
         self.trials[trial.name] = trial
-        self._listed[TRIALS].add(trial.name)
+        self._listed[TRIALS_CHANGED].add(trial.name)
 
 
 def _news(trial: TrialView) -> tuple[object, ...]:
@@ -122,8 +122,8 @@ def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:
     changes: Changes = queue.SimpleQueue()
     only = {"fieldSelector": f"metadata.name={name}"}
     for source, path, params in (
-        (EXPERIMENT, paths.experiments(namespace), only),
-        (TRIALS, paths.trials(namespace), select_experiment(name)),
+        (EXPERIMENT_CHANGED, paths.experiments(namespace), only),
+        (TRIALS_CHANGED, paths.trials(namespace), select_experiment(name)),
     ):
         # They end with the process: a watch that waits for its next line can't be interrupted.
         threading.Thread(target=_pump, args=(api, source, path, params, changes), daemon=True).start()
@@ -135,7 +135,7 @@ def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:
             raise change
         progress.apply(source, change)
         seen = seen or progress.experiment is not None
-        if source == EXPERIMENT and change.kind == "SYNCED" and not seen:
+        if source == EXPERIMENT_CHANGED and change.kind == "SYNCED" and not seen:
             raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all")
         if progress.is_known:
             yield progress

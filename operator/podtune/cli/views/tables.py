@@ -18,7 +18,7 @@ from podtune.cli.views.troubles import explain_trial, find_experiment_troubles, 
 
 SHOWN_LOGS = 3
 """Of so many trials that have failed the last lines of the log are shown."""
-TRIES = ("attempt", "failures")
+_TRIES = ("attempt", "failures")
 SHOWN_NAMES = 8
 """So many trials that need a look are named at the top."""
 
@@ -100,14 +100,14 @@ def render_trials(
 
     Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
     """
-    wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in TRIES), *names, metric.upper(), "BEST"]
+    wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in _TRIES), *names, metric.upper(), "BEST"]
     cells = [_cells(trial, names, metric) for trial in trials]
     if width is None or max(map(len, align_columns(wide, cells))) <= width:
         rows = [[*row, explain_trial(trial)] for row, trial in zip(cells, trials, strict=True)]
         return align_with_message([*wide, "MESSAGE"], rows, width)
     narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
     rows = [
-        [*row[:3], *row[-2:], _in_words([*TRIES, *names], row[3:-2], trial)]
+        [*row[:3], *row[-2:], _in_words([*_TRIES, *names], row[3:-2], trial)]
         for row, trial in zip(cells, trials, strict=True)
     ]
     return align_with_message(narrow, rows, width)

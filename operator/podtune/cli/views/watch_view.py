@@ -32,10 +32,10 @@ STATE_STYLES = {
     "Failed": "red",
     "Stalled": "red",
 }
-MAX_METRICS = 3
+_MAX_METRICS = 3
 """Results besides the objective that a row shows."""
 BAR_WIDTH = 40
-GAP = 2
+_GAP = 2
 """Columns between two of the table."""
 TROUBLE_STYLE = "yellow"
 MAX_TROUBLES = 8
@@ -161,10 +161,10 @@ def _best(view: ExperimentView, best: BestTrial) -> Text:
 def _running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
     shown = _columns(trials, experiment)
     for column in sorted((c for c in shown if c.rank), key=lambda c: c.rank):
-        if sum(c.width for c in shown) + GAP * (len(shown) - 1) <= width:
+        if sum(c.width for c in shown) + _GAP * (len(shown) - 1) <= width:
             break
         shown.remove(column)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     for index, column in enumerate(shown):
         # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
         least = None if index else max(map(len, column.cells))
@@ -228,7 +228,7 @@ def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[
     reported = dict.fromkeys(name for trial in trials for name in trial.status.last_result)
     passed_over = {experiment.metric, *(FILLED_IN - {experiment.time_attribute, *experiment.objectives}), ITERATION}
     own = [name for name in reported if name not in passed_over]
-    return own[:MAX_METRICS] or [name for name in reported if name == ITERATION]
+    return own[:_MAX_METRICS] or [name for name in reported if name == ITERATION]
 
 
 def _troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.names import (
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
@@ -233,7 +233,7 @@ def _extend_grace_period(spec: Manifest, checkpoints: Checkpoints) -> int:
         return 1  # it is the API server's to refuse
     longest = DRAIN_WITHOUT_STORE
     if checkpoints.store is not None:
-        longest = min(LONGEST_DRAIN, math.ceil(seconds(checkpoints.drain)))
+        longest = min(LONGEST_DRAIN, math.ceil(parse_duration(checkpoints.drain)))
         spec["terminationGracePeriodSeconds"] = grace = grace + longest
     return max(1, min(longest, grace - DRAIN_MARGIN))
 

@@ -40,7 +40,7 @@ from podtune.runner.actions import (
 )
 from podtune.runner.records import Experiment
 
-PATIENCE = 5.0
+_PATIENCE = 5.0
 """Seconds that the answer to the first of several pods is waited for at most."""
 ENDED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 """Field selector of pods of which nothing runs any more."""
@@ -189,7 +189,7 @@ class FirstAnswers:
     side. Nothing is remembered: what is asked for later has a first of its own.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
         self._awaited: dict[Hashable, asyncio.Future[ActionResult | None]] = {}
 

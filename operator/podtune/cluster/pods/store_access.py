@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
@@ -12,7 +12,7 @@ from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESS
 
 CREDENTIALS_VOLUME = "podtune-credentials"
 CREDENTIALS_DIRECTORY = "/etc/podtune/credentials"
-READABLE = 0o444
+_READABLE = 0o444
 CA_VOLUME = "podtune-ca"
 CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
@@ -39,12 +39,12 @@ def encode_sync(checkpoints: Checkpoints) -> str:
     )
     defaults = type(checkpoints.sync)()
     if checkpoints.sync.timeout != defaults.timeout:
-        values["timeout"] = seconds(checkpoints.sync.timeout)
+        values["timeout"] = parse_duration(checkpoints.sync.timeout)
     if checkpoints.sync.retries != defaults.retries:
         values["retries"] = checkpoints.sync.retries
     if checkpoints.artifacts is not None:
         artifacts = checkpoints.artifacts.model_dump(by_alias=True)
-        values["artifacts"] = {**artifacts, "period": seconds(checkpoints.artifacts.period)}
+        values["artifacts"] = {**artifacts, "period": parse_duration(checkpoints.artifacts.period)}
     return json.dumps(values) if values else ""
 
 
@@ -86,7 +86,7 @@ def _make_credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
     if store is None or not store.credentials_secret:
         return []
     items = [{"key": key, "path": key} for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)]
-    secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": READABLE}
+    secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": _READABLE}
     return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.scheduling.namespace_cap import UNLIMITED, NamespaceCap, PodQuota
+from podtune.runner.scheduling.namespace_cap import NO_LIMIT, NamespaceCap, PodQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class NamespaceCaps:
     def quota(self, namespace: str, experiment: str) -> PodQuota:
         """What an experiment asks before it makes pods."""
         cap = self._cap(namespace)
-        return UNLIMITED if cap is None else _Share(cap, experiment, self._lock)
+        return NO_LIMIT if cap is None else _Share(cap, experiment, self._lock)
 
     def pod_exists(self, namespace: str, experiment: str, uid: str) -> None:
         """A pod was seen that has not ended."""

@@ -80,7 +80,7 @@ def make_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
+async def run_kopf(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
     """Runs kopf until it is cancelled, or fails.
 
     Kopf takes SIGTERM and SIGINT for itself, so whoever wants them has to ask for them again once it is ready; and when

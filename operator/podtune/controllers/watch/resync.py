@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 PERIOD = 300.0
 """Seconds between two resyncs, cut by up to a fifth at random."""
-SOON = 10.0
+RESYNC_SOON = 10.0
 """Seconds until a resync that something calls for, so that many calls make one resync."""
 SETTLE = 5.0
 """Seconds that the watches are given to tell of an end that a list knows of already: they tell more of it."""
@@ -66,7 +66,7 @@ class Resync:
             try:
                 async with asyncio.timeout(PERIOD * (1 - 0.2 * self._rng.random())):
                     await self._called.wait()
-                await asyncio.sleep(SOON)
+                await asyncio.sleep(RESYNC_SOON)
             except TimeoutError:
                 pass  # nobody has called
             self._called.clear()

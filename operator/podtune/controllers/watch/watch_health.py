@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE = 60.0
+ECHO_PATIENCE = 60.0
 """Seconds after which a write must have come back."""
 
 Watch = tuple[str, str]
@@ -65,7 +65,9 @@ class WatchHealth:
     def is_alive(self) -> bool:
         """Whether all writes have come back in time."""
         now = self._monotonic()
-        return all(watch.awaited <= watch.seen or now - watch.since <= PATIENCE for watch in self._watches.values())
+        return all(
+            watch.awaited <= watch.seen or now - watch.since <= ECHO_PATIENCE for watch in self._watches.values()
+        )
 
     def _progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:
         metadata = body["metadata"]

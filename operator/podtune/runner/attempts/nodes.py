@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import NodeFailure
@@ -57,7 +57,7 @@ class Nodes:
     def take_spec(self, failures: Failures) -> None:
         """Hears after how many failures a node is avoided, and for how long."""
         self._after = failures.avoid_node_after
-        self._memory = seconds(failures.avoid_node_for)
+        self._memory = parse_duration(failures.avoid_node_for)
 
     def update(self, trial: TrialMachine) -> None:
         """Takes in what a trial has durably recorded."""

@@ -144,7 +144,7 @@ class Refusals:
 
 def _sentence(creation: CreatePod, words: str) -> str:
     """What the API server says, and what to do about it."""
-    limits = resources.shown(creation.limits)
+    limits = resources.show_limits(creation.limits)
     given = f" with {limits} (scheduler.resources)" if limits else ""
     remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _NEW_EXPERIMENT)
     return (

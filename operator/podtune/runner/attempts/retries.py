@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.names import TrialReason
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.failures import Failures
@@ -104,12 +104,12 @@ def draw_wait(failures: Failures, spent: int, key: str) -> float:
         spent: How many attempts of the class have failed.
         key: Names trial and class, and so the jitter.
     """
-    return Backoff(seconds(failures.backoff.initial), seconds(failures.backoff.max)).delay(spent, key)
+    return Backoff(parse_duration(failures.backoff.initial), parse_duration(failures.backoff.max)).delay(spent, key)
 
 
 def placement_timeout(spec: ExperimentSpec) -> Backoff:
     """How long a gang may take to be placed, and waits after it was not: with jitter, for each attempt another time."""
-    whole = seconds(spec.trial_template.placement_timeout)
+    whole = parse_duration(spec.trial_template.placement_timeout)
     return Backoff(whole, whole)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
-from podtune.protocol.messages import Value
+from podtune.protocol.messages import MetricValue
 from podtune.runner.trial.results import best_value, metrics_of, number
 from podtune.trial.layout import TIMES
 
@@ -17,7 +17,7 @@ def describe_lack(status: TrialStatus, objective: Objective) -> str:
     return "; ".join(_words(status, metric) for metric in _missing(status, objective))
 
 
-def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, Value]) -> bool:
+def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, MetricValue]) -> bool:
     """Whether a trial still lacks something of what is optimised once its last result is known."""
     return any(not _is_finite(number(last, metric)) for metric in _missing(status, objective))
 

@@ -7,7 +7,7 @@ that. Both are counted from the decision's own time, so that they go on across r
 
 from __future__ import annotations
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.resources.trial import Decision
 from podtune.runner.attempts import grace_periods
@@ -29,7 +29,7 @@ def stored_by(trial: TrialMachine, now: float) -> float:
         return 0.0
     if not (pod.training or trial.current.has_reported):
         return 0.0
-    limit = _moment(decision) + seconds(trial.context.spec.checkpoints.sync.timeout)
+    limit = _moment(decision) + parse_duration(trial.context.spec.checkpoints.sync.timeout)
     if trial.saved.checkpoints != trial.status.checkpoints:
         return limit  # stored, and being written down
     heard_by = trial.expectations.deaf_until(trial.current.uid, now, trial.context.settings.report_wait)
@@ -37,7 +37,7 @@ def stored_by(trial: TrialMachine, now: float) -> float:
         return min(limit, heard_by)
     waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
     if _is_asked(trial, decision) and not _answer(trial, decision) and _may_answer(trial):
-        asked_until = _moment(decision) + seconds(trial.context.spec.checkpoints.request_timeout)
+        asked_until = _moment(decision) + parse_duration(trial.context.spec.checkpoints.request_timeout)
         return max(asked_until, waits_until)
     return waits_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeleteFinishedPods, DeletePod
@@ -43,7 +43,7 @@ class Cleanup:
     def take_spec(self, spec: ExperimentSpec) -> None:
         """Hears what the user wants retained, and for how long."""
         self._wanted: Retention = spec.pod_retention
-        self._time = seconds(spec.pod_retention_time)
+        self._time = parse_duration(spec.pod_retention_time)
 
     @property
     def retention(self) -> Retention:

@@ -15,7 +15,7 @@ from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
-VERSION = 1
+_VERSION = 1
 """Of the model card."""
 BEST = "best"
 """Where the best trial's checkpoint goes, if no other's is exported."""
@@ -54,7 +54,7 @@ def wanted(
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []
     for trial in sorted(_chosen(spec, trials, best), key=lambda trial: trial.index):
-        checkpoint = retention.best(trial.saved.checkpoints, spec.objective)
+        checkpoint = retention.find_best_checkpoint(trial.saved.checkpoints, spec.objective)
         if checkpoint is not None:
             exported = ExportedCheckpoint(
                 uri=checkpoint.uri,
@@ -89,7 +89,7 @@ def _card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachine, che
     ]
     return json.dumps(
         {
-            "version": VERSION,
+            "version": _VERSION,
             "experiment": {"namespace": experiment.namespace, "name": experiment.name, "uid": experiment.uid},
             "trial": trial.name,
             "step": checkpoint.step,

@@ -86,7 +86,7 @@ class RestoreSources:
         if donor is trial or (donor is None and self._search.is_over):
             return self._unavailable(trial, f"there is no other trial {wanted.trial}", now)
         lost = trial.status.failed_restore_sources
-        found = None if donor is None else pick(donor.status.checkpoints, wanted.step, lost)
+        found = None if donor is None else pick_checkpoint(donor.status.checkpoints, wanted.step, lost)
         if found is not None:
             self._record(trial, found, now)
         elif donor is not None and donor.is_finished:
@@ -164,7 +164,9 @@ class RestoreSources:
             trial.touch(now + trial.context.settings.pending_debounce)
 
 
-def pick(checkpoints: Sequence[Checkpoint], step: int | None, lost: Collection[str] = ()) -> Checkpoint | None:
+def pick_checkpoint(
+    checkpoints: Sequence[Checkpoint], step: int | None, lost: Collection[str] = ()
+) -> Checkpoint | None:
     """The checkpoint of a step, the newest of these; without a step, the latest of all; none that is lost."""
     fitting = (known for known in reversed(checkpoints) if step is None or known.step == step)
     return next((known for known in fitting if known.uri not in lost), None)

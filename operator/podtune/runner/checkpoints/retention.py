@@ -52,7 +52,7 @@ def keep_some(
     return [checkpoint for i, checkpoint in enumerate(checkpoints) if i in chosen]
 
 
-def release(status: TrialStatus, keep: Keep, objective: Objective, pinned: Collection[int]) -> TrialStatus:
+def drop_unpinned(status: TrialStatus, keep: Keep, objective: Objective, pinned: Collection[int]) -> TrialStatus:
     """The status of a trial that stores no more checkpoints, without those that were kept for others in vain."""
     kept = keep_some(status.checkpoints, keep, objective, pinned)
     return status if kept == status.checkpoints else status.model_copy(update={"checkpoints": kept})
@@ -67,7 +67,7 @@ def _pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[in
     return set(sorted(found - {-1})[-MAX_PINNED:])
 
 
-def best(checkpoints: Sequence[Checkpoint], objective: Objective) -> Checkpoint | None:
+def find_best_checkpoint(checkpoints: Sequence[Checkpoint], objective: Objective) -> Checkpoint | None:
     """The checkpoint with the best value of the objective, the newest among equals; None where there is none."""
     if not checkpoints:
         return None

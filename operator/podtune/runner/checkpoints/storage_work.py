@@ -16,7 +16,7 @@ from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.storage_jobs import StorageJob, StorageJobState, StorageStatus
 from podtune.protocol.fields import ProtocolError
-from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_report
+from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_storage_report
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod
@@ -267,7 +267,7 @@ def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
 def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
     """What a pod that is over says of its job, or what is to be said where it says nothing."""
     try:
-        report = parse_report(pod.message)
+        report = parse_storage_report(pod.message)
         if report.purpose is purpose and pod.phase.is_finished:
             return replace(report, ok=report.ok and pod.phase is PodPhase.SUCCEEDED)
     except ProtocolError:

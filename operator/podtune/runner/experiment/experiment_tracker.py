@@ -325,7 +325,7 @@ class ExperimentTracker:
             return None
         trial = best.trial
         repeated = len(best.values) > 1
-        checkpoint = retention.best(trial.status.checkpoints, self._objective)
+        checkpoint = retention.find_best_checkpoint(trial.status.checkpoints, self._objective)
         return BestTrial(
             trial=trial.name,
             value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],

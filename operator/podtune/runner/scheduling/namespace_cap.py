@@ -40,7 +40,7 @@ class Unlimited:
         return False
 
 
-UNLIMITED = Unlimited()
+NO_LIMIT = Unlimited()
 
 
 class NamespaceCap:

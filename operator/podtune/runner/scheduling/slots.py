@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.names import TrialState
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import CreatePod
@@ -252,7 +252,7 @@ def _due(trial: TrialMachine, at: float, now: float) -> float:
     if not now < at < NEVER:
         return at
     spec = trial.context.spec
-    longest = max(seconds(spec.failures.backoff.max), seconds(spec.trial_template.placement_timeout))
+    longest = max(parse_duration(spec.failures.backoff.max), parse_duration(spec.trial_template.placement_timeout))
     return at if at <= now + longest else now
 
 

@@ -21,7 +21,7 @@ from podtune.runner.search.observation_log import averaged
 from podtune.runner.trial.results import metrics_of, number
 from podtune.tuning.searchers.base import Configuration, Observation
 
-MAX_BYTES = 768 * 1024
+MAX_WARM_START_BYTES = 768 * 1024
 """Largest text of all results; a ConfigMap takes a mebibyte."""
 
 
@@ -46,7 +46,7 @@ class Found:
     cut: int
 
 
-def pick(spec: ExperimentSpec, trials: Iterable[Trial]) -> Found:
+def pick_observations(spec: ExperimentSpec, trials: Iterable[Trial]) -> Found:
     """Picks out what a searcher can be told of the trials of an experiment that has ended.
 
     Repeats of a configuration make one result, their mean.
@@ -77,7 +77,7 @@ def read(spec: ExperimentSpec, text: str) -> tuple[Observation, ...]:
     """Reads back what was kept.
 
     Raises:
-        Unusable: It is not what `pick` has written.
+        Unusable: It is not what `pick_observations` has written.
     """
     try:
         return tuple(_observations(spec, text.splitlines()))
@@ -123,7 +123,7 @@ def _line(observation: Observation) -> str:
 
 def _newest(lines: Sequence[str]) -> Sequence[str]:
     """As many as there is room for, the newest."""
-    room, first = MAX_BYTES, len(lines)
+    room, first = MAX_WARM_START_BYTES, len(lines)
     while first and (room := room - len(lines[first - 1].encode())) >= 0:
         first -= 1
     return lines[first:]

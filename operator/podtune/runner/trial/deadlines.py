@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.resources.trial import MAX_DECISION_MESSAGE
@@ -61,7 +61,7 @@ def find_of_refused_pod(trial: TrialMachine) -> Deadline | None:
         return None
     limit = trial.context.spec.failures.start_deadline
     why = f"(for longer than failures.startDeadline, {limit})"
-    due = trial.refused_since + seconds(limit)
+    due = trial.refused_since + parse_duration(limit)
     return Deadline(due, DecisionAction.FAIL, TrialReason.START_DEADLINE_EXCEEDED, trial.status.message, why)
 
 
@@ -88,7 +88,7 @@ def _start(trial: TrialMachine) -> Iterator[Deadline]:
         return
     limit = trial.context.spec.failures.start_deadline
     why = f"(for longer than failures.startDeadline, {limit})"
-    yield Deadline(since + seconds(limit), DecisionAction.FAIL, reason, message, why)
+    yield Deadline(since + parse_duration(limit), DecisionAction.FAIL, reason, message, why)
 
 
 def _pending(trial: TrialMachine) -> Iterator[Deadline]:
@@ -99,7 +99,7 @@ def _pending(trial: TrialMachine) -> Iterator[Deadline]:
         return
     words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting is not None else "it is still starting"
     why = f"(not running after failures.pendingDeadline, {limit})"
-    due = pod.created + seconds(limit)
+    due = pod.created + parse_duration(limit)
     yield Deadline(due, DecisionAction.FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)
 
 
@@ -124,7 +124,7 @@ def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     pod = next((pod for pod in trial.current.pods if pod.training_since and not pod.training_until), None)
     if limit is None or pod is None:
         return
-    left = seconds(limit) - measure_training(trial.status, pod, now)
+    left = parse_duration(limit) - measure_training(trial.status, pod, now)
     why = f"(for longer than failures.runDeadline, {limit}, all attempts added up)"
     message = "the program has not come to an end"
     yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)
@@ -139,7 +139,9 @@ def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if limit is None or pod is None or not pod.training_since or pod.training_until or pod.is_over:
         return
     last = max(pod.training_since, parse_rfc3339(trial.status.last_result_time) or 0.0)
-    due = max(last + seconds(limit), trial.expectations.deaf_until(pod.uid, now, trial.context.settings.report_wait))
+    due = max(
+        last + parse_duration(limit), trial.expectations.deaf_until(pod.uid, now, trial.context.settings.report_wait)
+    )
     shown = f"no result since iteration {trial.status.iteration}" if trial.status.iteration else "no result at all"
     why = f"(for longer than failures.silenceDeadline, {limit})"
     yield Deadline(due, DecisionAction.RETRY, TrialReason.SILENCE_DEADLINE_EXCEEDED, shown, why)

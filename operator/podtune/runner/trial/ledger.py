@@ -106,10 +106,10 @@ def tells_of_start(status: TrialStatus) -> bool:
     return latest is not None and latest.action in (DecisionKind.START, DecisionKind.PROMOTE, DecisionKind.EXPLOIT)
 
 
-def list_entries_after(status: TrialStatus, known: int) -> tuple[messages.LedgerEntry, ...]:
+def list_entries_after(status: TrialStatus, known: int) -> tuple[messages.LedgerLine, ...]:
     """The entries after the one with number `known`, for the agent that puts them into the bucket."""
     return tuple(
-        messages.LedgerEntry(
+        messages.LedgerLine(
             number=entry.number,
             time=entry.time,
             attempt=entry.attempt,
@@ -123,7 +123,7 @@ def list_entries_after(status: TrialStatus, known: int) -> tuple[messages.Ledger
     )
 
 
-def list_unexported(status: TrialStatus) -> tuple[messages.LedgerEntry, ...]:
+def list_unexported(status: TrialStatus) -> tuple[messages.LedgerLine, ...]:
     """The entries that no agent has put into the bucket as far as is known, oldest first."""
     return list_entries_after(status, status.ledger_exported)
 

@@ -18,7 +18,7 @@ from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
-MAX_REFUSAL = 512
+_MAX_REFUSAL = 512
 
 
 class Overrides:
@@ -67,7 +67,7 @@ class Overrides:
             try:
                 self._changed(trial)
             except FieldError as error:
-                problem = clip(f"spec.{error}", MAX_REFUSAL)
+                problem = clip(f"spec.{error}", _MAX_REFUSAL)
         if problem != trial.refusal:
             trial.refusal = problem
             trial.touch(now)
@@ -91,7 +91,7 @@ class Overrides:
 
     def _refuse(self, trial: TrialMachine, problem: str, now: float) -> None:
         """A trial that would run has to wait; one that is paused says it in a condition alone."""
-        trial.refusal = clip(problem, MAX_REFUSAL)
+        trial.refusal = clip(problem, _MAX_REFUSAL)
         trial.touch(now)
         if trial.status.state in (None, TrialState.PENDING):
             trial.explain(TrialState.PENDING, TrialReason.INVALID_OVERRIDES, trial.refusal)

@@ -7,26 +7,26 @@ from collections.abc import Mapping
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
-from podtune.protocol.messages import Result, Value
+from podtune.protocol.messages import MetricValue, Result
 from podtune.trial.layout import TIME_THIS_ITER
 
-MAX_SHOWN = 64
+_MAX_SHOWN = 64
 """Longest value that a status shows, in characters."""
 
 
-def show(value: Value) -> str:
+def show(value: MetricValue) -> str:
     """Writes a metric's value for a status; a float so that reading it back gives the same number."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)[:MAX_SHOWN] if isinstance(value, str) else repr(value)
+    return str(value)[:_MAX_SHOWN] if isinstance(value, str) else repr(value)
 
 
-def show_all(metrics: Mapping[str, Value]) -> dict[str, str]:
+def show_all(metrics: Mapping[str, MetricValue]) -> dict[str, str]:
     """Writes a result's metrics for a status."""
     return {name: show(value) for name, value in metrics.items()}
 
 
-def number(metrics: Mapping[str, Value], name: str) -> float | None:
+def number(metrics: Mapping[str, MetricValue], name: str) -> float | None:
     """A metric's value as a number, None where there is none."""
     value = metrics.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -41,7 +41,7 @@ def best_value(status: TrialStatus, metric: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def make_comparable(metrics: Mapping[str, Value], objective: Objective) -> Mapping[str, Value]:
+def make_comparable(metrics: Mapping[str, MetricValue], objective: Objective) -> Mapping[str, MetricValue]:
     """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
     value = number(metrics, objective.metric)
     if value is None or not math.isinf(value):
@@ -75,7 +75,7 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     return status.model_copy(update=changes)
 
 
-def _told(metrics: Mapping[str, Value], objective: Objective, time_attribute: str) -> Mapping[str, Value]:
+def _told(metrics: Mapping[str, MetricValue], objective: Objective, time_attribute: str) -> Mapping[str, MetricValue]:
     """What a status tells of a result: how long its iteration took only where something goes by that."""
     if TIME_THIS_ITER in (time_attribute, *(criterion.metric for criterion in objective.criteria)):
         return metrics
@@ -91,9 +91,9 @@ def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -
     return lacks and all(metric in status.last_result for metric in wanted)
 
 
-def metrics_of(shown: Mapping[str, str]) -> dict[str, Value]:
+def metrics_of(shown: Mapping[str, str]) -> dict[str, MetricValue]:
     """Reads the metrics of a status back as numbers, where they are numbers."""
-    metrics: dict[str, Value] = {}
+    metrics: dict[str, MetricValue] = {}
     for name, value in shown.items():
         try:
             metrics[name] = float(value)

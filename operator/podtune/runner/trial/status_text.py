@@ -96,7 +96,7 @@ def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
         parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
         if restored and restored.message:
             parts.append(restored.message)
-    if given := resources.shown(limits):
+    if given := resources.show_limits(limits):
         parts.append(f"with {given}")
     if trial.current.store_problem is not None:
         parts.append(trial.current.store_problem.message)

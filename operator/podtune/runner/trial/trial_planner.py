@@ -251,7 +251,7 @@ class TrialPlanner:
     def _reserve_observation(self, trial: TrialMachine) -> None:
         trial.set(observation_seq=self._search.reserve_seq())
         spec, pinned = trial.context.spec, self._processor.scheduler.pinned_steps(trial.index)
-        trial.status = retention.release(trial.status, spec.checkpoints.keep, spec.objective, pinned)
+        trial.status = retention.drop_unpinned(trial.status, spec.checkpoints.keep, spec.objective, pinned)
         self._processor.ended(trial)
 
     # Decisions

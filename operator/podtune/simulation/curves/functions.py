@@ -106,5 +106,5 @@ _ALL = (
     ObjectiveFunction("hartmann6", _hartmann6, ((0.0, 1.0),), -3.322368011415514, least=6, most=6),
     ObjectiveFunction("styblinski-tang", _styblinski_tang, ((-5.0, 5.0),), -39.16616570377142),
 )
-FUNCTIONS = {function.name: function for function in _ALL}
+CURVE_FUNCTIONS = {function.name: function for function in _ALL}
 """The functions by name."""

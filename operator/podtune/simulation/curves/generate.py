@@ -6,7 +6,7 @@ import csv
 from typing import TextIO
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_space import format_value
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.curves.table import SECONDS
@@ -26,7 +26,7 @@ def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: st
         seed: Seeds the draws.
     """
     names = [parameter.name for parameter in spec.parameters if parameter.is_sampled]
-    search = Search(algorithm="random", max_trials=count, seed=seed)
+    search = SearchSpec(algorithm="random", max_trials=count, seed=seed)
     searcher = make_searcher(spec.model_copy(update={"search": search}))
     writer = csv.writer(file, lineterminator="\n")
     counted = ITERATION if time == TIME_TOTAL else time

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.manifest import (
-    MAX_BYTES,
+    MAX_MANIFEST_BYTES,
     CheckpointManifest,
     InvalidManifest,
     ManifestFile,
@@ -64,7 +64,7 @@ class ContentIndex:
         if address in self._manifests:
             return
         try:
-            self.add(address, parse_manifest(store.get_bytes(address.manifest, MAX_BYTES)))
+            self.add(address, parse_manifest(store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)))
         except NotFound:
             return
         except UnknownVersion as error:

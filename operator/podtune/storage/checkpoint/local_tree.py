@@ -14,7 +14,7 @@ from typing import BinaryIO
 from podtune.storage.checkpoint.manifest import MAX_FILES, InvalidManifest, check_paths
 from podtune.storage.directory import Directory, descended, open_entry
 
-MAX_DEPTH = 32
+_MAX_DEPTH = 32
 
 
 class UnusableTree(Exception):
@@ -108,8 +108,8 @@ class LocalTree:
         excluded: Callable[[str], bool],
         refused: Callable[[str], None] | None,
     ) -> Iterator[LocalFile]:
-        if prefix.count("/") > MAX_DEPTH:
-            raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {MAX_DEPTH} levels")
+        if prefix.count("/") > _MAX_DEPTH:
+            raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {_MAX_DEPTH} levels")
         with os.scandir(directory) as entries:
             listed = list(entries)
         for entry in listed:

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 VERSIONS = (1, 2, 3)
-MAX_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 64 << 20
 MAX_FILES = 100_000
 MAX_CHUNKS = 10_000
 """Of a file; no object of S3 has more."""
 MAX_PATH = 512
 """Bytes of a path: a key of S3 holds 1024 together with all that is put before it."""
-MAX_KEY = 1024
+_MAX_KEY = 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -239,7 +239,7 @@ def _parse_file(item: Any) -> ManifestFile:
     if "object" not in item:
         return ManifestFile(path, size, sha256, chunk_size, chunks, split=split)
     key = _text(item, "object")
-    problem = "has too many bytes" if len(key) > MAX_KEY else _segments_problem(key)
+    problem = "has too many bytes" if len(key) > _MAX_KEY else _segments_problem(key)
     if problem:
         raise InvalidManifest(f"object {key[:MAX_PATH]!r} {problem}")
     return ManifestFile(path, size, sha256, chunk_size, chunks, key, _count(item, "offset"), split)

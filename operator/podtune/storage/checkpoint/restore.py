@@ -11,7 +11,7 @@ from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import MANIFEST, CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.checkpoint.manifest import (
-    MAX_BYTES,
+    MAX_MANIFEST_BYTES,
     CheckpointManifest,
     InvalidManifest,
     digest_of,
@@ -138,7 +138,7 @@ class Restorer:
 
     def _fetch_manifest(self, candidate: CheckpointRef, address: CheckpointAddress) -> CheckpointManifest:
         try:
-            data = self._store.get_bytes(address.manifest, MAX_BYTES)
+            data = self._store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)
         except NotFound as error:
             raise CorruptCheckpoint("its manifest is missing") from error
         if digest_of(data) != candidate.digest:
@@ -190,7 +190,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     found: list[tuple[CheckpointManifest, CheckpointRef]] = []
     for address in _addresses(store, trial):
         try:
-            data = store.get_bytes(address.manifest, MAX_BYTES)
+            data = store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)
             manifest = parse_manifest(data)
         except (NotFound, InvalidManifest):
             continue  # it goes at this moment, or is none

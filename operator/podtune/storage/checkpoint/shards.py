@@ -13,7 +13,7 @@ from typing import Protocol
 
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.manifest import (
-    MAX_BYTES,
+    MAX_MANIFEST_BYTES,
     CheckpointManifest,
     InvalidManifest,
     ManifestFile,
@@ -22,7 +22,7 @@ from podtune.storage.checkpoint.manifest import (
 from podtune.storage.errors import NotFound, StoreError
 from podtune.storage.object_store import ObjectStore
 
-PATIENCE = 30.0
+_PATIENCE = 30.0
 """Seconds that rank 0 waits for the others before it says so; after that it tries again."""
 FIRST_LOOK = 0.1
 LONGEST_LOOK = 2.0
@@ -82,7 +82,7 @@ class GatherShards:
         self,
         replicas: int,
         *,
-        patience: float = PATIENCE,
+        patience: float = _PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -129,7 +129,7 @@ def _shard(
 ) -> CheckpointManifest | None:
     """The shard of a rank; None where it is not there, or can't be one of this checkpoint."""
     try:
-        shard = parse_manifest(store.get_bytes(address.shard(rank), MAX_BYTES))
+        shard = parse_manifest(store.get_bytes(address.shard(rank), MAX_MANIFEST_BYTES))
     except (NotFound, InvalidManifest):
         return None
     return shard if (shard.attempt, shard.step) == (own.attempt, own.step) else None

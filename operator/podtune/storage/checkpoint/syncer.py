@@ -12,7 +12,7 @@ from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.file_upload import UploadContext, upload_files
 from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, matcher
-from podtune.storage.checkpoint.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of
+from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.checkpoint.shards import Commit, commit_alone
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ObjectStore
@@ -121,7 +121,7 @@ def stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:
         StoreError: The store can't be asked.
     """
     try:
-        return digest_of(store.get_bytes(address.manifest, MAX_BYTES))
+        return digest_of(store.get_bytes(address.manifest, MAX_MANIFEST_BYTES))
     except NotFound:
         return None
 

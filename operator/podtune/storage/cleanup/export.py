@@ -15,7 +15,13 @@ from typing import Any
 
 from podtune.storage.checkpoint.address import DATA, CheckpointAddress
 from podtune.storage.checkpoint.download import CorruptCheckpoint, read_file
-from podtune.storage.checkpoint.manifest import MAX_BYTES, CheckpointManifest, ManifestFile, digest_of, parse_manifest
+from podtune.storage.checkpoint.manifest import (
+    MAX_MANIFEST_BYTES,
+    CheckpointManifest,
+    ManifestFile,
+    digest_of,
+    parse_manifest,
+)
 from podtune.storage.errors import AccessDenied, NotFound, RequestRejected, StoreError
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
@@ -95,7 +101,7 @@ class Exporter:
 
     def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
         try:
-            data = self._source.get_bytes(checkpoint.manifest, MAX_BYTES)
+            data = self._source.get_bytes(checkpoint.manifest, MAX_MANIFEST_BYTES)
         except NotFound as error:
             raise CorruptCheckpoint(f"the manifest of {checkpoint.uri} is missing") from error
         if digest_of(data) != digest:
@@ -117,7 +123,7 @@ class Exporter:
                 f"{destination.uri} holds an export of experiment {owner.get('name')!r} of namespace "
                 f"{owner.get('namespace')!r}; name another address in checkpoints.export.to, or delete it"
             )
-        return before == card and self._read(destination.manifest, MAX_BYTES) == manifest
+        return before == card and self._read(destination.manifest, MAX_MANIFEST_BYTES) == manifest
 
     def _read(self, key: str, limit: int) -> bytes | None:
         try:

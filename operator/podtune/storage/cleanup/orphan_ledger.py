@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ObjectStore
 
-MAX_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 def store_orphan_decisions(store: ObjectStore, key: str, entries: Sequence[str]) -> int:
@@ -32,7 +32,7 @@ def store_orphan_decisions(store: ObjectStore, key: str, entries: Sequence[str])
     if not entries:
         return 0
     try:
-        before = store.get_bytes(key, MAX_BYTES).decode(errors="replace").splitlines()
+        before = store.get_bytes(key, _MAX_BYTES).decode(errors="replace").splitlines()
     except NotFound:
         before = []
     known = {_number(line) for line in before}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 30
-ATTEMPTS = 4
+REQUEST_ATTEMPTS = 4
 """Tries of one request within one call; the SDK's standard mode waits between them with jitter."""
 _HASHED = "podtune-s3v4"
 _STYLES: dict[str, Literal["auto", "path", "virtual"]] = {"Path": "path", "VirtualHost": "virtual"}
@@ -34,7 +34,7 @@ def make_client(address: StoreAddress) -> S3Client:
     config = Config(
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=READ_TIMEOUT,
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": REQUEST_ATTEMPTS},
         max_pool_connections=16,
         tcp_keepalive=True,
         user_agent="podtune",  # the SDK's own takes an eighth of a small request's time to put together

@@ -42,7 +42,7 @@ from podtune.tuning.schedulers.base import (
 from podtune.tuning.schedulers.halving.rungs import Bracket, Rung, draw_index
 from podtune.tuning.searchers.base import Configuration
 
-TIME_FIELD = "scheduler.asha.timeAttribute"
+_TIME_FIELD = "scheduler.asha.timeAttribute"
 
 
 class Asha(Scheduler):
@@ -90,7 +90,7 @@ class Asha(Scheduler):
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric.
         """
-        time = required_number(metrics, self.time_attribute, TIME_FIELD)
+        time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         if time >= self._settings.max_time:
             return self._at_max_time(time)

@@ -46,7 +46,7 @@ from podtune.tuning.schedulers.halving.rungs import Promotion, PromotionRung, Pr
 from podtune.tuning.schedulers.records import Reading
 from podtune.tuning.searchers.base import Configuration
 
-TIME_FIELD = "scheduler.ashaPromotion.timeAttribute"
+_TIME_FIELD = "scheduler.ashaPromotion.timeAttribute"
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class AshaPromotion(Scheduler):
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric.
         """
-        time = required_number(metrics, self.time_attribute, TIME_FIELD)
+        time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         position = self._positions[trial]
         if time >= self._settings.max_time:

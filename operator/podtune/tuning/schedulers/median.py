@@ -44,7 +44,7 @@ from podtune.tuning.schedulers.curves import Curve, RunningMeans
 from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
-TIME_FIELD = "scheduler.median.timeAttribute"
+_TIME_FIELD = "scheduler.median.timeAttribute"
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Median(Scheduler):
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric.
         """
-        time = required_time(metrics, self.time_attribute, TIME_FIELD)
+        time = required_time(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         state = self._trials[trial]
         if state.judged:

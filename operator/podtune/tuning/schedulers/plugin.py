@@ -7,7 +7,7 @@ from podtune.api.tuning.plugin import Plugin
 from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.schedulers.base import Scheduler
 
-GROUP = "podtune.schedulers"
+_GROUP = "podtune.schedulers"
 """The group of their entry points."""
 
 
@@ -22,7 +22,7 @@ def make_plugin_scheduler(plugin: Plugin, objective: Objective, seed: int) -> Sc
     Raises:
         PluginError: It is not installed, or can't be made.
     """
-    made = make_plugin(GROUP, plugin, objective=objective, seed=seed)
+    made = make_plugin(_GROUP, plugin, objective=objective, seed=seed)
     if not isinstance(made, Scheduler):
         raise PluginError(f"{plugin.name!r} made a {type(made).__name__}, which is no Scheduler; tell its author")
     return made

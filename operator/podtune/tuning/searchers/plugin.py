@@ -10,7 +10,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.searchers.base import Searcher
 
-GROUP = "podtune.searchers"
+_GROUP = "podtune.searchers"
 """The group of their entry points."""
 
 
@@ -26,7 +26,7 @@ def make_plugin_searcher(plugin: Plugin, parameters: Sequence[Parameter], object
     Raises:
         PluginError: It is not installed, or can't be made.
     """
-    made = make_plugin(GROUP, plugin, parameters=parameters, objective=objective, seed=seed)
+    made = make_plugin(_GROUP, plugin, parameters=parameters, objective=objective, seed=seed)
     if not isinstance(made, Searcher):
         raise PluginError(f"{plugin.name!r} made a {type(made).__name__}, which is no Searcher; tell its author")
     return made

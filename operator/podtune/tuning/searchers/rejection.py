@@ -13,12 +13,12 @@ from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace, InvalidConfiguration, PointKey, RejectionCounter
 from podtune.tuning.searchers.spaces.inactive import INACTIVE, left_out, with_left_out
 
-TRIES = "tries"
+_TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""
-MAX_TRIES = 1000
+_MAX_TRIES = 1000
 """So often is drawn for one proposal, at most; in a space of fewer points it is quicker to look at all of them."""
 MODEL_TRIES = 25
 """So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
@@ -56,7 +56,7 @@ class RejectionSearcher(Searcher):
         self._seed = seed
         self._tree = space.countable_points()
         self._tried: set[PointKey] = set()
-        self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= MAX_TRIES else MAX_TRIES
+        self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= _MAX_TRIES else _MAX_TRIES
 
     @override
     def tell(self, observation: Observation) -> None:
@@ -81,7 +81,7 @@ class RejectionSearcher(Searcher):
         refusals = RejectionCounter()
         drawn: Proposal | None = None
         for tries in range(self._tries):
-            draw = attempt * MAX_TRIES + tries
+            draw = attempt * _MAX_TRIES + tries
             if drawn is None or (tries < MODEL_TRIES and tries - refusals.count < MODEL_REPETITIONS):
                 drawn = self.inner.ask(number, view, draw)
             else:
@@ -100,7 +100,7 @@ class RejectionSearcher(Searcher):
         """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
         try:
             configuration = self._space.configuration(values)
-        except Refused as refused:
+        except InvalidConfiguration as refused:
             refusals.add(refused)
             return None
         if self._tree is None:
@@ -111,7 +111,7 @@ class RejectionSearcher(Searcher):
     def _proposed(self, drawn: Proposal, configuration: Configuration, tries: int) -> Proposal:
         attributes = dict(drawn.attributes)
         if tries > 1:
-            attributes[TRIES] = str(tries)
+            attributes[_TRIES] = str(tries)
         if self.inner.sees_inactive and (inactive := left_out(self._space.sampled, drawn.configuration, configuration)):
             attributes[INACTIVE] = inactive
         return Proposal(configuration, attributes)
@@ -127,7 +127,7 @@ class RejectionSearcher(Searcher):
         if self._tree is None:
             raise refusals.error(self._tries)
         count = self._tree.count
-        start = Random(proposal_seed(self._seed, number, MAX_TRIES)).randrange(count)
+        start = Random(proposal_seed(self._seed, number, _MAX_TRIES)).randrange(count)
         refused = refusals.count
         looked_at = min(count, MAX_SCAN)
         for step in range(looked_at):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.expressions.expression import Expression
 from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentSpec
@@ -72,7 +72,7 @@ class _TrialFactory:
         if given.iterations is not None:
             return IterationsReached(given.iterations)
         if given.time is not None:
-            return TrainingTimeLimit(seconds(given.time))
+            return TrainingTimeLimit(parse_duration(given.time))
         if given.metrics is not None:
             return MetricThresholds(given.metrics, self._objective)
         if given.expression is not None:
@@ -97,7 +97,7 @@ class _ExperimentFactory:
             first = FailuresReached(stop.FailureBudget(count=1))
             rules.append(ExperimentStopRule("failures.failFast", first, ExperimentReason.FAIL_FAST, good=False))
         if spec.stop.total_time is not None:
-            limit = TotalTimeLimit(seconds(spec.stop.total_time))
+            limit = TotalTimeLimit(parse_duration(spec.stop.total_time))
             rules.append(ExperimentStopRule("stop.totalTime", limit, ExperimentReason.TIME_LIMIT))
         for field, group in _groups(
             "stop.experiment", [(rule, rule.all_of, rule.any_of) for rule in spec.stop.experiment]
@@ -117,7 +117,7 @@ class _ExperimentFactory:
 
     def _criterion(self, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
         if given.time is not None:
-            return TotalTimeLimit(seconds(given.time))
+            return TotalTimeLimit(parse_duration(given.time))
         if given.failures is not None:
             return FailuresReached(given.failures)
         if given.gpu_hours is not None:

@@ -7,9 +7,9 @@ import pytest
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
-from podtune.agent.storage_pod.pod import PATIENCE, StoragePodSettings, run_storage
+from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
-from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_report
+from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_storage_report
 from podtune.storage.errors import BucketNotFound, Unreachable
 from podtune.storage.memory_store import MemoryStore
 
@@ -44,7 +44,7 @@ def run(pod, store, waits=None):
     code = run_storage(
         pod, EventLog(lambda: 0.0), Random(1), lambda address: store, clock=waits.clock, sleep=waits.sleep
     )
-    return code, parse_report(pod.termination_log.read_text())
+    return code, parse_storage_report(pod.termination_log.read_text())
 
 
 def test_a_job_is_done_and_reported(tmp_path):
@@ -81,7 +81,7 @@ def test_and_in_the_end_left_to_the_next_pod(tmp_path):
     waits = Waits()
     code, report = run(pod(tmp_path), store, waits)
     assert (code, report.ok, report.message) == (1, False, "it does not answer")
-    assert PATIENCE / 2 < waits.now <= PATIENCE
+    assert STORE_PATIENCE / 2 < waits.now <= STORE_PATIENCE
 
 
 def test_what_somebody_has_to_mend_is_said_at_once(tmp_path):

@@ -5,22 +5,24 @@ import pytest
 from podtune.api.base import FieldError
 from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, check_combination, refusal, valid_pairs
 from podtune.api.tuning.objective import Criterion, Objective
-from podtune.api.tuning.scheduler import SCHEDULERS, Scheduler
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.scheduler import SCHEDULERS, SchedulerSpec
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_settings import Nsga3Settings
 
 ONE = Objective(metric="accuracy", mode="max")
 TWO = Objective(metric="accuracy", mode="max", others=[Criterion(metric="latency", mode="min")])
 
 
-def scheduler(name: str) -> Scheduler:
+def scheduler(name: str) -> SchedulerSpec:
     """A scheduler whose settings don't matter."""
-    return Scheduler.model_construct(**{field: {} if alias == name else None for alias, field in SCHEDULERS.items()})
+    return SchedulerSpec.model_construct(
+        **{field: {} if alias == name else None for alias, field in SCHEDULERS.items()}
+    )
 
 
-def search(algorithm: str, divisions: int = 3) -> Search:
+def search(algorithm: str, divisions: int = 3) -> SearchSpec:
     """A search whose other settings don't matter."""
-    return Search.model_construct(algorithm=algorithm, max_trials=10, nsga3=Nsga3Settings(divisions=divisions))  # type: ignore[arg-type]
+    return SearchSpec.model_construct(algorithm=algorithm, max_trials=10, nsga3=Nsga3Settings(divisions=divisions))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -49,7 +51,7 @@ def test_random_search_goes_with_every_scheduler_but_the_one_made_for_another_se
 
 
 def test_no_scheduler_is_fifo() -> None:
-    check_combination(TWO, search("nsga2"), Scheduler())
+    check_combination(TWO, search("nsga2"), SchedulerSpec())
 
 
 @pytest.mark.parametrize("algorithm", sorted(SEARCHERS))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.base import FieldError
-from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from tests.unit.tuning.manifests import parameters
 
 SPACE = parameters(
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_named(given: dict[str, Any], path: str, said: str)
 
 
 def test_a_constraint_refuses_a_whole_configuration() -> None:
-    with pytest.raises(Refused, match="the constraint 'batch <= 200' does not hold"):
+    with pytest.raises(InvalidConfiguration, match="the constraint 'batch <= 200' does not hold"):
         RULES.complete({"kind": 1, "units": 64})
 
 

@@ -13,7 +13,7 @@ from podtune.api.tuning.population import (
     check_population,
     mutable_domains,
 )
-from podtune.api.tuning.search import Search
+from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, Parameter
 
 PARAMETERS = [
@@ -33,7 +33,7 @@ def settings(*mutations: dict[str, Any], kind: type[PopulationSettings] = PbtSet
 
 
 def check(*mutations: dict[str, Any], trials: int | str = 8, kind: type[PopulationSettings] = PbtSettings) -> None:
-    search = Search.model_validate({"algorithm": "random", "maxTrials": trials})
+    search = SearchSpec.model_validate({"algorithm": "random", "maxTrials": trials})
     check_population("pbt", settings(*mutations, kind=kind), search, PARAMETERS)
 
 
@@ -109,7 +109,7 @@ def test_a_population_has_a_size(trials: int | str) -> None:
 
 def test_one_that_goes_in_step_is_smaller() -> None:
     in_step = PbtSettings(interval=5, synchronous=True)
-    search = Search.model_validate({"algorithm": "random", "maxTrials": 257})
+    search = SearchSpec.model_validate({"algorithm": "random", "maxTrials": 257})
     with pytest.raises(FieldError, match="257 is no population for synchronous pbt; give 2 to 256 trials"):
         check_population("pbt", in_step, search, PARAMETERS)
 

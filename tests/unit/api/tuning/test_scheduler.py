@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.tuning.scheduler import AshaPromotionSettings, HyperbandSettings, Scheduler
+from podtune.api.tuning.scheduler import AshaPromotionSettings, HyperbandSettings, SchedulerSpec
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.bohb import Bohb
@@ -49,8 +49,8 @@ def test_a_trial_passes_as_many_rungs_as_the_largest_bracket_has_halvings(
     assert HyperbandSettings(max_time=max_time, reduction_factor=factor).most_rungs == most
 
 
-def resources(*entries: tuple[int, dict[str, Any]], scheduler: str = "hyperband") -> Scheduler:
-    return Scheduler.model_validate(
+def resources(*entries: tuple[int, dict[str, Any]], scheduler: str = "hyperband") -> SchedulerSpec:
+    return SchedulerSpec.model_validate(
         {
             scheduler: {"maxTime": 81},
             "resources": [{"atRung": rung, "limits": limits} for rung, limits in entries],

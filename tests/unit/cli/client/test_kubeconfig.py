@@ -54,7 +54,7 @@ def test_without_kubeconfig_in_the_environment_it_is_the_one_at_home(tmp_path: P
 
 
 def test_in_a_pod_without_one_it_is_the_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT_FILES", tmp_path)
     _write(tmp_path / "namespace", "vision")
     _write(tmp_path / "token", "abc\n")
     _write(tmp_path / "ca.crt", Path(ssl.get_default_verify_paths().cafile or "/dev/null").read_text())

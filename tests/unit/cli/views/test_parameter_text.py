@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.api.tuning.search_space import KINDS, Parameter
+from podtune.api.tuning.search_space import PARAMETER_KINDS, Parameter
 from podtune.cli.views.parameter_text import describe_parameter, describe_parameters
 from podtune.testing.spaces import SAMPLED
 
@@ -93,6 +93,6 @@ def test_every_kind_that_there_is_has_its_own_words() -> None:
         "fixed": {"value": 1},
         "expression": "x",
     }
-    assert words.keys() == KINDS.keys()
+    assert words.keys() == PARAMETER_KINDS.keys()
     for kind, domain in words.items():
         assert "(" not in describe_parameter({"name": "p", kind: domain})

@@ -9,7 +9,7 @@ from podtune.cli.client.api_client import Change
 from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
 from podtune.cli.views.formats import format_age, format_number
-from podtune.cli.views.progress import EXPERIMENT, TRIALS, Progress, follow
+from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Progress, follow
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
@@ -27,8 +27,8 @@ def _list(progress: Progress, source: str, *items: dict) -> None:
 @pytest.fixture
 def progress() -> Progress:
     known = Progress()
-    _list(known, EXPERIMENT, experiment("digits", **RUNNING))
-    _list(known, TRIALS, trial(11, **TRAINING), trial(7, **TRAINING), trial(8))
+    _list(known, EXPERIMENT_CHANGED, experiment("digits", **RUNNING))
+    _list(known, TRIALS_CHANGED, trial(11, **TRAINING), trial(7, **TRAINING), trial(8))
     return known
 
 
@@ -53,7 +53,7 @@ def test_the_picture_shows_progress_counts_best_and_each_running_trial(progress:
 
 def test_a_metric_that_is_called_as_a_parameter_has_a_column_of_its_own(progress: Progress) -> None:
     shown = TRAINING | {"lastResult": {"hidden_units": "63.5", "accuracy": "0.9"}}
-    _list(progress, TRIALS, trial(7, **shown))
+    _list(progress, TRIALS_CHANGED, trial(7, **shown))
     header, row = _drawn(progress).splitlines()[-2:]
     assert header.split()[2:7] == ["learning_rate", "hidden_units", "activation", "hidden_units", "(result)"]
     assert [value in row.split() for value in ("64", "63.5")] == [True, True]
@@ -63,7 +63,7 @@ def test_a_metric_that_is_called_as_a_parameter_has_a_column_of_its_own(progress
 def test_what_looks_like_markup_is_shown_as_it_is(progress: Progress, value: str) -> None:
     item = trial(7, **TRAINING)
     item["spec"]["parameters"]["activation"] = value
-    _list(progress, TRIALS, item)
+    _list(progress, TRIALS_CHANGED, item)
     assert value in _drawn(progress).splitlines()[-1]
 
 
@@ -71,7 +71,7 @@ def test_without_a_limit_there_is_no_bar() -> None:
     seen = Progress()
     item = experiment("digits", trials={"total": 5, "terminated": 3, "running": 2})
     item["spec"]["search"]["maxTrials"] = "unlimited"
-    _list(seen, EXPERIMENT, item)
+    _list(seen, EXPERIMENT_CHANGED, item)
     assert "3 trials done, unlimited" in _drawn(seen)
 
 
@@ -96,10 +96,10 @@ REFUSED = {
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width: int) -> None:
     kept = {"type": "CheckpointsKept", "status": "False", "reason": "CheckpointsLost", "message": "1 of 2 was lost"}
-    progress.apply(EXPERIMENT, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [kept]})))
+    progress.apply(EXPERIMENT_CHANGED, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [kept]})))
     _list(
         progress,
-        TRIALS,
+        TRIALS_CHANGED,
         trial(7, **TRAINING | {"conditions": [LOST]}),
         *(trial(index, **REFUSED) for index in range(8, 20)),
         trial(20, state="PENDING", reason="Queued", message="waits for one of maxConcurrentTrials slots"),
@@ -121,11 +121,11 @@ def test_a_line_is_written_when_something_goes_wrong_and_when_it_is_mended(progr
 
     def states():
         yield progress
-        progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING | {"conditions": [LOST]})))
-        progress.apply(EXPERIMENT, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [LOST]})))
+        progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, **TRAINING | {"conditions": [LOST]})))
+        progress.apply(EXPERIMENT_CHANGED, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [LOST]})))
         yield progress
         yield progress
-        progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING)))
+        progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, **TRAINING)))
         yield progress
 
     watch_view.show_lines(states(), written.append, lambda: NOW)
@@ -139,9 +139,9 @@ def test_times_take_no_column_unless_the_scheduler_goes_by_them(time: str, shown
     seen = Progress()
     watched = experiment("digits", **RUNNING)
     watched["spec"]["scheduler"] = {"asha": {"timeAttribute": time, "maxTime": 27}}
-    _list(seen, EXPERIMENT, watched)
+    _list(seen, EXPERIMENT_CHANGED, watched)
     times = {"training_iteration": "9", "time_this_iter_s": "60.5", "time_total_s": "541.25"}
-    _list(seen, TRIALS, trial(7, **TRAINING | {"lastResult": {**TRAINING["lastResult"], **times}}))
+    _list(seen, TRIALS_CHANGED, trial(7, **TRAINING | {"lastResult": {**TRAINING["lastResult"], **times}}))
     assert ("541.2" in _drawn(seen)) == shown
     assert "60.5" not in _drawn(seen)
     assert "0.9611" in _drawn(seen)
@@ -150,7 +150,7 @@ def test_times_take_no_column_unless_the_scheduler_goes_by_them(time: str, shown
 def test_before_anything_is_known_the_picture_says_so() -> None:
     assert "waiting for the experiment" in _drawn(None)
     seen = Progress()
-    _list(seen, EXPERIMENT, experiment("digits"))
+    _list(seen, EXPERIMENT_CHANGED, experiment("digits"))
     assert "waiting for the operator" in _drawn(seen)
 
 
@@ -160,9 +160,9 @@ def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress)
     def states():
         yield progress
         yield progress  # nothing has changed
-        progress.apply(TRIALS, Change("MODIFIED", trial(7, **TRAINING | {"lastResult": {"accuracy": "0.97"}})))
+        progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, **TRAINING | {"lastResult": {"accuracy": "0.97"}})))
         yield progress  # a result is no change of state
-        progress.apply(TRIALS, Change("MODIFIED", trial(7, state="TERMINATED", reason="StoppedByScheduler")))
+        progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, state="TERMINATED", reason="StoppedByScheduler")))
         yield progress
 
     watch_view.show_lines(states(), written.append, lambda: NOW)
@@ -186,17 +186,17 @@ def test_the_live_table_leaves_its_last_state_standing(progress: Progress) -> No
 
 
 def test_what_was_deleted_while_nobody_watched_is_forgotten(progress: Progress) -> None:
-    _list(progress, TRIALS, trial(7, **TRAINING))
+    _list(progress, TRIALS_CHANGED, trial(7, **TRAINING))
     assert list(progress.trials) == ["digits-7"]
-    progress.apply(TRIALS, Change("DELETED", trial(7)))
+    progress.apply(TRIALS_CHANGED, Change("DELETED", trial(7)))
     assert progress.trials == {}
-    _list(progress, EXPERIMENT)
+    _list(progress, EXPERIMENT_CHANGED)
     assert progress.outcome == (1, "the experiment was deleted")
 
 
 def test_a_trial_that_is_only_listed_again_has_not_changed(progress: Progress) -> None:
     progress.changed.clear()
-    _list(progress, TRIALS, trial(7, **TRAINING), trial(8), trial(11, **TRAINING))
+    _list(progress, TRIALS_CHANGED, trial(7, **TRAINING), trial(8), trial(11, **TRAINING))
     assert progress.changed == []
 
 

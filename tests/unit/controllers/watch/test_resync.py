@@ -11,7 +11,7 @@ import pytest
 
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.handlers import LISTED_AT_A_TIME, make_settings
-from podtune.controllers.watch.resync import AT_A_TIME, PERIOD, SETTLE, SOON, Resync
+from podtune.controllers.watch.resync import AT_A_TIME, PERIOD, RESYNC_SOON, SETTLE, Resync
 from podtune.kube.errors import ApiError
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.fake_client import FakeCluster, no_answer
@@ -131,7 +131,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
     ended = scene.cluster.remove(f"{PODS}/digits-0-1") | {"status": {"phase": "Succeeded"}}
     with scene.running():
         scene.resync.call()
-        await asyncio.sleep(SOON + SETTLE / 2)
+        await asyncio.sleep(RESYNC_SOON + SETTLE / 2)
         entry = scene.store.entry("e-1")
         assert entry is not None
         assert entry.machine is not None
@@ -158,7 +158,7 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
     scene.cluster.before = make_meanwhile
     with scene.running():
         scene.resync.call()
-        await asyncio.sleep(SOON + SETTLE + 1)
+        await asyncio.sleep(RESYNC_SOON + SETTLE + 1)
     assert "t-7" in scene.store.uids()
 
 
@@ -171,7 +171,7 @@ async def test_many_calls_make_one_sweep_and_soon() -> None:
     with scene.running():
         for _ in range(1000):
             scene.resync.call()
-        await asyncio.sleep(SOON + 1)
+        await asyncio.sleep(RESYNC_SOON + 1)
         assert len(scene.cluster.calls) == lists + 3
         await asyncio.sleep(PERIOD / 2)
         assert len(scene.cluster.calls) == lists + 3

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.controllers.watch.watch_health import PATIENCE, WatchHealth
+from podtune.controllers.watch.watch_health import ECHO_PATIENCE, WatchHealth
 
 
 class Clock:
@@ -21,7 +21,7 @@ def body(version: int, namespace: str = "team") -> dict[str, Any]:
     return {"metadata": {"namespace": namespace, "resourceVersion": str(version)}}
 
 
-def after(*steps: tuple[str, int], wait: float = PATIENCE + 1) -> bool:
+def after(*steps: tuple[str, int], wait: float = ECHO_PATIENCE + 1) -> bool:
     """Whether the watch is thought alive a while after these writes and events."""
     clock = Clock()
     health = WatchHealth(clock)
@@ -38,7 +38,7 @@ def test_without_writes_nothing_is_expected() -> None:
 
 
 def test_a_write_that_does_not_come_back_is_noticed_after_a_minute() -> None:
-    assert after(("wrote", 5), wait=PATIENCE - 2)
+    assert after(("wrote", 5), wait=ECHO_PATIENCE - 2)
     assert not after(("wrote", 5))
 
 
@@ -84,7 +84,7 @@ def test_one_dead_watch_is_noticed_among_others_that_live() -> None:
     health.wrote("Trial", body(7, "other"))
     health.saw("Pod", body(6))
     health.saw("Trial", body(7, "other"))
-    clock.time += PATIENCE + 1
+    clock.time += ECHO_PATIENCE + 1
     assert not health.is_alive
     health.saw("Trial", body(5))
     assert health.is_alive

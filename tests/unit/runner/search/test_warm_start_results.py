@@ -49,7 +49,9 @@ def changed(trial: Trial, **status: Any) -> Trial:
 
 
 def test_values_come_in_their_own_types_and_the_manifests_order() -> None:
-    (observation,) = warm_start.pick(SPEC, [trial(3, kind="relu", momentum="0.9", units="48")]).observations
+    (observation,) = warm_start.pick_observations(
+        SPEC, [trial(3, kind="relu", momentum="0.9", units="48")]
+    ).observations
     assert list(observation.configuration.items()) == [("lr", 0.01), ("units", 48), ("kind", "relu"), ("momentum", 0.9)]
     assert (observation.value, observation.step, observation.number, observation.attributes, observation.final) == (
         0.5,
@@ -61,7 +63,9 @@ def test_values_come_in_their_own_types_and_the_manifests_order() -> None:
 
 
 def test_results_come_in_the_order_in_which_the_trials_ended() -> None:
-    found = warm_start.pick(SPEC, [trial(0, "0.1", told=2), trial(1, "0.2", told=0), trial(2, "0.3", told=1)])
+    found = warm_start.pick_observations(
+        SPEC, [trial(0, "0.1", told=2), trial(1, "0.2", told=0), trial(2, "0.3", told=1)]
+    )
     assert [observation.value for observation in found.observations] == [0.2, 0.3, 0.1]
     assert [observation.number for observation in found.observations] == [-3, -2, -1]
 
@@ -80,19 +84,19 @@ def test_results_come_in_the_order_in_which_the_trials_ended() -> None:
     ids=["above", "between steps", "no choice", "incomplete", "no value", "nan", "failed"],
 )
 def test_what_has_no_value_or_lies_outside_is_passed_over(other: Trial) -> None:
-    found = warm_start.pick(SPEC, [trial(0), other])
+    found = warm_start.pick_observations(SPEC, [trial(0), other])
     assert len(found.observations) == 1
     assert found.passed_over == 1
 
 
 def test_parameters_that_this_space_does_not_have_are_left_out() -> None:
-    (observation,) = warm_start.pick(SPEC, [trial(0, dropout="0.3", momentum="0.9")]).observations
+    (observation,) = warm_start.pick_observations(SPEC, [trial(0, dropout="0.3", momentum="0.9")]).observations
     assert observation.configuration == {"lr": 0.01, "units": 32, "kind": 1}
 
 
 def test_a_trial_counts_with_what_it_ran_with_in_the_end() -> None:
     exploited = changed(trial(0), parameters={"lr": "0.012", "units": "32", "kind": "1"})
-    (observation,) = warm_start.pick(SPEC, [exploited]).observations
+    (observation,) = warm_start.pick_observations(SPEC, [exploited]).observations
     assert observation.configuration["lr"] == 0.012
 
 
@@ -102,7 +106,7 @@ def test_repeats_make_one_result() -> None:
         Trial(t.name, t.uid, 1, 1, t.spec.model_copy(update={"proposal": ProposalRecord(number=0)}), t.status)
         for t in repeats
     ]
-    found = warm_start.pick(SPEC, same)
+    found = warm_start.pick_observations(SPEC, same)
     assert [observation.value for observation in found.observations] == [pytest.approx(0.3)]
     assert found.passed_over == 0
 
@@ -112,15 +116,15 @@ def test_all_objectives_have_to_be_there() -> None:
         parameters=PARAMETERS,
         objective={"metric": "accuracy", "mode": "max", "others": [{"metric": "loss", "mode": "min"}]},
     )
-    (observation,) = warm_start.pick(
+    (observation,) = warm_start.pick_observations(
         several, [trial(0), changed(trial(1), last_result={"accuracy": "0.5"})]
     ).observations
     assert (observation.value, observation.others) == (0.5, (0.25,))
 
 
 def test_the_oldest_are_left_out_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_start, "MAX_BYTES", 500)
-    found = warm_start.pick(SPEC, [trial(index, f"0.{index}") for index in range(10)])
+    monkeypatch.setattr(warm_start, "MAX_WARM_START_BYTES", 500)
+    found = warm_start.pick_observations(SPEC, [trial(index, f"0.{index}") for index in range(10)])
     assert len(found.text.encode()) <= 500
     assert found.cut == 10 - len(found.observations) > 0
     assert found.observations[-1].value == 0.9
@@ -140,7 +144,7 @@ def test_what_is_kept_is_read_back_as_it_was(rows: list[tuple[float, str, str, f
         trial(index, repr(value), lr=repr(lr), units=units, kind=kind)
         for index, (lr, units, kind, value) in enumerate(rows)
     ]
-    found = warm_start.pick(SPEC, trials)
+    found = warm_start.pick_observations(SPEC, trials)
     assert warm_start.read(SPEC, found.text) == found.observations
     searcher = make_searcher(SPEC)
     for observation in found.observations:

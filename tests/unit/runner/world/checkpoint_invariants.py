@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.names import TrialReason
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.checkpoints.checkpoint_waits import WAITING
@@ -26,7 +26,7 @@ def assert_stored_first(simulation: Simulation, pod: SimulatedPod, status: Trial
     is_of_use = decision is not None and decision.reason != TrialReason.STORE_UNUSABLE
     if decision is None or not is_of_use or decision.action not in WAITING or clones.is_superseded(status):
         return
-    limit = (parse_rfc3339(decision.time) or 0.0) + seconds(spec.checkpoints.sync.timeout)
+    limit = (parse_rfc3339(decision.time) or 0.0) + parse_duration(spec.checkpoints.sync.timeout)
     if simulation.now >= limit or not simulation.hears(pod.attempt):
         return
     assert not pod.uploads.lacks(decision.seq), f"{pod.name} is deleted before its checkpoint is stored"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from podtune.agent.state.training_time import TrainingTimer, total_of
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
@@ -365,7 +365,7 @@ class SimulatedPod:
         spec = self._sim.api.experiment.spec
         assert spec is not None
         own = grace_periods.read_from_template(spec.trial_template.spec)
-        return float(own) + (seconds(self._checkpoints.drain) if self._sim.prefix else 0.0)
+        return float(own) + (parse_duration(self._checkpoints.drain) if self._sim.prefix else 0.0)
 
     def _terminate(self, exit_code: int) -> None:
         """SIGTERM: the program ends; one that has ended already has an agent that knows."""
@@ -410,7 +410,7 @@ class SimulatedPod:
         if self.uploads.is_done or self.fenced or not drains:
             self._conclude(self._words)
             return
-        drain = seconds(self._checkpoints.drain)
+        drain = parse_duration(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
         self._sim.after_unless_frozen(backlog_time(drain), self.uploads.hurry)
         self._sim.after_unless_frozen(drain, self._out_of_time)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from podtune.api.base import seconds
+from podtune.api.base import parse_duration
 from podtune.api.resources.checkpoints import Sync
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
@@ -78,7 +78,7 @@ class SimulatedUploads:
             changed: Is called when there is something to report.
         """
         self._clock, self._upload, self._snag = clock, upload, snag
-        self._timeout, self._retries = seconds(sync.timeout), sync.retries
+        self._timeout, self._retries = parse_duration(sync.timeout), sync.retries
         self._on_stored, self._on_change = stored, changed
         self._tried: PendingCheckpoint | None = None
         self._tries = 0

@@ -63,7 +63,7 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(server, code
     assert f"'models' at {server.url}" in str(caught.value)
     assert caught.value.permanent == (kind is not errors.Unreachable)
     assert caught.value.reason == kind.__name__
-    assert len(server.asked) == (s3_client.ATTEMPTS if status >= 500 else 1)
+    assert len(server.asked) == (s3_client.REQUEST_ATTEMPTS if status >= 500 else 1)
 
 
 @pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), refusal("SlowDown", 503)])

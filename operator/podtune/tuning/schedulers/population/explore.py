@@ -22,7 +22,7 @@ from random import Random
 
 from typing_extensions import override
 
-from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.population import PbtSettings
 from podtune.api.tuning.search_space import (
     ChoiceDomain,
@@ -128,7 +128,7 @@ class Space:
             for name, domain in self._domains.items():
                 if name not in changed:
                     changed[name] = drawn(domain, random)
-            with suppress(Refused):
+            with suppress(InvalidConfiguration):
                 return self._rules.configuration(changed)
         return configuration
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
 
-KEPT = 16
+_KEPT = 16
 """So many gains of each trial are kept, the latest ones."""
 GAINS, SEGMENT = "gains", "segment"
 """Sections of a record: what a trial has gained, and where its present interval has begun."""
@@ -67,7 +67,7 @@ class GainLog:
         rate = (score - begun.score) / (time - begun.time)
         if math.isfinite(rate):
             gain = Gain(time, _rounded(rate), tuple(map(_rounded, point)))
-            self.gains = (*self.gains, gain)[-KEPT:]
+            self.gains = (*self.gains, gain)[-_KEPT:]
 
     def record(self) -> dict[str, Mapping[str, str]]:
         """The sections of the trial's record; of each gain its time and rate, then its point."""

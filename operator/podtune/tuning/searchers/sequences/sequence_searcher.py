@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, Refused, RejectionCounter
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace, InvalidConfiguration, PointKey, RejectionCounter
 from podtune.tuning.searchers.spaces.point_tree import PointTree
 
 INDEX = "index"
 """The attribute of a proposal that says which point of the sequence it is, where that is not its number."""
-PATIENCE = 1000
+INFINITE_PATIENCE = 1000
 """So many points may be refused for one proposal, where there is no end of them."""
 FINITE_PATIENCE = 100_000
 """The same where there is an end: to look at a point takes some microseconds."""
@@ -118,12 +118,12 @@ class SequenceSearcher(Searcher):
         """The first usable position from one on; None where there is none up to the end."""
         refusals = RejectionCounter()
         length = self._points.length
-        patience = PATIENCE if length is None else FINITE_PATIENCE
+        patience = INFINITE_PATIENCE if length is None else FINITE_PATIENCE
         index = start
         while index != length and refusals.count < patience:
             try:
                 key = self._space.key(self._space.configuration(self._points.point(index)))
-            except Refused as refused:
+            except InvalidConfiguration as refused:
                 refusals.add(refused)
             else:
                 if key not in self._seen:

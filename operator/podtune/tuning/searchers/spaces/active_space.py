@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from podtune.api.tuning.configuration import ConfigurationRules, Refused
+from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.search_space import Domain, Parameter, Scalar, format_value
 from podtune.tuning.domains.points import Points, finite_points
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.spaces.point_tree import PointTree, TooManyCombinations
 
-__all__ = ["ActiveSpace", "PointKey", "Refused", "RejectionCounter"]
+__all__ = ["ActiveSpace", "InvalidConfiguration", "PointKey", "RejectionCounter"]
 
 PointKey = tuple[str | None, ...]
 """What tells a configuration from others: its sampled values, None where a parameter does not exist."""
@@ -91,9 +91,9 @@ class RejectionCounter:
     def __init__(self) -> None:
         """Starts at none."""
         self._counts: Counter[str] = Counter()
-        self._last: dict[str, Refused] = {}
+        self._last: dict[str, InvalidConfiguration] = {}
 
-    def add(self, refused: Refused) -> None:
+    def add(self, refused: InvalidConfiguration) -> None:
         """Counts one."""
         self._counts[refused.by] += 1
         self._last[refused.by] = refused

@@ -55,8 +55,8 @@ def test_which_checkpoints_are_kept(
 
 
 def test_the_best_checkpoint_is_the_newest_among_equals() -> None:
-    assert retention.best(stored(0.1, 0.9, 0.9, 0.2), UP) == stored(0.1, 0.9, 0.9)[2]
-    assert retention.best([], UP) is None
+    assert retention.find_best_checkpoint(stored(0.1, 0.9, 0.9, 0.2), UP) == stored(0.1, 0.9, 0.9)[2]
+    assert retention.find_best_checkpoint([], UP) is None
 
 
 def test_checkpoints_are_recorded_with_the_value_they_were_taken_at() -> None:

@@ -5,7 +5,7 @@ import pytest
 from podtune.testing.searchers import proposal
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial
-from podtune.tuning.searchers.sequences.sequence_searcher import PATIENCE, PointSequence, SequenceSearcher
+from podtune.tuning.searchers.sequences.sequence_searcher import INFINITE_PATIENCE, PointSequence, SequenceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 SPACE = parameters({"name": "x", "int": {"min": 0, "max": 10**6}})
@@ -76,7 +76,7 @@ def test_a_sequence_that_is_refused_for_too_long_is_given_up() -> None:
         NoConfiguration, match=r"in 1,000 tries: in 1,000 of them the constraint 'x > 5000' does not hold"
     ):
         sequence_searcher(points, "x > 5000").ask(0, [])
-    assert len(points.looked_at) == PATIENCE
+    assert len(points.looked_at) == INFINITE_PATIENCE
     assert proposal(sequence_searcher(Counting(9000), "x > 5000"), 0) == {"x": 5001}
 
 
