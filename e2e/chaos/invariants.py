@@ -12,8 +12,9 @@ from typing import Any
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
-from e2e.chaos.scenarios import PodFault, Scenario
+from e2e.chaos.scenarios import Scenario
 from podtune.runner.checkpoints.checkpoint_waits import WAITING
+from podtune.simulation.faults import Fault
 
 Status = Mapping[str, Any]
 
@@ -191,7 +192,7 @@ def the_newest_checkpoint_is_stored_or_told_as_lost(run: Run) -> Iterator[str]:
         told = _told_losses(run.history.statuses(trial))
         total += len(told)
         for attempt in run.truth.of_trial(trial):
-            if attempt.ended == PodFault.VANISHED:
+            if attempt.ended == Fault.VANISHED.value:
                 continue  # it has left no word
             lost, said = _lost_by(run, attempt), told.get(attempt.number, 0)
             if lost and not said:

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from e2e.devcluster.node.kwok import PLAYED
+from podtune.simulation.faults import Fault, ScheduledFault
 
 Object = dict[str, Any]
 
 
-class PodFault(StrEnum):
-    """What ends an attempt before its program has ended: a disturbance that belongs to the scenario."""
-
-    CRASH = "crash"
-    OOM = "out of memory"
-    EVICTED = "evicted"
-    TRAPPED = "evicted, and the program ends well on SIGTERM"
-    VANISHED = "gone without a trace"
-    DISK_FULL = "no space left on the volume that it shares with the agent"
-
-
-FAILURES = (PodFault.CRASH, PodFault.OOM, PodFault.DISK_FULL)
+FAILURES = (Fault.CRASH, Fault.OOM, Fault.DISK_FULL)
 """Those that are the program's own, and count."""
-
-
-@dataclass(frozen=True)
-class ScheduledFault:
-    """A fault that strikes an attempt after an iteration."""
-
-    kind: PodFault
-    step: int
 
 
 @dataclass(frozen=True)
@@ -112,12 +92,6 @@ TEMPLATE: Object = {
 }
 
 
-def curve(index: int, step: int) -> float:
-    """The value of a trial after some iterations: pure, bounded, different for every trial."""
-    level = 0.5 + 0.45 * math.sin(12.9898 * (index + 1))
-    return round(level * (1 - math.exp(-step / 4)) + 0.01 * math.sin(7.0 * step + index), 6)
-
-
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 SCENARIOS = {
@@ -127,7 +101,7 @@ SCENARIOS = {
         Scenario(
             "mixed",
             checkpoint_every=1,
-            faults={0: (ScheduledFault(PodFault.CRASH, 2),), 1: (ScheduledFault(PodFault.EVICTED, 1),)},
+            faults={0: (ScheduledFault(Fault.CRASH, 2),), 1: (ScheduledFault(Fault.EVICTED, 1),)},
         ),
         Scenario(
             "asha",
@@ -154,12 +128,12 @@ SCENARIOS = {
             step_seconds=0.4,
             checkpoint_every=1,
             waits=False,
-            faults={0: (ScheduledFault(PodFault.VANISHED, 2),)},
+            faults={0: (ScheduledFault(Fault.VANISHED, 2),)},
         ),
         Scenario(
             "trapped",
             checkpoint_every=1,
-            faults={0: (ScheduledFault(PodFault.TRAPPED, 2),), 2: (ScheduledFault(PodFault.OOM, 1),)},
+            faults={0: (ScheduledFault(Fault.TRAPPED, 2),), 2: (ScheduledFault(Fault.OOM, 1),)},
         ),
         Scenario(
             "stored",
@@ -167,7 +141,7 @@ SCENARIOS = {
             step_seconds=0.6,
             checkpoint_every=1,
             agent_bytes=200_000,
-            faults={0: (ScheduledFault(PodFault.CRASH, 3),)},
+            faults={0: (ScheduledFault(Fault.CRASH, 3),)},
             spec={"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
         ),
         Scenario(
@@ -176,7 +150,7 @@ SCENARIOS = {
             step_seconds=1.5,
             checkpoint_every=1,
             agent_bytes=65 << 20,  # so that it is sent in parts
-            faults={0: (ScheduledFault(PodFault.CRASH, 1),)},
+            faults={0: (ScheduledFault(Fault.CRASH, 1),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),
         Scenario(
@@ -185,7 +159,7 @@ SCENARIOS = {
             checkpoint_every=1,
             agent_bytes=200_000,
             volume_bytes=4 << 20,
-            faults={0: (ScheduledFault(PodFault.DISK_FULL, 2),)},
+            faults={0: (ScheduledFault(Fault.DISK_FULL, 2),)},
             spec={"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}},
         ),
         Scenario(
@@ -193,7 +167,7 @@ SCENARIOS = {
             checkpoint_every=1,
             waits=False,
             upload_seconds=1.5,
-            faults={0: (ScheduledFault(PodFault.CRASH, 2),), 1: (ScheduledFault(PodFault.EVICTED, 2),)},
+            faults={0: (ScheduledFault(Fault.CRASH, 2),), 1: (ScheduledFault(Fault.EVICTED, 2),)},
         ),
         Scenario(
             "cut-short",
@@ -201,7 +175,7 @@ SCENARIOS = {
             waits=False,
             stuck={0: (2,), 1: (3,)},
             drain="3s",
-            faults={0: (ScheduledFault(PodFault.CRASH, 2),)},
+            faults={0: (ScheduledFault(Fault.CRASH, 2),)},
         ),
         Scenario(
             "saved",

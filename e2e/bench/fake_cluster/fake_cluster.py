@@ -20,11 +20,13 @@ from e2e.bench.fake_cluster.api_objects import Object
 from e2e.bench.fake_cluster.api_server import NAMESPACE, ApiServer, token_of
 from e2e.bench.fake_cluster.measured_operator import WITH_HEARTBEAT, MeasuredOperator
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.pods.pod_status import COMPLETED, ended, now, running
+from e2e.chaos.pods.pod_status import ended, now, running
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
 from podtune.api.validation import parse_experiment
 from podtune.protocol.messages import Reply, Report
+from podtune.runner.records import PodPhase
+from podtune.simulation.faults import COMPLETED
 
 Program = Callable[["FakePod"], Awaitable[None]]
 
@@ -222,7 +224,7 @@ class FakeCluster:
             self.pods_made[name].delete()
         if kind == "DELETED":
             self._cleaned_up.set()
-        if kind == "DELETED" or (body.get("status") or {}).get("phase") == COMPLETED.phase:
+        if kind == "DELETED" or (body.get("status") or {}).get("phase") == PodPhase.SUCCEEDED:
             self.ended.setdefault(name, time.monotonic())
 
     async def _run(self, pod: FakePod) -> None:

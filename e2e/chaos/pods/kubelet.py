@@ -15,16 +15,19 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.faults.calls import experiment_of
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.pods.pod_status import AGENT, COMPLETED, End, draining, ended, now, running
+from e2e.chaos.pods.pod_status import AGENT, draining, ended, now, running
 from e2e.chaos.pods.process_agent import ProcessAgent
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.pods.simulated_storage import StoragePod
 from e2e.chaos.polling import until
-from e2e.chaos.scenarios import PodFault, Scenario, curve
+from e2e.chaos.scenarios import Scenario
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.messages import Restored, parse_final_commit
+from podtune.runner.records import ContainerEnd
+from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.faults import COMPLETED, DISRUPTIONS, KILLED, Fault, ScheduledFault, of_attempt
 
 AUDIENCE = "podtune.dev/results"
 HIDDEN_SECONDS = 60.0
@@ -42,7 +45,7 @@ class ExperimentScript:
     random: random.Random
 
 
-VANISHED = End(0, "", "")
+VANISHED = ContainerEnd("", 0)
 """No end that anybody sees: the pod is removed by force, and its agent comes back while the next one runs."""
 
 
@@ -106,7 +109,7 @@ class SimulatedPod:
             await self._remove()
             await until(self._has_successor, HIDDEN_SECONDS)
             step = self.truth.steps + 1
-            await self.agent.report_after_removal(step, curve(self.index, step))
+            await self.agent.report_after_removal(step, rising_value(self.index, step))
             return
         if end is not None:
             ended_at = now()
@@ -118,7 +121,7 @@ class SimulatedPod:
             await self._deleted.wait()
         await self._remove()
 
-    async def _drain(self, end: End, until: str) -> str:
+    async def _drain(self, end: ContainerEnd, until: str) -> str:
         """The program has ended: its agent goes on for as long as the pod is given; returns its termination message."""
         assert self.agent is not None  # made
         self._kill_after(self._body["spec"]["terminationGracePeriodSeconds"])
@@ -137,7 +140,7 @@ class SimulatedPod:
         self.agent.die()
         return words
 
-    async def _train(self) -> End | None:
+    async def _train(self) -> ContainerEnd | None:
         """Runs the program; None where the pod never ran."""
         program = asyncio.ensure_future(self._program())
         deleted = asyncio.ensure_future(self._deleted.wait())
@@ -147,24 +150,23 @@ class SimulatedPod:
             return program.result()
         program.cancel()
         self.truth.ended = self.truth.ended or "deleted"
-        return End(143, "Error", "Failed")
+        return KILLED
 
-    async def _program(self) -> End:
+    async def _program(self) -> ContainerEnd:
         assert self.agent is not None  # made
         scenario = self._script.scenario
-        faults = scenario.faults.get(self.index, ())
-        fault = faults[self.number - 1] if self.number <= len(faults) else None
+        fault = of_attempt(scenario.faults, self.index, self.number)
         step = self.truth.restored
         while step < scenario.steps:
             if fault is not None and step >= fault.step:
-                return await self._overtaken(fault.kind, step)
+                return await self._overtaken(fault, step)
             await asyncio.sleep(scenario.step_seconds * self._random.uniform(0.5, 1.5))
             step += 1
             every = scenario.checkpoint_every
             has_store = bool(self._settings.get(agent_env.STORE))
             self.truth.steps = step
             due = self.agent.wants_checkpoint or (every > 0 and step % every == 0)
-            self.agent.result(step, curve(self.index, step), checkpoint=has_store and due)
+            self.agent.result(step, rising_value(self.index, step), checkpoint=has_store and due)
             if scenario.waits:
                 await self.agent.until_acknowledged()
             elif scenario.look_seconds:
@@ -181,35 +183,28 @@ class SimulatedPod:
         """Whether a later attempt of the trial has reported something."""
         return any(other.number > self.number and other.values for other in self._script.truth.of_trial(self.trial))
 
-    async def _overtaken(self, fault: PodFault, step: int) -> End:
-        self.truth.ended = str(fault)
-        match fault:
-            case PodFault.CRASH:
-                return End(1, "Error", "Failed")
-            case PodFault.OOM:
-                return End(137, "OOMKilled", "Failed")
-            case PodFault.EVICTED | PodFault.TRAPPED:
-                condition = {
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "EvictionByEvictionAPI",
-                    "message": "drained",
-                    "lastTransitionTime": now(),
-                }
-                await self._status({"conditions": [condition]})
+    async def _overtaken(self, fault: ScheduledFault, step: int) -> ContainerEnd:
+        self.truth.ended = fault.kind.value
+        match fault.kind:
+            case Fault.CRASH | Fault.OOM:
+                pass
+            case Fault.EVICTED | Fault.TRAPPED:
+                reason, _, message = DISRUPTIONS[fault.kind].partition(": ")
+                condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+                await self._status({"conditions": [{**condition, "lastTransitionTime": now()}]})
                 await self._api.request("DELETE", self._path)
                 await self._deleted.wait()
-                trapped = fault is PodFault.TRAPPED
-                return COMPLETED if trapped else End(143, "Error", "Failed")
-            case PodFault.VANISHED:
+            case Fault.VANISHED:
                 return VANISHED
-            case PodFault.DISK_FULL:
+            case Fault.DISK_FULL:
                 assert isinstance(self.agent, ProcessAgent)  # the others have no disk
                 self.agent.fill_disk()
                 with contextlib.suppress(OSError):
-                    self.agent.result(step + 1, curve(self.index, step + 1), checkpoint=True)
+                    self.agent.result(step + 1, rising_value(self.index, step + 1), checkpoint=True)
                 await asyncio.sleep(FULL_SECONDS)
-                return End(1, "Error", "Failed")
+            case _:
+                raise NotImplementedError(f"no scenario has {fault.kind}")
+        return fault.end
 
     async def _make_agent(self) -> SimulatedAgent | ProcessAgent:
         candidates = parse_restore_list(self._settings.get(agent_env.RESTORE_FROM, ""))
@@ -246,12 +241,8 @@ class SimulatedPod:
     @property
     def _uploads(self) -> Uploads:
         scenario = self._script.scenario
-        stuck = scenario.stuck.get(self.index, ())
-        return Uploads(
-            scenario.upload_seconds,
-            stuck[self.number - 1] if self.number <= len(stuck) else 0,
-            float(self._settings[agent_env.DRAIN_SECONDS]),
-        )
+        stuck_from = of_attempt(scenario.stuck, self.index, self.number) or 0
+        return Uploads(scenario.upload_seconds, stuck_from, float(self._settings[agent_env.DRAIN_SECONDS]))
 
     async def _mint_token(self) -> str:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from podtune.runner.records import ContainerEnd
+from podtune.simulation.faults import COMPLETED
 
 Object = dict[str, Any]
 
 AGENT = "podtune-agent"
-
-
-@dataclass(frozen=True)
-class End:
-    """How the training container ended."""
-
-    exit_code: int
-    reason: str
-    phase: str
-
-
-COMPLETED = End(0, "Completed", "Succeeded")
 
 
 def running(started: str) -> Object:
@@ -34,7 +24,7 @@ def running(started: str) -> Object:
     }
 
 
-def draining(started: str, end: End, until: str) -> Object:
+def draining(started: str, end: ContainerEnd, until: str) -> Object:
     """The program has ended, and the agent goes on: to Kubernetes the pod is still running."""
     agent = {"running": {"startedAt": started}}
     return {
@@ -44,13 +34,13 @@ def draining(started: str, end: End, until: str) -> Object:
     }
 
 
-def ended(started: str, end: End, words: str, until: str) -> Object:
+def ended(started: str, end: ContainerEnd, words: str, until: str) -> Object:
     """Both containers have ended, the program's at a time before, the agent's now and with its termination message."""
     program = _terminated(started, end, until)
     agent = _terminated(started, COMPLETED, now())
     agent["terminated"]["message"] = words
     return {
-        "phase": end.phase,
+        "phase": "Failed" if end.exit_code else "Succeeded",
         "initContainerStatuses": [_container(AGENT, agent, ready=False)],
         "containerStatuses": [_container("trial", program, ready=False)],
     }
@@ -61,7 +51,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _terminated(started: str, end: End, until: str) -> Object:
+def _terminated(started: str, end: ContainerEnd, until: str) -> Object:
     times = {"startedAt": started or until, "finishedAt": until}
     return {"terminated": {"exitCode": end.exit_code, "reason": end.reason, **times}}
 

@@ -24,16 +24,15 @@ from podtune.protocol.messages import (
     CheckpointCommit,
     Reply,
     Restored,
-    StoreProblem,
     parse_reply,
     result_json,
 )
+from podtune.simulation.uploads import OUT_OF_TIME
 
 ANSWER_SECONDS = 5.0
 ZOMBIE_SECONDS = 1.5
 PATIENCE = 2.0
 """Seconds that an operator that does not answer is waited for once the program has ended and all is stored."""
-OUT_OF_TIME = StoreProblem("TimedOut", "there is no time left; raise checkpoints.drain", permanent=False)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,17 @@ from collections.abc import Callable
 
 from podtune.protocol.assignment import Assignment, attempt_folder
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
-from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Report, Restored, Result, number_in
-from podtune.simulation.environment import SimEnvironment
+from podtune.protocol.messages import (
+    CheckpointCommit,
+    FinalCommit,
+    Reply,
+    Report,
+    Restored,
+    Result,
+    StoreProblem,
+    number_in,
+)
+from podtune.simulation.environment import AgentEnvironment
 from podtune.simulation.training_state import TrainingState
 from podtune.simulation.uploads import Uploads
 
@@ -20,7 +29,7 @@ class Agent:
 
     def __init__(
         self,
-        environment: SimEnvironment,
+        environment: AgentEnvironment,
         trial: str,
         pod: str,
         attempt: str,
@@ -32,7 +41,7 @@ class Agent:
         """Makes an agent that has nothing to say yet.
 
         Args:
-            environment: What its pod shares with others.
+            environment: What it shares with others.
             trial: Name of the trial.
             pod: Name of the pod.
             attempt: The attempt's id.
@@ -52,7 +61,8 @@ class Agent:
         """Those that are not durable."""
         self._written = 0
         self._acked = 0
-        self._uploads = Uploads(environment, stored=self._store, changed=stored)
+        self._last: Result | None = None
+        self._uploads = self._make_uploads(stored)
         self._held: dict[str, TrainingState] = {}
         """What checkpoints hold that are not stored, by their URI."""
         self._decisions = 0
@@ -67,6 +77,7 @@ class Agent:
         self._written += 1
         result = Result(self._written, self._environment.clock.now, metrics, training.iteration, checkpoint)
         self._results.append(result)
+        self._last = result
         if checkpoint:
             self.wants_checkpoint = False
             uri = f"{self._environment.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
@@ -79,6 +90,11 @@ class Agent:
     def is_storing(self) -> bool:
         """Whether a checkpoint is on its way into the bucket."""
         return not self._uploads.queue.is_stored
+
+    @property
+    def store_problem(self) -> StoreProblem | None:
+        """Why checkpoints can't be stored at present."""
+        return self._uploads.problem
 
     def finish(self) -> None:
         """The program has ended: of one that was told to, nothing but the newest checkpoint is wanted."""
@@ -98,7 +114,7 @@ class Agent:
         for _ in range(2):
             acked = self._acked
             reply = self._environment.operator.post(self._trial, self._pod, self._report())
-            if reply is None:
+            if not isinstance(reply, Reply):
                 return
             self._learn(reply)
             if self._acked >= acked:
@@ -111,9 +127,9 @@ class Agent:
         else:
             self._environment.operator.post(self._trial, self._pod, self._report())
 
-    def hand_over(self) -> None:
+    def hand_over(self, *, done: bool = True) -> None:
         """The program has gone on to another trial: tells so until it is told what is next."""
-        self._final = self.final_commit(done=True)
+        self._final = self.final_commit(done=done)
         self._poll()
 
     def _poll(self) -> None:
@@ -140,10 +156,10 @@ class Agent:
             attempt=self._attempt,
             seq=self._written,
             acked_seq=self._acked,
-            last=self._results[-1] if self._results else None,
+            last=self._last,
             checkpoints=self._uploads.queue.commits,
             restored=self._restored,
-            store_problem=self._uploads.problem,
+            store_problem=self.store_problem,
             done=done,
             ledger=self._decisions,
             unstored=self._uploads.queue.unstored,
@@ -156,7 +172,7 @@ class Agent:
             results=tuple(sent),
             checkpoints=self._uploads.queue.to_report(),
             restored=self._restored,
-            store_problem=self._uploads.problem,
+            store_problem=self.store_problem,
             ledger=self._decisions,
             final=self._final,
             unstored=self._uploads.queue.unstored,
@@ -175,8 +191,11 @@ class Agent:
         self._uploads.queue.acknowledge(reply.acked_checkpoints)
         self.wants_checkpoint = reply.should_checkpoint
         self.is_asked_to_leave = reply.decision != "CONTINUE"
-        if reply.kept:
+        if reply.kept and not self._uploads.queue.commits:  # else one may be on its way to being recorded
             self._environment.bucket.keep(self._trial, reply.kept)
+
+    def _make_uploads(self, changed: Callable[[], None]) -> Uploads:
+        return Uploads(self._environment, stored=self._store, changed=changed)
 
     def _store(self, commit: CheckpointCommit) -> None:
         uri = commit.checkpoint.uri

@@ -13,8 +13,8 @@ NOTHING_DUE = float("inf")
 class Clock:
     """What is still to happen, in the order of time; what is due at the same moment, in the order of asking."""
 
-    def __init__(self) -> None:
-        self.now = START
+    def __init__(self, start: float = START) -> None:
+        self.now = start
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._asked = 0
 

@@ -15,6 +15,7 @@ from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.simulation.agent import Agent
 from podtune.simulation.clock import NOTHING_DUE
 from podtune.simulation.environment import SimEnvironment
+from podtune.simulation.faults import CRASHED, DISRUPTIONS, KILLED, Fault
 from podtune.simulation.training_state import advance, resume_training, start_training
 from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
 from podtune.tuning.randomness import generator
@@ -24,15 +25,10 @@ NODE = "simulated"
 _DECIMALS = 3
 """Of the seconds that results tell of, as agents write them."""
 _SECONDS_AN_HOUR = 3600.0
-CRASHED = ContainerEnd("trial", 1, "Error")
-KILLED = ContainerEnd("trial", 143, "Error")
 VARIATION = 0.2
 """Pods take longer or shorter to start by up to this share, so that trials don't go in step."""
-DRAINED_NODE = "EvictionByEvictionAPI: the node is drained"
-CLOSED_NODE = "TerminationByKubelet: the node shuts down"
 ABRUPT = 0.5
-"""The share of disruptions that leave the agent no time to store anything: a node that shuts down heeds no grace period
-of a pod."""
+"""The share of disruptions that leave the agent no time to store anything: those of nodes that shut down."""
 
 
 class _Stage(Enum):
@@ -235,7 +231,8 @@ class SimulatedPod:
             self._finish(PodPhase.FAILED, CRASHED, done=False)
             return
         is_abrupt = self._lot * rate - model.crashes_per_hour < ABRUPT * model.disruptions_per_hour
-        self._change(disruption=CLOSED_NODE if is_abrupt else DRAINED_NODE, deleting=True, interrupted=True)
+        fault = Fault.NODE_LOST if is_abrupt else Fault.EVICTED
+        self._change(disruption=DISRUPTIONS[fault], deleting=True, interrupted=True)
         self._terminate(model.pod_stop if is_abrupt else self._environment.grace_period)
 
     # Its end

@@ -109,6 +109,7 @@ class Simulation:
             time_attribute=make_scheduler(spec).time_attribute,
             prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
             sync=spec.checkpoints.sync,
+            upload_seconds=model.checkpoint,
             drain=drain,
             grace_period=max(1, grace_periods.read_from_template(spec.trial_template.spec)) + drain,
             seed=seed,
@@ -209,10 +210,9 @@ class Simulation:
             del self._objects.pods[pod.name]
         self._machine.observe_pod(pod)
 
-    def post(self, trial: str, pod: str, report: Report) -> Reply | None:
+    def post(self, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """The operator hears an agent."""
-        answer = self._machine.report(trial, pod, report, self._clock.now)
-        return None if isinstance(answer, Unaccepted) else answer
+        return self._machine.report(trial, pod, report, self._clock.now)
 
     # The operator
 

@@ -9,7 +9,7 @@ from podtune.api.base import parse_duration
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit, StoreProblem
-from podtune.simulation.environment import SimEnvironment
+from podtune.simulation.environment import AgentEnvironment
 
 DIGEST = "sha256:simulated"
 OUT_OF_TIME = StoreProblem("TimedOut", "there is no time left; raise checkpoints.drain", permanent=False)
@@ -24,7 +24,7 @@ class Uploads:
     """
 
     def __init__(
-        self, environment: SimEnvironment, *, stored: Callable[[CheckpointCommit], None], changed: Callable[[], None]
+        self, environment: AgentEnvironment, *, stored: Callable[[CheckpointCommit], None], changed: Callable[[], None]
     ) -> None:
         """Makes uploads that have nothing to do yet.
 
@@ -33,7 +33,7 @@ class Uploads:
             stored: Is called with each that is in the bucket.
             changed: Is called when there is something to report.
         """
-        self._clock, self._taken = environment.clock, environment.model.checkpoint
+        self._clock, self._seconds = environment.clock, environment.upload_seconds
         self._timeout, self._retries = parse_duration(environment.sync.timeout), environment.sync.retries
         self._on_stored, self._on_change = stored, changed
         self._tried: PendingCheckpoint | None = None
@@ -49,15 +49,18 @@ class Uploads:
 
     def hurry(self) -> None:
         """Of those that wait only the newest counts."""
-        self.queue.give_up_all_but_newest()
+        if not self._is_over:
+            self.queue.give_up_all_but_newest()
 
     def cancel(self) -> None:
         """There is no time left."""
-        self.problem = OUT_OF_TIME
+        if not self._is_over and not self.queue.is_stored:
+            waits_to_try_again = self.queue.has_work and self.problem is not None
+            self.problem = self.problem if waits_to_try_again else OUT_OF_TIME
         self.close()
 
     def close(self) -> None:
-        """Nothing more is stored: the agent has ended."""
+        """Nothing more is stored: the agent has ended, or its attempt counts no more."""
         self._is_over = True
 
     def _go_on(self) -> None:
@@ -66,14 +69,27 @@ class Uploads:
         pending = self.queue.start()
         if pending is not self._tried:
             self._tried, self._tries = pending, 0
-        if self._taken <= self._timeout:
-            self._clock.after(self._taken, partial(self._succeed, pending))
+        self._begin(pending)
+
+    def _begin(self, pending: PendingCheckpoint) -> None:
+        """Begins to store one."""
+        self._store(pending, self._seconds)
+
+    def _store(self, pending: PendingCheckpoint, taken: float) -> None:
+        if taken <= self._timeout:
+            self._after(taken, partial(self._succeed, pending))
         else:
-            self._clock.after(self._timeout, partial(self._fail, pending))
+            too_long = f"it took longer than checkpoints.sync.timeout of {self._timeout:g} s; raise it"
+            self._after(self._timeout, partial(self._fail, pending, "TimedOut", too_long))
+
+    def _after(self, delay: float, what: Callable[[], None]) -> None:
+        self._clock.after(delay, partial(self._do_unless_over, what))
+
+    def _do_unless_over(self, what: Callable[[], None]) -> None:
+        if not self._is_over:
+            what()
 
     def _succeed(self, pending: PendingCheckpoint) -> None:
-        if self._is_over:
-            return
         commit = CheckpointCommit(CheckpointRef(pending.name, DIGEST, pending.step), pending.seq, pending.metric)
         self.queue.succeed(commit)
         self.problem = None
@@ -81,18 +97,24 @@ class Uploads:
         self._go_on()
         self._on_change()
 
-    def _fail(self, pending: PendingCheckpoint) -> None:
-        """It has taken longer than it may: it is tried again, and given up in the end."""
-        if self._is_over:
-            return
+    def _fail(self, pending: PendingCheckpoint, reason: str, message: str) -> None:
+        """It could not be stored: it is tried again, and given up in the end."""
         self._tries += 1
-        message = f"it took longer than checkpoints.sync.timeout of {self._timeout:g} s; raise it"
         if self._tries > self._retries:
-            given_up = f"given up after {self._retries} retries"
-            message = f"the checkpoint of step {pending.step} can't be stored: {message} ({given_up})"
-            self.queue.give_up()
-        else:
-            self.queue.retry()
-        self.problem = StoreProblem("TimedOut", message, permanent=False)
+            self._give_up(pending, reason, f"{message} (given up after {self._retries} retries)")
+            return
+        self.queue.retry()
+        self.problem = StoreProblem(reason, message, permanent=False)
+        self._try_again()
+        self._on_change()
+
+    def _try_again(self) -> None:
+        """The one that waits longest is tried at once."""
+        self._go_on()
+
+    def _give_up(self, pending: PendingCheckpoint, reason: str, message: str) -> None:
+        self.queue.give_up()
+        message = f"the checkpoint of step {pending.step} can't be stored: {message}"
+        self.problem = StoreProblem(reason, message, permanent=False)
         self._go_on()
         self._on_change()

@@ -12,7 +12,8 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
-from e2e.chaos.scenarios import PodFault, Scenario
+from e2e.chaos.scenarios import Scenario
+from podtune.simulation import faults
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
 URI = "s3://chaos/chaos/uid/c1-0/pod-1/2"
@@ -160,7 +161,7 @@ def test_what_is_reported_after_a_decision_is_no_loss(decision: dict[str, Any], 
 
 def test_of_an_attempt_that_has_vanished_nobody_can_tell() -> None:
     run = losing(STORED, ENDED)
-    run.truth.attempts[0].ended = PodFault.VANISHED
+    run.truth.attempts[0].ended = faults.Fault.VANISHED.value
     assert broken(run) == []
 
 

@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.pods.simulated_agent import OUT_OF_TIME, SimulatedAgent, Uploads
+from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from podtune.protocol.messages import FinalCommit, Unstored, parse_final_commit
+from podtune.simulation.uploads import OUT_OF_TIME
 
 
 class Unreachable:

@@ -19,7 +19,7 @@ from podtune.api.validation import parse_experiment
 from podtune.runner.search.search import SLOTS_AHEAD
 from podtune.runner.search.warm_start import MAX_WARM_START_BYTES
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "steer-the-search.md").read_text(encoding="utf-8")

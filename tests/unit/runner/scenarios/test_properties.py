@@ -15,10 +15,12 @@ from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import CreateStoragePod
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.settings import RunnerSettings
+from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault, curve
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import any_weather, seeds
 
@@ -104,7 +106,7 @@ def assert_trials_end_as_in(undisturbed: Simulation, simulation: Simulation) -> 
         if confesses_loss(status):
             return False
         assert outcome(status) == outcome(undisturbed.status(index))
-        assert status.last_result["accuracy"] == repr(curve(index, STEPS))
+        assert status.last_result["accuracy"] == repr(rising_value(index, STEPS))
     return True
 
 
@@ -175,7 +177,7 @@ def test_asha_records_what_the_trials_reported(
         if confesses_loss(status):
             continue
         for rung, value in status.scheduler["rungs"].items():
-            assert value == repr(curve(index, int(rung)))
+            assert value == repr(rising_value(index, int(rung)))
         reached = [rung for rung in ("1", "3") if int(rung) <= status.iteration]
         assert sorted(status.scheduler["rungs"]) == reached
 

@@ -16,9 +16,10 @@ from podtune.runner.actions import Action, ActionResult, ActionStatus
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.simulation.faults import Fault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_api import Thing
-from tests.unit.runner.world.simulated_pod import Fault, Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 
 TRIALS = 4

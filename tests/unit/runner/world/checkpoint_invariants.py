@@ -29,7 +29,7 @@ def assert_stored_first(simulation: Simulation, pod: SimulatedPod, status: Trial
     limit = (parse_rfc3339(decision.time) or 0.0) + parse_duration(spec.checkpoints.sync.timeout)
     if simulation.now >= limit or not simulation.hears(pod.attempt):
         return
-    assert not pod.uploads.lacks(decision.seq), f"{pod.name} is deleted before its checkpoint is stored"
+    assert not pod.agent.uploads.lacks(decision.seq), f"{pod.name} is deleted before its checkpoint is stored"
 
 
 def assert_no_silent_loss(simulation: Simulation) -> None:
@@ -39,7 +39,7 @@ def assert_no_silent_loss(simulation: Simulation) -> None:
     """
     lost: dict[str, int] = {}
     for pod in simulation.pods.values():
-        if pod.uploads.is_lost:
+        if pod.agent.uploads.is_lost:
             lost[pod.trial] = lost.get(pod.trial, 0) + 1
     for name, trial in simulation.api.trials.items():
         told = trial.status.lost_checkpoint

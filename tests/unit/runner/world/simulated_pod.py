@@ -3,45 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from podtune.agent.state.training_time import TrainingTimer, total_of
 from podtune.api.base import parse_duration
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.checkpoints import Checkpoints
-from podtune.protocol.assignment import Assignment, attempt_folder, attempt_in
+from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import backlog_time
-from podtune.protocol.messages import (
-    NOT_RESTORABLE,
-    UNACKED_PREFIX,
-    CheckpointCommit,
-    FinalCommit,
-    Reply,
-    Report,
-    Restored,
-    RestoreFailure,
-    Result,
-    StoreProblem,
-    result_json,
-)
+from podtune.protocol.messages import NOT_RESTORABLE, Restored, StoreProblem
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
 from podtune.runner.attempts import grace_periods
-from podtune.runner.experiment_machine import Unaccepted
-from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
+from podtune.runner.records import ContainerEnd, PodPhase, Waiting
 from podtune.runner.trial.results import show
+from podtune.simulation.faults import DISRUPTIONS, Fault, ScheduledFault, of_attempt
+from podtune.simulation.training_state import resume_training, start_training
+from podtune.simulation.uploads import DIGEST
 from podtune.storage.checkpoint.address import CheckpointAddress
-from tests.unit.runner.world.simulated_program import Fault, Program, ScheduledFault, curve
-from tests.unit.runner.world.simulated_uploads import SimulatedUploads
+from podtune.tuning.searchers.base import Configuration
+from tests.unit.runner.world.simulated_agent import DistantAgent
+from tests.unit.runner.world.simulated_program import Program
 
 if TYPE_CHECKING:
     from tests.unit.runner.world.simulation import Simulation
 
 
-__all__ = ["Fault", "Program", "ScheduledFault", "SimulatedPod", "curve", "is_alive"]
-T = TypeVar("T")
+HEARTBEAT = 10.0
+"""Seconds between reports that say nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +58,11 @@ class SimulatedPod:
         self.uid = uid
         self._rank = rank
         self._is_shared = bool(action.template_hash)
-        self._alive = True
+        self.is_alive = True
         """Whether its program may still run; its agent may go on."""
         self._end: _End | None = None
         """How its program has ended; None until it has."""
         self._is_over = False
-        self._words = ""
-        """What its agent has written down since the program's end, should it be killed before it says more."""
         self.served: list[str] = []
         """Names of the trials that it has served, first to last."""
         self._begin(
@@ -81,7 +70,7 @@ class SimulatedPod:
             action.attempt,
             attempt_in(uid, action.trial, action.attempt) if action.template_hash else uid,
             action.spec.parameters,
-            [checkpoint.uri for checkpoint in action.restore],
+            [checkpoint.ref for checkpoint in action.restore],
             restore_or_fail=action.restore_or_fail,
             find=action.find,
         )
@@ -98,7 +87,7 @@ class SimulatedPod:
         number: int,
         attempt: str,
         parameters: Mapping[str, str],
-        restore: list[str],
+        restore: Sequence[CheckpointRef],
         *,
         restore_or_fail: bool,
         find: bool,
@@ -108,44 +97,28 @@ class SimulatedPod:
         self.index = int(trial.rpartition("-")[2])
         self.attempt = attempt
         self.served.append(trial)
-        self._home = f"{self._sim.prefix}{trial}/{attempt_folder(attempt)}"
         self._parameters = dict(parameters)
-        by_itself = self._find(trial) if find else []
-        candidates = [*by_itself, *restore]
-        found = next((uri for uri in candidates if uri in self._sim.bucket and self._is_whole(uri)), None)
-        self.restored = self._restored_of(found) if found else Restored()
+        found = self._sim.bucket.restore([*(self._find(trial) if find else []), *restore])
+        if found is not None:
+            checkpoint, training = found
+            is_clone = restore_or_fail and f"/{trial}/" not in checkpoint.uri
+            fits = is_clone or self._is_own(training.configuration)
+            assert fits, f"{self.name} mixes the weights of {checkpoint.uri} with other parameters"
+            self._training = resume_training(training, self._parameters)
+            self.restored = Restored(checkpoint, self._program.metric(self.index, checkpoint.step))
+        else:
+            self._training, self.restored = start_training(self._parameters), Restored()
         self._time = TrainingTimer()
         self._time.begin(self._sim.now)
-        self._time.go_on_from(self._sim.trained_for[found] if found else 0.0)
-        self._can_start = found is not None or not restore_or_fail
-        if found is not None:
-            is_clone = restore_or_fail and f"/{trial}/" not in found
-            fits = is_clone or self._is_own(self._sim.trained_with[found])
-            assert fits, f"{self.name} mixes the weights of {found} with other parameters"
-        self._step = self.restored.step
-        fault = _nth(self._program.faults.get(self.index, ()), number)
+        self._time.go_on_from(self._training.seconds)
+        self.can_start = found is not None or not restore_or_fail
+        """Whether there is the checkpoint that it can't go on without."""
+        fault = of_attempt(self._program.faults, self.index, number)
         self._fault = fault if fault is not None and fault.rank == self._rank else None
-        self._results: list[Result] = []
-        self._acked = 0
-        self.decisions: list[int] = []
-        """Numbers of those that it has heard of; they are in the bucket."""
-        self._durable = 0
-        self.uploads = SimulatedUploads(
-            self._sim,
-            self._checkpoints.sync,
-            upload=self._program.upload,
-            snag=_nth(self._program.snags.get(self.index, ()), number),
-            stored=self._uploaded,
-            changed=self._something_stored,
-        )
-        self._wants_checkpoint = False
-        self._is_asked_to_leave = False
+        snag = of_attempt(self._program.snags, self.index, number)
+        self.agent = DistantAgent(self._sim, self, attempt, self.restored, snag)
         self._leaves: bool | None = None
         """Whether the program was done when it went on to another trial; None before that."""
-        self._final: FinalCommit | None = None
-        self._polls = 0
-        self.fenced = False
-        self.post_due = False
 
     @property
     def _checkpoints(self) -> Checkpoints:
@@ -155,15 +128,15 @@ class SimulatedPod:
 
     @property
     def final_iteration(self) -> int:
-        return self._step
+        return self._training.iteration
 
     def start(self) -> None:
         """The kubelet takes it up."""
-        if not self._alive:
+        if not self.is_alive:
             return
         moment = self._sim.now
         self._time.begin(moment)
-        if not self._can_start:
+        if not self.can_start:
             end = ContainerEnd(RESTORE_CONTAINER, NOT_RESTORABLE, "Error", "its manifest is missing")
             self._finish(PodPhase.FAILED, (end,), agent=False)
         elif self._happens(Fault.STORE_AWAY):
@@ -178,16 +151,16 @@ class SimulatedPod:
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node=self.node)
         else:
             if self._program.seen_after:
-                self._sim.after_unless_frozen(self._program.seen_after, lambda: self._seen_to_run(moment))
+                self._sim.clock.after(self._program.seen_after, lambda: self._seen_to_run(moment))
             else:
                 self._seen_to_run(moment)
             if not self._program.silent:
-                self._post_soon()
-                self._sim.after_unless_frozen(10.0, self._heartbeat)
-            self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+                self.agent.post()
+                self._sim.clock.after(HEARTBEAT, self._heartbeat)
+            self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
 
     def _seen_to_run(self, since: float) -> None:
-        if not self._alive:
+        if not self.is_alive:
             return
         self._sim.api.update_pod(
             self.name,
@@ -202,133 +175,112 @@ class SimulatedPod:
     # The program
 
     def _train(self) -> None:
-        if not self._alive or self._leaves is not None:
+        if not self.is_alive or self._leaves is not None:
             return
         fault = self._fault
-        if fault is not None and self._step >= fault.step:
+        if fault is not None and self._training.iteration >= fault.step:
             self._struck(fault)
-        elif self._is_shared and not self._can_start:
+        elif self._is_shared and not self.can_start:
             self._leave(done=False)
-        elif self._is_shared and (self._step >= self._program.steps or self._may_leave):
+        elif self._is_shared and (self._training.iteration >= self._program.steps or self._may_leave):
             self._leave(done=True)
-        elif self._step >= self._program.steps:
+        elif self._training.iteration >= self._program.steps:
             self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
         else:
-            self._step += 1
-            if not self._program.silent:
-                self._result()
-            self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+            self._iterate()
+            self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
 
-    def _result(self) -> None:
+    def _iterate(self) -> None:
+        step = self._training.iteration + 1
+        self._training = replace(self._training, iteration=step)
+        if self._program.silent:
+            return
         every = self._program.checkpoint_every
-        stores = bool(self._sim.prefix) and self._program.store_problem.get(self.index) is None
-        checkpoint = stores and ((every > 0 and self._step % every == 0) or self._wants_checkpoint)
-        metrics: dict[str, float | int | str | bool] = {"training_iteration": self._step}
-        value = self._program.metric(self.index, self._step)
+        stores = bool(self._sim.prefix) and self.store_problem is None
+        checkpoint = stores and ((every > 0 and step % every == 0) or self.agent.wants_checkpoint)
+        metrics: dict[str, float | int | str | bool] = {"training_iteration": step}
+        value = self._program.metric(self.index, step)
         if value is not None:
             metrics["accuracy"] = value
-        metrics |= self._program.further(self.index, self._step)
+        metrics |= self._program.further(self.index, step)
         metrics = self._time.fill_in(metrics, self._sim.now)
-        result = Result(len(self._results) + 1, self._sim.now, metrics, self._step, checkpoint)
-        self._results.append(result)
-        if checkpoint:
-            self._wants_checkpoint = False
-            uri = f"{self._home}/{self._step}"
-            self._sim.trained_for[uri] = total_of(metrics)
-            self.uploads.add(result.seq, self._step, uri, value)
-        self._post_soon()
+        self._training = replace(self._training, seconds=total_of(metrics))
+        self.agent.take(metrics, self._training, checkpoint=checkpoint)
 
     @property
     def _may_leave(self) -> bool:
         """Whether a stop or a pause was decided, and no checkpoint is wanted any more."""
-        return self._is_asked_to_leave and not self._wants_checkpoint
+        return self.agent.is_asked_to_leave and not self.agent.wants_checkpoint
 
-    def _find(self, trial: str) -> list[str]:
+    def _find(self, trial: str) -> list[CheckpointRef]:
         """The trial's checkpoints in the bucket that were taken with the attempt's parameters, the furthest first."""
         own = [uri for uri in self._sim.bucket if uri.startswith(f"{self._sim.prefix}{trial}/")]
-        fitting = [uri for uri in own if self._sim.trained_with[uri] == self._parameters]
-        return sorted(fitting, key=lambda uri: CheckpointAddress.from_uri(uri).step, reverse=True)
-
-    def _restored_of(self, uri: str) -> Restored:
-        step = CheckpointAddress.from_uri(uri).step
-        return Restored(CheckpointRef(uri, "sha256:00", step), self._program.metric(self.index, step))
+        fitting = [uri for uri in own if self._sim.bucket[uri].configuration == self._parameters]
+        found = [CheckpointRef(uri, DIGEST, CheckpointAddress.from_uri(uri).step) for uri in fitting]
+        return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
 
     def _leave(self, *, done: bool) -> None:
         """The program goes on to the next turn of its loop; all that is left is stored and delivered."""
         self._leaves = done
-        self._finish_uploads()
+        self.agent.finish()
         self._hand_over_if_stored()
 
-    def _finish_uploads(self) -> None:
-        """The program has ended: of one that was told to, nothing but the newest checkpoint is wanted."""
-        if self._is_asked_to_leave:
-            self.uploads.hurry()
-
     def _hand_over_if_stored(self) -> None:
-        if self._leaves is not None and self._final is None and self.uploads.is_done:
-            self._final = self._final_commit(self._leaves)
-            self._post_soon()
+        if self._leaves is not None and not self.agent.hands_over and not self.agent.is_storing:
+            self.agent.hand_over(done=self._leaves)
 
-    def _take_up(self, assignment: Assignment) -> None:
+    def take_up(self, assignment: Assignment) -> None:
         """Goes on with the next attempt."""
-        self.uploads.close()
+        self.agent.close()
         self._begin(
             assignment.trial,
             assignment.number,
             assignment.attempt,
             {name: show(value) for name, value in assignment.parameters.items()},
-            [checkpoint.uri for checkpoint in assignment.restore_from],
+            assignment.restore_from,
             restore_or_fail=assignment.restore_or_fail,
             find=assignment.find,
         )
         if self._fault is not None and self._fault.kind in (Fault.NOT_ADMITTED, Fault.STUCK):
             self._fault = None  # that is over for this pod
-        self._post_soon()
-        self._sim.after_unless_frozen(self._sim.jitter(self._program.seconds), self._train)
+        self.agent.post()
+        self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
 
     def strike(self, kind: Fault) -> bool:
         """Has a fault strike the attempt now; whether there was anything to strike."""
         pod = self._sim.api.pods.get(self.name)
-        if not self._alive or pod is None or not pod.training or pod.deleting:
+        if not self.is_alive or pod is None or not pod.training or pod.deleting:
             return False
         self._struck(ScheduledFault(kind))
         return True
 
     def _struck(self, fault: ScheduledFault) -> None:
-        end = (ContainerEnd("trial", fault.exit_code, "Error"),)
+        end = (fault.end,)
         match fault.kind:
-            case Fault.CRASH:
+            case Fault.CRASH | Fault.OOM:
                 self._finish(PodPhase.FAILED, end)
-            case Fault.OOM:
-                self._finish(PodPhase.FAILED, (ContainerEnd("trial", 137, "OOMKilled"),))
             case Fault.DISK:
                 message = "ephemeral storage exceeds its limit"
                 self._finish(PodPhase.FAILED, end, reason="Evicted", message=message, drains=False)
-            case Fault.EVICTED:
-                self._sim.api.update_pod(self.name, disruption="EvictionByEvictionAPI: drained")
-                self.delete(exit_code=143)
-            case Fault.TRAPPED:
-                self._sim.api.update_pod(self.name, disruption="PreemptionByScheduler: preempted")
-                self.delete(exit_code=0)
+            case Fault.EVICTED | Fault.TRAPPED:
+                self._sim.api.update_pod(self.name, disruption=DISRUPTIONS[fault.kind])
+                self.delete(exit_code=fault.end.exit_code)
             case Fault.DELETED:
                 self.delete()
             case Fault.VANISHED:
-                self._alive, self._is_over = False, True
-                self.uploads.close()
+                self.is_alive, self._is_over = False, True
+                self.agent.close()
                 self._sim.api.remove_pod(self.name)
             case Fault.HUNG:
                 pass
-            case Fault.NOT_ADMITTED | Fault.STORE_AWAY | Fault.STUCK | Fault.UNSCHEDULABLE:
-                raise AssertionError("it never ran")
+            case _:
+                raise AssertionError(f"{fault.kind} strikes no program that runs")
 
-    def _is_own(self, parameters: dict[str, str]) -> bool:
+    def _is_own(self, parameters: Configuration) -> bool:
         """Whether weights were trained with its parameters, but for those that its user has changed."""
         changed = self._sim.api.overridden[self.trial]
         names = (parameters.keys() | self._parameters.keys()) - changed
         return all(parameters.get(name) == self._parameters.get(name) for name in names)
-
-    def _is_whole(self, uri: str) -> bool:
-        return uri not in self._sim.damaged
 
     def _happens(self, kind: Fault) -> bool:
         return self._fault is not None and self._fault.kind is kind
@@ -349,15 +301,16 @@ class SimulatedPod:
             self._sim.api.remove_pod(self.name)
             return
         longest = self._grace_period if grace is None else float(grace)
-        self._sim.after_unless_frozen(longest, self._killed)  # a later deletion can but shorten it
+        self._sim.clock.after(longest, self._killed)  # a later deletion can but shorten it
         if pod.deleting:
             return
-        self._sim.api.update_pod(self.name, deleting=True, interrupted=self._alive)
-        self._sim.after_unless_frozen(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
+        self._sim.api.update_pod(self.name, deleting=True, interrupted=self.is_alive)
+        self._sim.clock.after(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
 
     @property
-    def _store_problem(self) -> StoreProblem | None:
-        return self.uploads.problem or self._program.store_problem.get(self.index)
+    def store_problem(self) -> StoreProblem | None:
+        """Why nothing can be stored, whatever its agent tries."""
+        return self._program.store_problem.get(self.index)
 
     @property
     def _grace_period(self) -> float:
@@ -370,7 +323,7 @@ class SimulatedPod:
     def _terminate(self, exit_code: int) -> None:
         """SIGTERM: the program ends; one that has ended already has an agent that knows."""
         pod = self._sim.api.pods.get(self.name)
-        if pod is not None and self._alive:
+        if pod is not None and self.is_alive:
             phase = PodPhase.FAILED if exit_code or not pod.training else PodPhase.SUCCEEDED
             self._finish(phase, (ContainerEnd("trial", exit_code, "Error"),) if pod.training else ())
 
@@ -396,7 +349,7 @@ class SimulatedPod:
             reason: The pod's reason.
             message: The pod's message.
         """
-        self._alive = False
+        self.is_alive = False
         pod = self._sim.api.pods.get(self.name)
         if pod is None:
             return
@@ -405,34 +358,34 @@ class SimulatedPod:
         if not speaks:
             self._conclude("")
             return
-        self._finish_uploads()
-        self._words = self._final_commit(done).to_json()
-        if self.uploads.is_done or self.fenced or not drains:
-            self._conclude(self._words)
+        self.agent.finish()
+        words = self.agent.write_words(done=done)
+        if not self.agent.is_storing or self.agent.fenced or not drains:
+            self._conclude(words)
             return
         drain = parse_duration(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
-        self._sim.after_unless_frozen(backlog_time(drain), self.uploads.hurry)
-        self._sim.after_unless_frozen(drain, self._out_of_time)
-        self._post_soon()
+        self._sim.clock.after(backlog_time(drain), self.agent.hurry)
+        self._sim.clock.after(drain, self._out_of_time)
+        self.agent.post()
 
     def _out_of_time(self) -> None:
         """The agent has had all the time that it may take."""
-        if self._end is not None and not self._is_over:
-            self.uploads.cancel()
-            self._conclude(self._final_commit(self._end.done).to_json())
+        if not self._is_over:
+            self.agent.cancel_uploads()
+            self.conclude_draining()
 
     def _killed(self) -> None:
         """The grace period is over."""
         if self._end is not None and not self._is_over:
-            self._conclude(self._words)
+            self._conclude(self.agent.words)
 
     def _conclude(self, words: str) -> None:
         """Nothing of the pod runs any more."""
         pod, end = self._sim.api.pods.get(self.name), self._end
         assert end is not None  # the program has ended
         self._is_over = True
-        self.uploads.close()
+        self.agent.close()
         if pod is None:
             return
         ended = self._sim.now if pod.started else 0.0
@@ -447,118 +400,37 @@ class SimulatedPod:
             training_until=pod.training_until or ended,
         )
         if pod.deleting:
-            self._sim.after_unless_frozen(self._sim.jitter(0.2), self._remove)
+            self._sim.clock.after(self._sim.jitter(0.2), self._remove)
 
     def _remove(self) -> None:
         if self.name in self._sim.api.pods:
             self._sim.api.remove_pod(self.name)
 
-    def _final_commit(self, done: bool) -> FinalCommit:
-        return FinalCommit(
-            attempt=self.attempt,
-            seq=len(self._results),
-            acked_seq=self._acked,
-            last=self._results[-1] if self._results else None,
-            checkpoints=self.uploads.queue.commits,
-            restored=self.restored,
-            store_problem=self._store_problem,
-            done=done,
-            ledger=self.decisions[-1] if self.decisions else 0,
-            unstored=self.uploads.queue.unstored,
-        )
-
     # The agent
 
     def logs(self, action: FetchLogs) -> Logs:
-        lines = tuple(UNACKED_PREFIX + result_json(result) for result in self._results[self._durable :])
-        tail = f"epoch {self._step}\nTraceback (most recent call last)\nValueError: boom" if action.program else ""
-        return Logs(program_tail=tail, agent_lines=("agent says hello", *lines) if action.agent else ())
+        tail = f"epoch {self._training.iteration}\nTraceback (most recent call last)\nValueError: boom"
+        agent_lines = ("agent says hello", *self.agent.lines) if action.agent else ()
+        return Logs(program_tail=tail if action.program else "", agent_lines=agent_lines)
 
-    def _uploaded(self, commit: CheckpointCommit) -> None:
-        """The checkpoint's manifest is in the bucket; the checkpoints that are not kept are deleted from it."""
-        self._sim.bucket.append(commit.checkpoint.uri)
-        self._sim.trained_with[commit.checkpoint.uri] = self._parameters
-        if self._end is not None:
-            self._words = self._final_commit(self._end.done).to_json()
-
-    def _something_stored(self) -> None:
+    def check_stored(self) -> None:
         """A checkpoint is stored, or can't be at present."""
         self._hand_over_if_stored()
-        if self._end is not None and self.uploads.is_done and not self._is_over:
-            self._conclude(self._final_commit(self._end.done).to_json())
-        self._post_soon()
+        if not self.agent.is_storing:
+            self.conclude_draining()
+        self.agent.post()
+
+    def conclude_draining(self) -> None:
+        """Its agent has nothing more to do once the program has ended."""
+        if self._end is not None and not self._is_over:
+            self._conclude(self.agent.write_words(done=self._end.done))
 
     @property
-    def _may_speak(self) -> bool:
+    def may_speak(self) -> bool:
         """Whether its agent is there: beside its program, or storing what that has left."""
-        return self._alive or (self._end is not None and self._end.speaks and not self._is_over)
+        return self.is_alive or (self._end is not None and self._end.speaks and not self._is_over)
 
     def _heartbeat(self) -> None:
-        if self._may_speak:
-            self._post_soon()
-            self._sim.after_unless_frozen(10.0, self._heartbeat)
-
-    def _post_soon(self) -> None:
-        if not self.post_due and not self.fenced and self._may_speak:
-            self.post_due = True
-            self._sim.after_unless_frozen(self._sim.jitter(0.05), self._post)
-
-    def _post(self) -> None:
-        """Posts what is unacknowledged, and learns from the reply, unless one of the two is lost on its way."""
-        self.post_due = False
-        if not self._may_speak or self.fenced:
-            return
-        report = Report(
-            attempt=self.attempt,
-            phase="Training" if self._alive else "Draining",
-            results=tuple(self._results[self._acked :]),
-            checkpoints=self.uploads.queue.to_report(),
-            restored=self.restored,
-            store_problem=self._store_problem,
-            ledger=self.decisions[-1] if self.decisions else 0,
-            final=self._final_commit(self._final.done) if self._final is not None else None,
-            restore_failure=None if self._can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing"),
-            unstored=self.uploads.queue.unstored,
-        )
-        answer = self._sim.post(self.trial, self.name, report)
-        if answer is Unaccepted.FENCED:
-            self._fenced()
-        elif isinstance(answer, Reply):
-            self._learn(answer)
-        if self._final is not None and not self.post_due:
-            self._polls += 1
-            self.post_due = True
-            self._sim.after_unless_frozen(0.02 * 1.5 ** min(self._polls, 10), self._post)
-        elif not self.post_due and (self._acked < len(self._results) or self.uploads.queue.commits):
-            self.post_due = True
-            self._sim.after_unless_frozen(1.0, self._post)
-
-    def _fenced(self) -> None:
-        """Its attempt counts no more: it stores nothing any more, and ends when its program has."""
-        self.fenced = True
-        self.uploads.close()
-        if self._end is not None and not self._is_over:
-            self._conclude(self._final_commit(self._end.done).to_json())
-
-    def _learn(self, reply: Reply) -> None:
-        self._durable = max(self._durable, reply.durable_seq)
-        self._acked = max(reply.acked_seq, self._durable)
-        self.uploads.queue.acknowledge(reply.acked_checkpoints)
-        if reply.next is not None:
-            self._take_up(reply.next)
-            return
-        self._wants_checkpoint = reply.should_checkpoint
-        self._is_asked_to_leave = reply.decision != "CONTINUE"
-        self.decisions += [entry.number for entry in reply.ledger]
-        if reply.kept and not self.uploads.queue.commits:  # else one may be on its way to being recorded
-            self._sim.keep(self.trial, reply.kept)
-
-
-def _nth(items: tuple[T | None, ...], number: int) -> T | None:
-    """What becomes of an attempt, of which there are numbers from 1."""
-    return items[number - 1] if number <= len(items) else None
-
-
-def is_alive(pod: Pod) -> bool:
-    """Whether something of it still runs."""
-    return not pod.phase.is_finished
+        if self.may_speak:
+            self.agent.post()
+            self._sim.clock.after(HEARTBEAT, self._heartbeat)

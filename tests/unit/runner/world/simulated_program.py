@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from podtune.protocol.messages import StoreProblem
+from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.faults import ScheduledFault
 from tests.unit.runner.world.simulated_uploads import Snag
-
-
-class Fault(Enum):
-    """What ends an attempt, besides the program's own good end."""
-
-    CRASH = "exit code 1"
-    OOM = "out of memory"
-    EVICTED = "evicted, with a DisruptionTarget"
-    TRAPPED = "evicted; the program traps SIGTERM and ends well"
-    DELETED = "deleted by somebody else"
-    VANISHED = "gone without a trace"
-    NOT_ADMITTED = "refused by the kubelet"
-    STORE_AWAY = "the bucket does not answer when it restores"
-    STUCK = "its image can't be pulled"
-    DISK = "evicted for its own disk"
-    HUNG = "the program hangs; its agent lives on"
-    UNSCHEDULABLE = "no node can take it"
-
-
-@dataclass(frozen=True)
-class ScheduledFault:
-    """A fault that strikes an attempt after the iteration `step`."""
-
-    kind: Fault
-    step: int = 0
-    exit_code: int = 1
-    rank: int = 0
-
-
-def curve(trial: int, step: int) -> float:
-    """The accuracy of a trial after some iterations: pure, bounded, and different for every trial."""
-    level = 0.5 + 0.45 * math.sin(12.9898 * (trial + 1))
-    return round(level * (1 - math.exp(-step / 4)) + 0.01 * math.sin(7.0 * step + trial), 6)
 
 
 @dataclass(frozen=True)
@@ -73,7 +40,7 @@ class Program:
     seen_after: float = 0.0
     silent: bool = False
     says_done: bool = True
-    metric: Callable[[int, int], float | None] = curve
+    metric: Callable[[int, int], float | None] = rising_value
     further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
     faults: dict[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
     snags: dict[int, tuple[Snag | None, ...]] = field(default_factory=dict)

@@ -1,22 +1,72 @@
-"""Storage pods in memory, and what their jobs do to the simulated bucket."""
+"""The simulated bucket, and the storage pods whose jobs work in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from typing_extensions import override
+
+from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.storage_job import StoragePurpose, StorageReport
 from podtune.runner.actions import CreateStoragePod, storage_pod_name
-from podtune.runner.records import Experiment, PodPhase, StoragePod
+from podtune.runner.records import Experiment, PodPhase, StoragePod, Trial
+from podtune.simulation.bucket import Bucket
+from podtune.simulation.clock import Clock
+from podtune.simulation.training_state import TrainingState
+from podtune.storage.checkpoint.address import CheckpointAddress
+
+
+class WatchedBucket(Bucket):
+    """Holds those who delete from it to what is on record.
+
+    Attributes:
+        damaged: Checkpoints that can't be restored.
+    """
+
+    def __init__(self, trials: Mapping[str, Trial]) -> None:
+        """Starts empty; `trials` are those on record, by name."""
+        super().__init__()
+        self._trials = trials
+        self.damaged: set[str] = set()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._held))
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._held
+
+    def __getitem__(self, uri: str) -> TrainingState:
+        return self._held[uri]
+
+    def remove(self, uri: str) -> None:
+        """A storage pod deletes a checkpoint."""
+        del self._held[uri]
+
+    @override
+    def restore(self, candidates: Iterable[CheckpointRef]) -> tuple[CheckpointRef, TrainingState] | None:
+        return super().restore(checkpoint for checkpoint in candidates if checkpoint.uri not in self.damaged)
+
+    @override
+    def keep(self, trial: str, kept: Collection[str]) -> None:
+        """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""
+        recorded = {c.uri for c in self._trials[trial].status.checkpoints} if trial in self._trials else set()
+        clones = (other.status.clone for other in self._trials.values())
+        recorded |= {clone.checkpoint.uri for clone in clones if clone is not None}
+        steps = {uri: CheckpointAddress.from_uri(uri).step for uri in self._held if f"/{trial}/" in uri}
+        newest = max((steps[uri] for uri in kept if uri in steps), default=-1)
+        for uri, step in steps.items():
+            if uri not in kept and step < newest:
+                assert uri not in recorded, f"{uri} is still needed"
+                self.remove(uri)
 
 
 class SimHost(Protocol):
     """What a storage pod needs of the simulation."""
 
-    bucket: list[str]
-
-    def after_unless_frozen(self, delay: float, what: Callable[[], object]) -> None: ...
+    bucket: WatchedBucket
+    clock: Clock
 
     def jitter(self, seconds: float) -> float: ...
 
@@ -49,7 +99,7 @@ class StoragePods:
             self.made.append(action)
             self._put(StoragePod(name, f"{name}-{self._version()}", version=self._version()))
             if self.failures.get(action.number, "") is not None:
-                self._host.after_unless_frozen(self._host.jitter(1.0), lambda: self._work(name, action))
+                self._host.clock.after(self._host.jitter(1.0), lambda: self._work(name, action))
         return self.pods[name]
 
     def delete(self, name: str, uid: str) -> None:
@@ -72,14 +122,12 @@ class StoragePods:
         self._put(replace(self.pods[name], phase=phase, started=True, message=report.to_json()))
 
     def _do(self, action: CreateStoragePod) -> None:
-        if action.purpose is StoragePurpose.PURGE:
-            self._host.bucket.clear()
-        if action.purpose is StoragePurpose.PRUNE:
-            kept = {trial.trial: trial.kept for trial in action.trials}
-            for uri in list(self._host.bucket):
-                trial = uri.split("/")[-3]
-                if trial in kept and uri not in kept[trial]:
-                    self._host.bucket.remove(uri)
+        kept = {trial.trial: trial.kept for trial in action.trials}
+        for uri in self._host.bucket:
+            trial = uri.split("/")[-3]
+            is_dropped = action.purpose is StoragePurpose.PRUNE and trial in kept and uri not in kept[trial]
+            if action.purpose is StoragePurpose.PURGE or is_dropped:
+                self._host.bucket.remove(uri)
 
     def _put(self, pod: StoragePod) -> None:
         self.pods[pod.name] = replace(pod, version=self._version())

@@ -6,7 +6,6 @@ replies as `Weather` has it. It may be killed at any moment and comes back with 
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import random
@@ -45,16 +44,17 @@ from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NamespaceCap, PodQuota
+from podtune.runner.search.searcher_session import SearcherSession
 from podtune.runner.settings import RunnerSettings
-from podtune.storage.checkpoint.address import CheckpointAddress
+from podtune.simulation.clock import NOTHING_DUE, Clock
+from podtune.simulation.environment import AgentEnvironment
 from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
-from podtune.tuning.searchers import make_searcher
-from podtune.tuning.searchers.base import PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.base import Proposal
 from tests.unit.runner.world import checkpoint_invariants
 from tests.unit.runner.world.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.world.simulated_pod import Program, SimulatedPod
-from tests.unit.runner.world.simulated_storage import StoragePods
+from tests.unit.runner.world.simulated_storage import StoragePods, WatchedBucket
 from tests.unit.tuning.manifests import experiment as make_spec
 
 ActionT = TypeVar("ActionT")
@@ -122,16 +122,22 @@ def spec(**fields: Any) -> ExperimentSpec:
     return make_spec(**{**defaults, **fields})
 
 
-def _ask(searcher: Searcher, action: Propose) -> dict[int, Proposal]:
-    pending = list(action.pending)
-    answers: dict[int, Proposal] = {}
-    for number in range(action.first, action.first + action.count):
-        answer = searcher.ask(number, pending)
-        if answer is None:
-            break
-        answers[number] = answer
-        pending.append(PendingTrial(number, answer.configuration, answer.attributes))
-    return answers
+def _numbered(action: Propose, answers: Iterable[Proposal]) -> dict[int, Proposal]:
+    return dict(zip(itertools.count(action.first), answers, strict=False))
+
+
+class PodClock(Clock):
+    """A clock on which what happens in pods can be stopped."""
+
+    is_frozen = False
+
+    def after(self, seconds: float, what: Callable[[], object]) -> None:
+        """Has something happen in a pod."""
+        super().after(seconds, lambda: None if self.is_frozen else what())
+
+    def surely_after(self, seconds: float, what: Callable[[], object]) -> None:
+        """Has something happen elsewhere."""
+        super().after(seconds, what)
 
 
 class Simulation:
@@ -150,7 +156,7 @@ class Simulation:
         pods_allowed: int = ANY_NUMBER,
         throttle: StatusWriteThrottle | None = None,
     ) -> None:
-        self.now = START
+        self.clock = PodClock(START)
         self.places = places
         """How many pods of gangs the nodes can take."""
         self._unscheduled: list[str] = []
@@ -168,12 +174,7 @@ class Simulation:
         )
         store = experiment.checkpoints.store
         self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
-        self.bucket: list[str] = []
-        """Committed checkpoints, oldest first."""
-        self.trained_with: dict[str, dict[str, str]] = {}
-        """By URI of a checkpoint: the parameters that it was trained with last."""
-        self.damaged, self.trained_for = set[str](), dict[str, float]()
-        """Checkpoints that are in the bucket and can't be restored; how many seconds of training went into each."""
+        self.bucket = WatchedBucket(self.api.trials)
         self.pods: dict[str, SimulatedPod] = {}
         self.storage = StoragePods(self, lambda: self.api.experiment, self.api.next_version)
         self.storage.changed = self._watched
@@ -183,8 +184,6 @@ class Simulation:
         """What the searcher has answered last, by number."""
         self.unreachable = False
         """Whether no report of an agent reaches the operator."""
-        self.frozen = False
-        """Whether nothing happens in pods any more, so that the operator comes to rest."""
         self.machine: ExperimentMachine | None = None
         self.refuse: Callable[[Action], ActionResult | None] = lambda action: None
         """What the API server answers instead of carrying an action out."""
@@ -193,27 +192,32 @@ class Simulation:
         self.elsewhere = ActionResult(ActionStatus.FAILED, "there is no such trial yet")
         """What is found of a checkpoint in another experiment."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
-        self._queue: list[tuple[float, int, Callable[[], Any]]] = []
-        self._order = itertools.count()
         self._in_flight: set[tuple[str, str]] = set()
         self._life, self._is_late = 0, False  # late is what an operator asked for that was killed meanwhile
         self._decide_at = float("inf")
         self._pending = 0
-        self._searcher: Searcher | None = None
-        self._tells: object = None
-        self._told = 0
+        self._searcher = SearcherSession(experiment)
         for moment in itertools.accumulate(weather.restarts):
             self.after(moment, self.restart)
         self.boot()
 
     # The clock
 
-    def after(self, delay: float, what: Callable[[], Any]) -> None:
-        heapq.heappush(self._queue, (self.now + delay, next(self._order), what))
+    @property
+    def now(self) -> float:
+        return self.clock.now
 
-    def after_unless_frozen(self, delay: float, what: Callable[[], Any]) -> None:
-        """For what happens in pods."""
-        self.after(delay, lambda: None if self.frozen else what())
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing happens in pods any more, so that the operator comes to rest."""
+        return self.clock.is_frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self.clock.is_frozen = frozen
+
+    def after(self, delay: float, what: Callable[[], Any]) -> None:
+        self.clock.surely_after(delay, what)
 
     def jitter(self, seconds: float) -> float:
         """About so long; exactly so long in fair weather."""
@@ -230,11 +234,11 @@ class Simulation:
         for _ in range(200_000):
             if until() or (seconds is None and self.is_over and self.is_quiet):
                 return self
-            if not self._queue or self._queue[0][0] > end:
-                self.now = max(self.now, end) if seconds is not None else self.now
+            if self.clock.next > end or self.clock.next == NOTHING_DUE:
+                if seconds is not None:
+                    self.clock.skip(max(self.now, end))
                 return self
-            self.now, _, what = heapq.heappop(self._queue)
-            what()
+            self.clock.step()
         raise AssertionError("the simulation does not come to rest")
 
     @property
@@ -256,6 +260,21 @@ class Simulation:
         ended = (pod for pod in self.api.pods.values() if pod.phase.is_finished and not pod.template_hash)
         return all((last := recorded.get(pod.trial)) is not None and last.attempt >= pod.attempt for pod in ended)
 
+    @property
+    def environment(self) -> AgentEnvironment:
+        """What agents share."""
+        spec = self.api.experiment.spec
+        assert spec is not None
+        return AgentEnvironment(
+            self.clock,
+            self.bucket,
+            self,
+            self.prefix,
+            spec.checkpoints.sync,
+            self.program.upload,
+            spec.objective.metric,
+        )
+
     # The operator
 
     def boot(self) -> None:
@@ -265,7 +284,7 @@ class Simulation:
         self._heard, self._booted = set[str](), self.now
         self._cap = CountedCap(self.pods_allowed)
         self.machine = self.rebuilt(self._cap)
-        self._searcher = None
+        self._searcher = SearcherSession(self.api.experiment.spec)
         self._wake(self.now)
 
     def restart(self) -> None:
@@ -286,7 +305,7 @@ class Simulation:
         if at < self._decide_at:
             self._decide_at = at
             life = self._life
-            heapq.heappush(self._queue, (max(at, self.now), next(self._order), lambda: self._decide(life, at)))
+            self.after(max(0.0, at - self.now), lambda: self._decide(life, at))
 
     def _decide(self, life: int, at: float) -> None:
         if life != self._life or self.machine is None or at != self._decide_at:
@@ -423,7 +442,7 @@ class Simulation:
         pod = self.api.create_pod(self._new_pod(action, rank))
         simulated = self.pods[pod.name] = SimulatedPod(self, self.program, action, pod.uid, rank=rank)
         if not pod.gated:
-            self.after_unless_frozen(self.jitter(0.5), simulated.start)
+            self.clock.after(self.jitter(0.5), simulated.start)
         return pod
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
@@ -448,7 +467,7 @@ class Simulation:
             if pod is not None and pod.uid == uid and pod.gated:
                 seen.append(self.api.update_pod(name, gated=False))
                 self._unscheduled.append(name)
-        self.after_unless_frozen(self.jitter(0.1), self.schedule)
+        self.clock.after(self.jitter(0.1), self.schedule)
 
     def schedule(self) -> None:
         """The scheduler gives places to pods of gangs in an order of its own; it knows nothing of gangs."""
@@ -458,10 +477,10 @@ class Simulation:
             name = self._unscheduled.pop(self.random.randrange(len(self._unscheduled)))
             if not self.api.pods[name].deleting:
                 self.api.update_pod(name, node="n1", started=self.now)
-                self.after_unless_frozen(self.jitter(0.5), self.pods[name].start)
+                self.clock.after(self.jitter(0.5), self.pods[name].start)
                 taken += 1
         if self._unscheduled:
-            self.after_unless_frozen(1.0, self.schedule)
+            self.clock.after(1.0, self.schedule)
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""
@@ -492,25 +511,13 @@ class Simulation:
                 assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 
     def _propose(self, action: Propose) -> tuple[Proposal, ...]:
-        spec = self.api.experiment.spec
-        assert spec is not None
-        if self._searcher is None or self._tells is not action.observations or self._told > action.observed:
-            self._searcher, self._tells, self._told = make_searcher(spec), action.observations, 0
-        for observation in action.observations[self._told : action.observed]:
-            self._searcher.tell(observation)
-        self._told = action.observed
-        answers = _ask(self._searcher, action)
-        self.proposed.update(answers)
-        return tuple(answers.values())
+        answers = self._searcher.answer(action)
+        self.proposed.update(_numbered(action, answers))
+        return answers
 
     def answers(self, action: Propose) -> dict[int, Proposal]:
         """By number, what a fresh searcher proposes that is told and asked the same."""
-        spec = self.api.experiment.spec
-        assert spec is not None
-        searcher = make_searcher(spec)
-        for observation in action.observations[: action.observed]:
-            searcher.tell(observation)
-        return _ask(searcher, action)
+        return _numbered(action, SearcherSession(self._searcher.spec).answer(action))
 
     # What the operator sees
 
@@ -528,18 +535,6 @@ class Simulation:
         """Whether the operator knows what an agent is storing, or has listened for it for long enough."""
         deaf = self.now < self._booted + self.settings.report_wait
         return not self._is_late and (attempt in self._heard or not (deaf or self.frozen))
-
-    def keep(self, trial: str, kept: tuple[str, ...]) -> None:
-        """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""
-        recorded = {c.uri for c in self.api.trials[trial].status.checkpoints} if trial in self.api.trials else set()
-        clones = (other.status.clone for other in self.api.trials.values())
-        recorded |= {clone.checkpoint.uri for clone in clones if clone is not None}
-        steps = {uri: CheckpointAddress.from_uri(uri).step for uri in self.bucket if f"/{trial}/" in uri}
-        newest = max((steps[uri] for uri in kept if uri in steps), default=-1)
-        for uri, step in steps.items():
-            if uri not in kept and step < newest:
-                assert uri not in recorded, f"{uri} is still needed"
-                self.bucket.remove(uri)
 
     def _watched(self, thing: Thing) -> None:
         life = self._life

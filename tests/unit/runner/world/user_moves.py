@@ -24,7 +24,7 @@ def make(simulation: Simulation, moves: Iterable[Move]) -> None:
         elif move in ("suspend", "go on"):
             simulation.edit_spec(suspend=move == "suspend")
         elif move == "damage":
-            simulation.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
+            simulation.bucket.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
         elif name in simulation.api.trials and not simulation.is_over:
             _make_of_trial(simulation, name, move, stopped)
 

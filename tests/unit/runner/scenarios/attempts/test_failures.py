@@ -6,7 +6,8 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 BACKOFF = {"initial": "10s", "max": "6m"}
@@ -87,7 +88,7 @@ def test_disruptions_spend_no_failure_but_are_capped() -> None:
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED)
     assert (status.failures, status.disruptions) == (0, 3)
-    assert status.message == "EvictionByEvictionAPI: drained; that was disruption 3, maxDisruptions is 2"
+    assert status.message == "EvictionByEvictionAPI: the node is drained; that was disruption 3, maxDisruptions is 2"
 
 
 def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:

@@ -14,8 +14,9 @@ from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGa
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import any_weather, seeds
 

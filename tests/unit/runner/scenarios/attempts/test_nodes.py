@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
 from podtune.runner.actions import CreatePod
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import PATIENT, bounded, weathers
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import seeds
 

@@ -22,7 +22,8 @@ from podtune.runner.actions import (
     Propose,
     TryPod,
 )
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, Simulation, Weather, spec
 
 WORDS = 'pods "e-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'

@@ -7,8 +7,9 @@ from typing import Any
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.runner.actions import Propose
 from podtune.runner.timestamps import rfc3339
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 FIELDS: dict[str, Any] = {
@@ -79,7 +80,7 @@ def restored_after(damaged: int) -> tuple[int, Simulation]:
     simulation = Simulation(spec(**FIELDS), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
     newest_first = [checkpoint.uri for checkpoint in reversed(simulation.status().checkpoints)]
-    simulation.damaged.update(newest_first[:damaged])
+    simulation.bucket.damaged.update(newest_first[:damaged])
     simulation.run()
     return simulation.pods["e-0-2"].restored.step, simulation
 

@@ -13,7 +13,8 @@ from podtune.api.names import ConditionType, DesiredState, ExperimentReason, Exp
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import EmitEvent, Propose
 from podtune.runner.trial.results import best_value
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 
 ONE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}

@@ -11,7 +11,8 @@ from podtune.protocol.assignment import attempt_in
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.actions import DeletePod, WriteTrialStatus
 from podtune.runner.records import Pod
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 REUSE: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
@@ -195,7 +196,7 @@ def test_an_agent_that_forgets_what_it_was_given_is_told_again() -> None:
 def test_a_pod_whose_agent_does_not_take_up_its_next_trial_is_replaced() -> None:
     simulation = warm(trials=2, maxConcurrentTrials=1)
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).pod is not None)
-    simulation.pods["e-0-1"].fenced = True  # it says nothing more
+    simulation.pods["e-0-1"].agent.fenced = True  # it says nothing more
     simulation.run()
     assert served(simulation) == [["e-0"], ["e-1"]]
     status = simulation.status(1)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.attempts.classification import FailureClass
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import (
     ASHA,
     COUNTED,
@@ -25,7 +26,7 @@ from tests.unit.runner.scenarios.test_properties import (
 )
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, Simulation, Weather
 
 REUSE = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}

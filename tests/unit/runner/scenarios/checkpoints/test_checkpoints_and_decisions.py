@@ -15,7 +15,8 @@ from podtune.protocol.messages import CheckpointCommit, FinalCommit, Reply, Repo
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, WriteTrialStatus
 from podtune.runner.checkpoints import retention
 from podtune.runner.experiment_machine import Unaccepted
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}

@@ -13,7 +13,7 @@ from podtune.api.resources.checkpoints import Export
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 
 QUICK = RunnerSettings(storage_backoff=Backoff(2.0, 8.0), storage_start_deadline=5.0, storage_tries=3)

@@ -15,8 +15,10 @@ from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.trial.reports import take_report
+from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault, curve
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -198,7 +200,7 @@ def test_what_was_found_is_the_trials_own_from_the_first_report_on() -> None:
     simulation = deleted_unseen()
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().former is not None)
     status = simulation.status()
-    value = repr(curve(0, 8))
+    value = repr(rising_value(0, 8))
     assert status.former is not None
     assert (status.former.step, status.former.uri) == (8, status.checkpoints[0].uri)
     assert (status.checkpoint, status.iteration) == (status.checkpoints[0], 8)
@@ -269,7 +271,11 @@ def test_one_that_has_nothing_left_to_do_ends_well_with_the_value_of_its_checkpo
     simulation.run()
     status = simulation.status()
     assert simulation.pods["e-0-1"].restored.step == 8
-    assert (status.state, status.reason, status.best_value) == (TrialState.TERMINATED, "Completed", repr(curve(0, 8)))
+    assert (status.state, status.reason, status.best_value) == (
+        TrialState.TERMINATED,
+        "Completed",
+        repr(rising_value(0, 8)),
+    )
 
 
 def test_one_that_is_deleted_again_before_its_agent_has_told_is_looked_for_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FindCheckpoint, WriteTrialStatus
+from podtune.simulation.faults import Fault, ScheduledFault
+from podtune.simulation.training_state import start_training
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 THERE = Checkpoint(step=4, uri="s3://b/p/other-uid/other-3/a/4", digest="sha256:0004", metric="0.5")
@@ -42,9 +45,7 @@ def start(
 
 def put_there(simulation: Simulation, checkpoint: Checkpoint = THERE) -> None:
     """The other experiment has the checkpoint, and it is in the bucket."""
-    simulation.bucket.append(checkpoint.uri)
-    simulation.trained_with[checkpoint.uri] = {}
-    simulation.trained_for[checkpoint.uri] = 0.0
+    simulation.bucket.store("other-3", checkpoint.uri, replace(start_training({}), iteration=checkpoint.step))
     simulation.elsewhere = ActionResult(ActionStatus.DONE, checkpoint=checkpoint)
 
 
@@ -150,7 +151,7 @@ def test_or_has_it_start_afresh_where_that_is_asked_for() -> None:
 def test_one_that_is_damaged(policy: str, state: TrialState) -> None:
     simulation = start({"trial": "other-3", "experiment": "other", "ifUnavailable": policy})
     put_there(simulation)
-    simulation.damaged.add(THERE.uri)
+    simulation.bucket.damaged.add(THERE.uri)
     simulation.run()
     status = simulation.status(1)
     assert status.state is state
@@ -193,7 +194,7 @@ def test_a_damaged_one_gives_way_to_the_one_before() -> None:
     simulation = start({"trial": "e-0"}, Program(steps=12, checkpoint_every=2), maxConcurrentTrials=1)
     simulation.run(until=lambda: simulation.status_exists(0) and simulation.status(0).state is TrialState.TERMINATED)
     before, newest = simulation.status(0).checkpoints
-    simulation.damaged.add(newest.uri)
+    simulation.bucket.damaged.add(newest.uri)
     simulation.run()
     assert simulation.pods["e-1-2"].restored.uri == before.uri
     assert simulation.status(1).state is TrialState.TERMINATED

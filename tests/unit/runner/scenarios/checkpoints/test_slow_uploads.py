@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
 from podtune.runner.actions import CreateStoragePod, DeletePod
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import (
     ASHA,
     STEPS,
@@ -25,7 +26,7 @@ from tests.unit.runner.scenarios.test_properties import (
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.checkpoint_invariants import assert_no_silent_loss
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulated_uploads import Snag, Trouble
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 

@@ -21,7 +21,7 @@ from podtune.runner.actions import (
 )
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 
 QUICK = RunnerSettings(storage_backoff=Backoff(2.0, 8.0), storage_start_deadline=5.0, storage_tries=3)

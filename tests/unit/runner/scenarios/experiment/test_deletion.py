@@ -10,7 +10,7 @@ from podtune.api.names import FINALIZER, ExperimentReason
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, CreateStoragePod, DeletePod, WriteMetadata
 from podtune.runner.retry import Backoff
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 
 QUICK = RunnerSettings(storage_backoff=Backoff(2.0, 8.0), storage_start_deadline=5.0, storage_tries=3)
@@ -73,7 +73,7 @@ def test_its_pods_end_then_the_bucket_is_emptied_then_it_goes() -> None:
     running.run(until=lambda: bool(running.storage.pods))
     assert all(pod.is_over for pod in running.api.pods.values())
     running.run(60.0)
-    assert running.bucket == []
+    assert len(running.bucket) == 0
     assert running.api.experiment.finalizers == ("somebody.example/else",)
     assert [action.purpose for action in running.storage.made] == ["Purge"]
 
@@ -85,7 +85,7 @@ def test_whatever_the_weather_nothing_is_left(seed: int) -> None:
     delete(running)
     running.run(400.0)
     assert is_gone(running)
-    assert running.bucket == []
+    assert len(running.bucket) == 0
 
 
 def test_an_ended_experiment_is_emptied_too() -> None:
@@ -96,7 +96,7 @@ def test_an_ended_experiment_is_emptied_too() -> None:
     delete(ended)
     ended.run(60.0)
     assert is_gone(ended)
-    assert ended.bucket == []
+    assert len(ended.bucket) == 0
 
 
 def test_where_the_bucket_can_not_be_emptied_it_goes_all_the_same_and_says_what_is_left() -> None:

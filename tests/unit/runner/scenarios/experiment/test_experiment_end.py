@@ -7,7 +7,8 @@ import pytest
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Propose, WriteExperimentStatus
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 ERRORS = {"maxFailures": 0}

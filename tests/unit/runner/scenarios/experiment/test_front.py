@@ -7,7 +7,8 @@ from typing import Any
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.actions import Propose
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
 
 OBJECTIVE = {"metric": "accuracy", "mode": "max", "others": [{"metric": "latency", "mode": "min"}]}

@@ -18,9 +18,10 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.timestamps import parse_rfc3339
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.scheduling.test_schedulers import EVERY_SCHEDULER, PATIENT, STEPS
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 FIELDS: dict[str, Any] = {

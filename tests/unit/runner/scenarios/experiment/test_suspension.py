@@ -10,7 +10,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.runner.actions import CreatePod, CreateTrial, DeletePod
 from podtune.runner.timestamps import parse_rfc3339
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 
 FIELDS: dict[str, Any] = {

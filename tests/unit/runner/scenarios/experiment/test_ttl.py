@@ -8,7 +8,7 @@ from podtune.api.names import ExperimentState
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import DeleteExperiment
 from podtune.runner.timestamps import parse_rfc3339
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 
 

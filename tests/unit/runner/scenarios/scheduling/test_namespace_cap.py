@@ -13,7 +13,7 @@ from podtune.api.names import ConditionType, ExperimentReason, TrialState
 from podtune.runner.scheduling.namespace_cap import NamespaceCap
 from tests.unit.runner.scenarios.attempts.test_gangs import gangs
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
 from tests.unit.runner.world.weather import any_weather, seeds
 

@@ -13,11 +13,12 @@ from podtune.api.names import DesiredState, ExperimentReason, ExperimentState, T
 from podtune.api.tuning.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, Propose, WriteTrialStatus
+from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 PAUSE = SchedulerDecision(

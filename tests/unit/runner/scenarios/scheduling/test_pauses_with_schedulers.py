@@ -9,7 +9,7 @@ import pytest
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from tests.unit.runner.scenarios.scheduling.test_schedulers import EVERY_SCHEDULER, PATIENT, STEPS
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 WAITING = ("hyperband", "bohb", "generations")

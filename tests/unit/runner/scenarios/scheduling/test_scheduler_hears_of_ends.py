@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning.schedulers.base import Metrics, SchedulerDecision, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 ONE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "maxConcurrentTrials": 1}

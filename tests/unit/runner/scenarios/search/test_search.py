@@ -18,9 +18,10 @@ from podtune.runner.actions import (
     Propose,
     WriteExperimentStatus,
 )
+from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning.randomness import trial_seed
 from podtune.tuning.searchers.base import Observation
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, Simulation, spec
 
 INTEGERS = [{"name": "units", "int": {"min": 1, "max": 4}}]

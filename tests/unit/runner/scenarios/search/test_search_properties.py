@@ -14,7 +14,7 @@ from podtune.runner.records import Trial
 from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from tests.unit.runner.scenarios.test_properties import ASHA, PATIENT, faults, weathers
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
 from tests.unit.runner.world.weather import seeds
 

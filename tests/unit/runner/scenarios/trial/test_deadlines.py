@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import bounded, run, weathers
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
 from tests.unit.runner.world.weather import seeds
 

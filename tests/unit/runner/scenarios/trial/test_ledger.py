@@ -13,9 +13,10 @@ from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
+from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -170,7 +171,7 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
 
 def exported(simulation: Simulation, trial: str = "e-0") -> list[int]:
     """What is in the bucket, of all attempts."""
-    return sorted({number for pod in simulation.pods.values() if pod.trial == trial for number in pod.decisions})
+    return sorted({number for pod in simulation.pods.values() if pod.trial == trial for number in pod.agent.decisions})
 
 
 def left(simulation: Simulation) -> list[int]:

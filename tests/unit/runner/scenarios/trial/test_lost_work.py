@@ -9,7 +9,8 @@ from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Result, Unstored
 from podtune.runner.records import ContainerEnd, PodPhase
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "checkpoints": {"store": STORE}}
@@ -64,7 +65,7 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == (
         "spec.desiredState is Paused; it will start afresh, for want of a checkpoint; "
-        "the checkpoint of iteration 6 is lost, none is stored: it took longer than checkpoints.sync.timeout of 90 s"
+        "the checkpoint of iteration 6 is lost, none is stored: there is no time left; raise checkpoints.drain"
     )
 
 
@@ -72,7 +73,7 @@ def test_what_is_reported_after_a_stop_is_no_loss() -> None:
     program = Program(steps=10**6, checkpoint_every=2, upload=40.0)
     simulation = Simulation(spec(**TWO, stop={"metrics": {"training_iteration": 3}}), program)
     simulation.run()
-    assert simulation.pods["e-0-1"].uploads.is_lost, "that of iteration 4, or of a later one"
+    assert simulation.pods["e-0-1"].agent.uploads.is_lost, "that of iteration 4, or of a later one"
     assert simulation.status().checkpoint is not None
     assert simulation.status().lost_checkpoint is None
 

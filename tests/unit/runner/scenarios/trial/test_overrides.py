@@ -11,7 +11,7 @@ from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialSta
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, Propose, WriteTrialStatus
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
-from tests.unit.runner.world.simulated_pod import Program
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 ONE: dict[str, Any] = {
@@ -154,7 +154,7 @@ def test_a_failed_restore_falls_back_and_keeps_the_new_values() -> None:
     simulation = paused()
     simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
     newest = simulation.status().checkpoints[-1].uri
-    simulation.damaged.add(newest)
+    simulation.bucket.damaged.add(newest)
     simulation.api.edit_trial("e-0", desired_state=RUNNING)
     simulation.run()
     assert 0 < simulation.pods["e-0-2"].restored.step < int(newest.rpartition("/")[2])

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState, TrialReason
 from podtune.runner.settings import RunnerSettings
+from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.scripted_scheduler import Script, scripted
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import any_weather, seeds
 

@@ -10,7 +10,9 @@ from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, PodPhase
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault, curve
+from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, spec
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
@@ -166,7 +168,7 @@ def test_results_that_were_never_acknowledged_are_read_from_the_log() -> None:
     simulation.run()
     status = simulation.status()
     assert status.iteration == 4
-    assert status.best["accuracy"] == repr(max(curve(0, step) for step in range(1, 5)))
+    assert status.best["accuracy"] == repr(max(rising_value(0, step) for step in range(1, 5)))
     assert find_condition(status.conditions, ConditionType.RESULTS_COMPLETE) is None
 
 
@@ -182,7 +184,7 @@ def test_results_that_are_lost_are_confessed() -> None:
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "ResultsLost")
     assert status.state is TrialState.TERMINATED
-    assert status.last_result["accuracy"] == repr(curve(0, 4)), "the last one stands in the final commit"
+    assert status.last_result["accuracy"] == repr(rising_value(0, 4)), "the last one stands in the final commit"
 
 
 def ended(simulation: Simulation, final: FinalCommit) -> None:

@@ -21,7 +21,8 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.settings import RunnerSettings
-from tests.unit.runner.world.simulated_pod import Fault, Program, ScheduledFault
+from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, Weather, spec
 
 ERRORS = {"maxFailures": 0}
@@ -271,7 +272,7 @@ class TestTrialTime:
         simulation.weather = Weather(downtime=500.0)
         simulation.restart()
         simulation.api.remove_pod("e-0-1")
-        simulation.pods["e-0-1"]._alive = False
+        simulation.pods["e-0-1"].is_alive = False
         simulation.run(until=lambda: simulation.status().last_attempt is not None)
         usage = simulation.status().usage
         assert usage is not None
