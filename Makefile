@@ -31,6 +31,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m podtune.api.crd.generate --check
 	@$(BIN)/python docs/generate_reference.py --check
+	@$(BIN)/python docs/generate_glossary.py --check
 	@$(BIN)/python docs/generate_rights.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
@@ -98,6 +99,7 @@ replay: install ## Make the golden files of the schedulers anew from the referen
 generate: install ## Write everything that is generated from the models
 	@$(BIN)/python -m podtune.api.crd.generate --write
 	@$(BIN)/python docs/generate_reference.py --write
+	@$(BIN)/python docs/generate_glossary.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write
 
