@@ -13,7 +13,7 @@ from typing import Any
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.scenarios import Scenario
-from podtune.runner.checkpoints.checkpoint_waits import WAITING
+from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
 
 Status = Mapping[str, Any]

@@ -16,7 +16,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.controllers.patient_semaphore import PatientSemaphore
 from podtune.controllers.threads import in_thread
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
-from podtune.runner.search.searcher_session import SearcherSession
+from podtune.runner.search.session import SearcherSession
 from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2

@@ -31,8 +31,8 @@ from podtune.runner.actions import (
     Propose,
     WriteTrialStatus,
 )
+from podtune.runner.backoff import Backoff
 from podtune.runner.experiment_machine import ActionPlan, ExperimentMachine, Unaccepted
-from podtune.runner.retry import Backoff
 
 log = structlog.get_logger(__name__)
 

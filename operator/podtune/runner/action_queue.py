@@ -1,10 +1,17 @@
-"""Actions on their way: asked for, under way, or waiting for their next try."""
+"""What is to be done and when: actions that are asked for, under way or wait for their next try, and timers."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
+
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, CreateStoragePod, EmitEvent, Key
-from podtune.runner.retry import Backoff, InFlight
-from podtune.runner.timers import EXPERIMENT, Timers
+from podtune.runner.backoff import Backoff
+
+SOON = 0.01
+"""Seconds until a deadline is looked at again that was missed by a rounding error."""
+EXPERIMENT = ""
+"""The name under which the experiment as a whole has its timers."""
 
 
 class ActionQueue:
@@ -14,11 +21,21 @@ class ActionQueue:
     """
 
     def __init__(self, backoff: Backoff) -> None:
-        self._in_flight = InFlight(backoff)
+        """Starts with nothing under way.
+
+        Args:
+            backoff: How long an action waits for its next try.
+        """
+        self._backoff = backoff
         self._enqueued: list[Action] = []
+        self._in_flight: set[Key] = set()
+        """Keys of actions that were asked for and not heard of."""
+        self._failed: dict[Key, tuple[int, float]] = {}
+        """By key: how often in a row such an action has failed, and when it may be asked for again."""
         self.timers = Timers()
 
     def __contains__(self, key: Key) -> bool:
+        """Whether an action of this key is under way."""
         return key in self._in_flight
 
     def ready(self, key: Key, now: float, trial: str = EXPERIMENT) -> bool:
@@ -29,20 +46,22 @@ class ActionQueue:
             now: The present time.
             trial: Who is looked at again when the action only has to wait for its next try.
         """
-        at = self._in_flight.ready_at(key)
+        at = self.ready_at(key)
         if now < at < float("inf"):
             self.timers.set(trial, at)
         return at <= now
 
     def ready_at(self, key: Key) -> float:
-        """When an action of this key may be asked for; infinity while one is under way."""
-        return self._in_flight.ready_at(key)
+        """When an action of this key may be asked for: 0 for at once, infinity while one is under way."""
+        if key in self._in_flight:
+            return float("inf")
+        return self._failed[key][1] if key in self._failed else 0.0
 
     def enqueue(self, action: Action, now: float, trial: str = EXPERIMENT) -> bool:
         """Asks for an action if it is ready; whether it was."""
         if not self.ready(action.key, now, trial):
             return False
-        self._in_flight.start(action.key)
+        self._in_flight.add(action.key)
         self._enqueued.append(action)
         return True
 
@@ -51,14 +70,20 @@ class ActionQueue:
 
         A pod that is refused is the end of its attempt, which has a backoff of its own; an Event is not tried again.
         """
-        settled = isinstance(action, EmitEvent) or (
+        key = action.key
+        self._in_flight.discard(key)
+        is_settled = isinstance(action, EmitEvent) or (
             isinstance(action, CreatePod | CreateStoragePod) and result.status is ActionStatus.REFUSED
         )
-        self._in_flight.finish(action.key, failed=result.status is not ActionStatus.DONE and not settled, now=now)
+        if result.status is ActionStatus.DONE or is_settled:
+            self._failed.pop(key, None)
+            return
+        count = self.failures(key) + 1
+        self._failed[key] = (count, now + self._backoff.delay(count, "/".join(key)))
 
     def failures(self, key: Key) -> int:
         """How often in a row an action of this key has failed."""
-        return self._in_flight.failures(key)
+        return self._failed[key][0] if key in self._failed else 0
 
     def take(self) -> tuple[Action, ...]:
         """The actions that were asked for since the last time."""
@@ -68,8 +93,42 @@ class ActionQueue:
     def drop(self) -> None:
         """Forgets the actions that nobody has taken yet."""
         for action in self.take():
-            self._in_flight.cancel(action.key)
+            self._in_flight.discard(action.key)
 
     def forget(self, name: str) -> None:
         """Nothing of this name matters any more."""
-        self._in_flight.forget(name)
+        for key in [key for key in self._failed if key[1] == name]:
+            del self._failed[key]
+
+
+class Timers:
+    """The earliest timer of each trial. Whoever still has to wait when it is due sets a new one."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._earliest: dict[str, float] = {}
+
+    def set(self, name: str, at: float) -> None:
+        """Asks for a trial to be looked at at a point in time; a later timer than it has already is not kept."""
+        if at < self._earliest.get(name, float("inf")):
+            self._earliest[name] = at
+            heapq.heappush(self._heap, (at, name))
+
+    def cancel(self, name: str) -> None:
+        """Nothing of a trial has to wait any more."""
+        self._earliest.pop(name, None)
+
+    def pop_due(self, now: float) -> Iterator[str]:
+        """Takes out the names whose timers are due."""
+        while self._heap and self._heap[0][0] <= now:
+            at, name = heapq.heappop(self._heap)
+            if self._earliest.get(name) == at:
+                del self._earliest[name]
+                yield name
+
+    @property
+    def next(self) -> float:
+        """When the next one is due; infinity where there is none."""
+        while self._heap and self._earliest.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else float("inf")

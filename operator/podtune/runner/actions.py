@@ -145,6 +145,11 @@ class TryPod:
     creation: CreatePod
 
     @property
+    def trial(self) -> str:
+        """Name of the trial whose pod it is."""
+        return self.creation.trial
+
+    @property
     def key(self) -> Key:
         """Identity among the actions in flight."""
         return ("try-pod", "")
@@ -259,6 +264,11 @@ class WriteTrialStatus:
     routine: bool = False
 
     @property
+    def trial(self) -> str:
+        """The same as its name."""
+        return self.name
+
+    @property
     def key(self) -> Key:
         """Identity among the actions in flight."""
         return ("write-trial", self.name)
@@ -344,6 +354,9 @@ ClusterAction = (
 )
 """What is carried out on the API server."""
 Action = Propose | ClusterAction
+
+TrialAction = FindCheckpoint | CreatePod | TryPod | OpenGates | DeletePod | FetchLogs | WriteTrialStatus
+"""What is done for one trial, whose name is its `trial`."""
 
 
 class ActionStatus(StrEnum):

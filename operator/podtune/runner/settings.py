@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)

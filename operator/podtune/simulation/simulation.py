@@ -44,7 +44,7 @@ from podtune.runner.actions import (
 from podtune.runner.attempts import grace_periods
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
-from podtune.runner.search.searcher_session import SearcherSession
+from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NOTHING_DUE, START, Clock

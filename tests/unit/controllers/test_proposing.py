@@ -15,7 +15,7 @@ from podtune.controllers.patient_semaphore import MAX_AT_ONCE, PatientSemaphore
 from podtune.controllers.proposing import MAX_MISSED_DEADLINES, MAX_THREADS, Proposer
 from podtune.controllers.threads import BUSY
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
-from podtune.runner.search import searcher_session
+from podtune.runner.search import session
 from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
 from tests.unit.cluster.objects import experiment_record
 
@@ -65,7 +65,7 @@ class Workshop:
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     workshop = Workshop()
-    monkeypatch.setattr(searcher_session, "make_searcher", workshop.make)
+    monkeypatch.setattr(session, "make_searcher", workshop.make)
     return workshop
 
 

@@ -16,7 +16,7 @@ from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_checks import REPEATABLE
 from podtune.api.validation import parse_experiment
-from podtune.runner.search.search import SLOTS_AHEAD
+from podtune.runner.search.session import SLOTS_AHEAD
 from podtune.runner.search.warm_start import MAX_WARM_START_BYTES
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.simulated_program import Program

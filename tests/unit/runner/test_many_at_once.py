@@ -6,7 +6,8 @@ import pytest
 
 from podtune.cluster.decoders import decode_trial
 from podtune.runner.actions import CreatePod, WriteTrialStatus
-from podtune.runner.experiment_machine import TIMERS_AT_A_TIME, ExperimentMachine
+from podtune.runner.experiment.planner import TIMERS_AT_A_TIME
+from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.scheduling.slots import STARTS_AT_A_TIME
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.objects import experiment_record, trial_body

@@ -6,11 +6,11 @@ from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import TrialCounts
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, EmitEvent, WriteExperimentStatus
-from podtune.runner.experiment import experiment_status, finalizer
+from podtune.runner.backoff import Backoff
+from podtune.runner.experiment import finalizer, status_text
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment_machine import ActionPlan
 from podtune.runner.records import Experiment
-from podtune.runner.retry import Backoff
 from podtune.runner.timestamps import rfc3339
 
 
@@ -25,7 +25,7 @@ class Stalled:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = experiment_status.compute_status(
+        status = status_text.compute_status(
             experiment.status,
             trials=TrialCounts(),
             best=None,

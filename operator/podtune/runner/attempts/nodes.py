@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from podtune.api.base import parse_duration
 from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import NodeFailure
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial.machine import NEVER, TrialMachine
+from podtune.runner.trials import TrialIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Avoided:
         return AvoidedNode(name=self.name, trials=self.trials, until=rfc3339(self.until))
 
 
-class Nodes:
+class Nodes(TrialIndex):
     """What the trials record of nodes, kept up to date a trial at a time."""
 
     def __init__(self, failures: Failures) -> None:
@@ -59,7 +62,8 @@ class Nodes:
         self._after = failures.avoid_node_after
         self._memory = parse_duration(failures.avoid_node_for)
 
-    def update(self, trial: TrialMachine) -> None:
+    @override
+    def update(self, trial: TrialMachine, now: float = 0.0) -> None:
         """Takes in what a trial has durably recorded."""
         self._update_node(trial)
         recorded = tuple(trial.saved.failed_nodes)

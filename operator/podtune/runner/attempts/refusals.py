@@ -18,13 +18,12 @@ from podtune.api.conditions import clip, find_condition
 from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.resources.experiment import PodRefusal
 from podtune.runner import resources
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, EmitEvent, TryPod
-from podtune.runner.experiment.experiment_status import Hold
+from podtune.runner.experiment.status_text import Hold
 from podtune.runner.records import Experiment
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial.machine import TrialMachine
 

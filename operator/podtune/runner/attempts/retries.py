@@ -13,7 +13,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
 from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 from podtune.runner.timestamps import rfc3339
 
 _COUNTERS = {

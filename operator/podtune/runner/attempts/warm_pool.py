@@ -19,14 +19,13 @@ from podtune.api.resources.trial import PodRef, TrialStatus
 from podtune.api.tuning.search_space import parse_value
 from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
 from podtune.runner.attempts.classification import OWN_FAILURES
 from podtune.runner.attempts.warm_pod import EndInPod, WarmPod
 from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import rfc3339_precise
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import TrialMachine

@@ -5,20 +5,22 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
+from typing_extensions import override
+
 from podtune.api.base import parse_duration
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.runner.action_queue import ActionQueue
-from podtune.runner.actions import DeleteFinishedPods, DeletePod
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
+from podtune.runner.actions import ActionResult, ActionStatus, DeleteFinishedPods, DeletePod
 from podtune.runner.attempts.classification import OWN_FAILURES
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trials import TrialIndex, Trials
 
 Retention = Literal["None", "Failed", "All"]
 
 
-class Cleanup:
+class Cleanup(TrialIndex):
     """Gathers finished trials whose pods may go, so that one call deletes many; retained pods stay for a while.
 
     The time that they stay after the experiment's end counts from the end that its status records, so an operator that
@@ -50,6 +52,7 @@ class Cleanup:
         """Which pods are retained at present."""
         return "None" if self._expired else self._wanted
 
+    @override
     def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
         since = self._gathered.pop(trial.name, (now, trial))[0]
@@ -119,6 +122,18 @@ class Cleanup:
             for trial in trials:
                 trial.expectations.deletions.update(pod.uid for pod in trial.leftovers.values() if pod.is_over)
                 del self._gathered[trial.name]
+
+    def on_action_result(self, action: DeleteFinishedPods, result: ActionResult, trials: Trials) -> list[str]:
+        """Hears how a bulk deletion went; if not well, the pods that are still there are deleted once more.
+
+        Returns:
+            Names of the trials that have to be looked at for that.
+        """
+        failed = action.trials if result.status is not ActionStatus.DONE else ()
+        known = [name for name in failed if name in trials]
+        for name in known:
+            trials[name].expectations.deletions.clear()
+        return known
 
     def _retains(self, trial: TrialMachine, pod: Pod) -> bool:
         if self.retention == "None" or trial.name in self._surplus or not pod.is_over:

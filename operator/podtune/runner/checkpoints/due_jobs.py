@@ -13,7 +13,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints import exports
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
-from podtune.runner.experiment.experiment_tracker import ExperimentTracker
+from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.records import Experiment
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine

@@ -19,9 +19,9 @@ from podtune.api.resources.trial import Checkpoint, RestoreSource
 from podtune.api.restore_from import IfUnavailable, RestoreFrom
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
-from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
+from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.scheduling import clones
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine

@@ -17,11 +17,10 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.storage_jobs import StorageJob, StorageJobState, StorageStatus
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_storage_report
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 CONDITIONS = {

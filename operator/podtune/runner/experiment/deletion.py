@@ -15,7 +15,7 @@ from podtune.protocol.assignment import pod_of
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
-from podtune.runner.checkpoints import checkpoint_waits
+from podtune.runner.checkpoints import upload_waits
 from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork, with_storage
 from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.finalizer import Finalizer
@@ -87,7 +87,7 @@ class Deletion:
     def _stop(self, trial: TrialMachine, now: float) -> None:
         for pod in _living(trial.pods):
             if not pod.deleting and pod_of(pod.uid) not in trial.expectations.deletions:
-                grace = checkpoint_waits.grace_period(trial, pod)
+                grace = upload_waits.grace_period(trial, pod)
                 self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
 
     def _warn(self, prefix: str, problem: str, now: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.resources.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.trial.results import show
 from podtune.tuning.pareto import ParetoFront, ParetoPoint
 from podtune.tuning.searchers.base import Observation

@@ -7,7 +7,7 @@ which the trials follow one by one (see `TrialPlanner`).
 from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentStatus
-from podtune.runner.experiment.experiment_status import Suspended
+from podtune.runner.experiment.status_text import Suspended
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 
 

@@ -6,10 +6,9 @@ The time counts from the end that its status records: an operator that was away 
 from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import DeleteExperiment
 from podtune.runner.records import Experiment
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339
 
 

@@ -9,7 +9,7 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.trial.ledger import DecisionInputs
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trials import Trials

@@ -8,13 +8,13 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result
 from podtune.runner import resources
-from podtune.runner.experiment.experiment_end import ExperimentEnd
+from podtune.runner.action_queue import SOON
+from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.write_barrier import WriteBarrier
-from podtune.runner.search.search import Search
-from podtune.runner.timers import SOON
+from podtune.runner.search.session import Search
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine

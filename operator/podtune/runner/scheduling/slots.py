@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from typing_extensions import override
+
 from podtune.api.base import parse_duration
 from podtune.api.names import TrialState
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, SOON, ActionQueue
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.attempts.nodes import Nodes
@@ -15,16 +17,16 @@ from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.namespace_cap import PodQuota
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
-from podtune.runner.timers import EXPERIMENT, SOON
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
+from podtune.runner.trials import TrialIndex
 
 STARTS_AT_A_TIME = 100
 """Trials that one decision starts: thousands may be waiting, and nobody else is served meanwhile."""
 
 
-class Slots:
+class Slots(TrialIndex):
     """Starts attempts as there are free slots.
 
     A trial holds a slot from the moment it is picked until its pod's end is taken in; also while its start is not
@@ -63,6 +65,7 @@ class Slots:
         """Why the quota did not let a trial start when slots were filled last; empty where it did."""
         self._none_chosen = False
 
+    @override
     def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         if trial.name in self._begun and not trial.is_to_run:

@@ -13,7 +13,7 @@ from podtune.api.names import TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.api.tuning.overrides import with_overrides
 from podtune.runner.scheduling.result_processor import ResultProcessor
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine

@@ -6,7 +6,7 @@ from enum import Enum
 
 from podtune.api.names import DecisionAction
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.checkpoints import checkpoint_waits
+from podtune.runner.checkpoints import upload_waits
 from podtune.runner.scheduling import clones
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
@@ -72,6 +72,6 @@ def _wants_checkpoint(trial: TrialMachine) -> bool:
     """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
     decision = trial.status.decision
     pauses = decision is not None and decision.action is DecisionAction.PAUSE and not clones.is_superseded(trial.status)
-    if pauses and checkpoint_waits.stores_answer(trial):
+    if pauses and upload_waits.stores_answer(trial):
         return False
     return pauses or (decision is None and trial.current.wanted_step is not None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from podtune.api.names import FINALIZER
 from podtune.controllers.store.stalled import Stalled
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, EmitEvent, WriteMetadata
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 from tests.unit.cluster.objects import experiment_record
 
 

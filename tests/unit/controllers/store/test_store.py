@@ -69,7 +69,7 @@ def gone(body: Manifest, version: int = 99) -> Manifest:
 def test_all_machines_are_of_one_crowd(known: Known) -> None:
     known.store.experiment(experiment_body())
     known.store.experiment(experiment_body("letters", "e-2"))
-    assert known.machine("e-1")._throttle is known.machine("e-2")._throttle
+    assert known.machine("e-1")._lasting.throttle is known.machine("e-2")._lasting.throttle
 
 
 def test_there_are_no_machines_before_everything_has_been_seen() -> None:
@@ -197,7 +197,7 @@ def test_what_is_known_of_an_experiment_goes_with_it_without_a_collection(known:
     known.store.trial(trial_body())
     known.store.pod(pod_body(status=RUNNING))
     assert known.machine().decide(1e9).actions
-    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._processor)]
+    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._planner._processor)]
     gc.disable()
     try:
         known.store.experiment_gone(gone(experiment_body()))
@@ -227,7 +227,7 @@ def test_a_status_that_was_written_is_known_without_reading_the_object_again(kno
     known.store.trial_status(trial_body(version=22)["metadata"], WRITTEN)
     known.store.experiment_status(experiment_body(version=12)["metadata"], ExperimentStatus(message="1 of 3 done"))
     (trial,) = known.machine()._trials.values()
-    assert (trial.version, trial.saved) == (22, WRITTEN)
+    assert (trial.seen.version, trial.saved) == (22, WRITTEN)
     entry = known.store.entry("e-1")
     assert entry is not None
     assert (entry.experiment.version, entry.experiment.status.message) == (12, "1 of 3 done")
@@ -244,7 +244,7 @@ def test_a_status_is_only_put_on_what_is_known(known: Known, metadata: Manifest)
     known.store.trial(trial_body())
     known.store.trial_status(trial_body(version=22)["metadata"] | metadata, WRITTEN)
     (trial,) = known.machine()._trials.values()
-    assert (trial.version, trial.saved) == (20, TrialStatus())
+    assert (trial.seen.version, trial.saved) == (20, TrialStatus())
 
 
 # What can't be read
@@ -347,7 +347,7 @@ def test_facts_in_any_order_and_number_lead_to_the_same_knowledge(order: list[st
     machine = known.machine()
     assert known.pods() == [("digits-0", "p-1")]
     (trial,) = machine._trials.values()
-    assert trial.version == 22
+    assert trial.seen.version == 22
     assert trial.saved == WRITTEN
     assert trial.pod is not None
     assert (trial.pod.version, trial.pod.training) == (32, True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from podtune.api.base import parse_duration
 from podtune.api.names import TrialReason
 from podtune.api.resources.trial import TrialStatus
-from podtune.runner.checkpoints.checkpoint_waits import WAITING
+from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
 

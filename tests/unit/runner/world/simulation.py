@@ -44,7 +44,7 @@ from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NamespaceCap, PodQuota
-from podtune.runner.search.searcher_session import SearcherSession
+from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.clock import NOTHING_DUE, Clock
 from podtune.simulation.environment import AgentEnvironment

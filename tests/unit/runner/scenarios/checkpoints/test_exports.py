@@ -11,7 +11,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentState
 from podtune.api.resources.checkpoints import Export
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec

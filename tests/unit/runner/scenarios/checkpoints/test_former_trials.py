@@ -306,7 +306,7 @@ def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     take_report(
         trial,
         Report("a", restored=Restored(CheckpointRef(uri, "sha256:00", 4), 0.5)),
-        simulation.machine._processor,
+        simulation.machine._planner._processor,
         0.0,
     )
     assert (trial.status.checkpoints, trial.status.former) == ([], RestoreSource())

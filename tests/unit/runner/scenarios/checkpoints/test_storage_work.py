@@ -19,7 +19,7 @@ from podtune.runner.actions import (
     Propose,
     WriteExperimentStatus,
 )
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec

@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.names import FINALIZER, ExperimentReason
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, CreateStoragePod, DeletePod, WriteMetadata
-from podtune.runner.retry import Backoff
+from podtune.runner.backoff import Backoff
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.search.pending_trials import PendingTrials
+from podtune.runner.search.proposals import PendingTrials
 from podtune.tuning.searchers.base import PendingTrial
 
 NUMBERS = st.lists(st.integers(0, 60), unique=True)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from podtune.api.names import ConditionType, ExperimentReason, TrialReason, TrialState
 from podtune.api.resources.experiment import (
     AvoidedNode,
@@ -19,20 +21,20 @@ from podtune.api.resources.experiment import (
 )
 from podtune.api.resources.resume import Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.checkpoints import retention
 from podtune.runner.checkpoints.storage_work import with_storage
-from podtune.runner.experiment import experiment_status, resumption
+from podtune.runner.experiment import resumption, status_text
 from podtune.runner.experiment.best import BestIndex
-from podtune.runner.experiment.experiment_status import ExperimentOutcome, Hold, ProposalBlocker
+from podtune.runner.experiment.status_text import ExperimentOutcome, Hold, ProposalBlocker
 from podtune.runner.experiment.suspension import Suspension
 from podtune.runner.records import Experiment
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
 from podtune.runner.trial import parameters, results
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.usage import Totals
+from podtune.runner.trials import TrialIndex
 from podtune.tuning.schedulers.base import Metrics
 
 STOPPED_EARLY = (TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED)
@@ -47,7 +49,32 @@ class Leader:
     result: Metrics
 
 
-class ExperimentTracker:
+@dataclass(frozen=True, slots=True)
+class ExperimentView:
+    """What the Experiment's status says besides what the trials have come to.
+
+    Attributes:
+        blocker: What keeps Trials from being made at present.
+        refusal: That the API server refuses its pods; None where it does not.
+        hold: Why nothing can come of it at present; None where it can.
+        capped: Why its namespace may have no more pods at present; empty where it may.
+        asked: What the searcher is to be asked for as soon as the status says so.
+        front: The Pareto front, with several objectives.
+        avoided: Nodes that the experiment avoids.
+        storage: What is to be said of work in the bucket: it goes on only when that is written.
+    """
+
+    blocker: ProposalBlocker | None
+    refusal: PodRefusal | None
+    hold: Hold | None
+    capped: str
+    asked: ProposalRequest | None
+    front: Sequence[ParetoTrial]
+    avoided: Sequence[AvoidedNode]
+    storage: StorageStatus | None
+
+
+class ExperimentTracker(TrialIndex):
     """Counts trials by state and remembers the best; decides when the Experiment's status is written.
 
     An end of the experiment is decided, then written, then acted on, as any decision is.
@@ -127,6 +154,7 @@ class ExperimentTracker:
         asked = asked and self.outcome is None
         self.suspension.follow(asked=asked, taken=taken, started=self._start is not None, now=now)
 
+    @override
     def update(self, trial: TrialMachine, now: float) -> None:
         """Takes in what became of a trial."""
         self._count(trial)
@@ -189,38 +217,18 @@ class ExperimentTracker:
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
         return self._recorded_end is not None
 
-    def write(
-        self,
-        now: float,
-        *,
-        blocker: ProposalBlocker | None,
-        refusal: PodRefusal | None,
-        hold: Hold | None,
-        capped: str,
-        asked: ProposalRequest | None,
-        front: Sequence[ParetoTrial],
-        storage: StorageStatus | None,
-        avoided: Sequence[AvoidedNode],
-        debounce: float,
-    ) -> None:
+    def write(self, view: ExperimentView, debounce: float, now: float) -> None:
         """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
 
         Args:
-            now: The present time.
-            blocker: What keeps Trials from being made at present.
-            refusal: That the API server refuses its pods; None where it does not.
-            hold: Why nothing can come of it at present; None where it can.
-            capped: Why its namespace may have no more pods at present; empty where it may.
-            asked: What the searcher is to be asked for as soon as the status says so.
-            front: The Pareto front, with several objectives.
-            storage: What is to be said of work in the bucket: it goes on only when that is written.
-            avoided: Nodes that the experiment avoids.
+            view: What it says besides what the trials have come to.
             debounce: Seconds between two looks at it.
+            now: The present time.
         """
         decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status
-        refusal = refusal if self.outcome is None else None
-        urgent = self.is_over or self.is_going_on or decided or asked is not None or storage != before.storage
+        refusal = view.refusal if self.outcome is None else None
+        urgent = self.is_over or self.is_going_on or decided or view.asked is not None or view.storage != before.storage
         urgent = urgent or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
             self._actions.timers.set(EXPERIMENT, self._next_look)
@@ -228,16 +236,16 @@ class ExperimentTracker:
         if not self._actions.ready(WRITE_EXPERIMENT_STATUS, now):
             return
         recorded = self.is_recorded and not self.is_going_on
-        status = experiment_status.compute_status(
+        status = status_text.compute_status(
             before,
-            trials=before.trials if recorded else experiment_status.counts(self.by_state, self._stopped_early),
+            trials=before.trials if recorded else status_text.counts(self.by_state, self._stopped_early),
             best=before.best if recorded else self._best_trial(),
             outcome=self.outcome,
             over=self.is_over and not self.is_held,
             problem=self._experiment.problem,
-            blocker=blocker,
-            capped=capped,
-            hold=hold,
+            blocker=view.blocker,
+            capped=view.capped,
+            hold=view.hold,
             limit=self._limit,
             suspended=self.suspension.view,
             losses="" if recorded else self._losses,
@@ -249,15 +257,15 @@ class ExperimentTracker:
                 **self.suspension.written(),
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
-                "proposal_request": asked or before.proposal_request,
+                "proposal_request": view.asked or before.proposal_request,
                 "pod_refusal": refusal,
-                "pareto_front": before.pareto_front if recorded else list(front),
-                "avoided_nodes": before.avoided_nodes if recorded else list(avoided),
+                "pareto_front": before.pareto_front if recorded else list(view.front),
+                "avoided_nodes": before.avoided_nodes if recorded else list(view.avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
                 "lost_checkpoints": before.lost_checkpoints if recorded else self._lost_checkpoints,
             }
         )
-        status = with_storage(status, storage, now=rfc3339(now))
+        status = with_storage(status, view.storage, now=rfc3339(now))
         if status != before and not recorded:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before:

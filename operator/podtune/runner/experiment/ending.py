@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.runner.experiment.experiment_status import ExperimentOutcome
-from podtune.runner.experiment.experiment_tracker import ExperimentTracker
-from podtune.runner.search.search import Search
-from podtune.runner.timers import SOON
+from podtune.runner.action_queue import SOON
+from podtune.runner.experiment.status_text import ExperimentOutcome
+from podtune.runner.experiment.tracker import ExperimentTracker
+from podtune.runner.search.session import Search
 from podtune.tuning.stoppers import make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
 

@@ -1,5 +1,10 @@
 """The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers.
 
+    search.ask(slots, …)              a request, with how many observations the searcher is to know (`Propose`)
+    answers = session.answer(request) tells the searcher what it does not know yet, and asks it
+    search.proposed(request, …)       each answer becomes a Trial, as there are slots (`create_trials`)
+    search.saved(trial)               what the Trial has recorded is observed: the next request tells of it
+
 A searcher answers from what it knows, so which observations it had belongs to each proposal. That is written into the
 Experiment's status before the searcher is asked, and into the Trial that comes of the answer. A restarted operator
 finds there what had been asked for, and asks the same again of a searcher that has been told the same: a proposal that
@@ -14,19 +19,17 @@ from dataclasses import replace
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
-from podtune.runner.action_queue import ActionQueue
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
 from podtune.runner.checkpoints.former_trials import FormerTrials
-from podtune.runner.experiment.experiment_status import ProposalBlocker
+from podtune.runner.experiment.status_text import ProposalBlocker
 from podtune.runner.search.observation_log import ObservationLog, averaged
-from podtune.runner.search.pending_trials import PendingTrials
-from podtune.runner.search.proposals import Proposals
+from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timers import EXPERIMENT
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import metrics_of, number
-from podtune.tuning.searchers import learns_from_rungs
-from podtune.tuning.searchers.base import Observation, PendingTrial
+from podtune.tuning.searchers import learns_from_rungs, make_searcher
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 MAX_RUNNING = 1024
 """So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
@@ -34,6 +37,50 @@ END = -1
 """Stands for a trial's end, where others stand for one of its rungs."""
 SLOTS_AHEAD = 16
 """One proposal is made ahead for this many slots, or part of them."""
+
+
+class SearcherSession:
+    """Tells a searcher each thing once, in order; one that knows too much for a request is made anew.
+
+    Not safe for concurrent use.
+    """
+
+    def __init__(self, spec: ExperimentSpec) -> None:
+        """Makes a searcher that has been told nothing.
+
+        Args:
+            spec: The experiment that it searches for.
+        """
+        self.spec = spec
+        self._searcher = make_searcher(spec)
+        self._observations: Sequence[Observation] = ()
+        self._observed = 0
+
+    def answer(self, request: Propose) -> tuple[Proposal, ...]:
+        """Tells the searcher what it has not been told yet, and asks it for configurations, one after the other.
+
+        Returns:
+            As many as were asked for, or fewer where the space is exhausted.
+
+        Raises:
+            NoConfiguration: There is none that could be proposed.
+        """
+        if self._observations is not request.observations or self._observed > request.observed:
+            if self._observed:
+                self._searcher = make_searcher(self.spec)
+            self._observations, self._observed = request.observations, 0
+        for observation in request.observations[self._observed : request.observed]:
+            self._searcher.tell(observation)
+        self._observed = request.observed
+        pending = list(request.pending)
+        answers: list[Proposal] = []
+        for position in range(request.first, request.first + request.count):
+            proposed = self._searcher.ask(position, pending)
+            if proposed is None:
+                break
+            answers.append(proposed)
+            pending.append(PendingTrial(position, proposed.configuration, proposed.attributes))
+        return tuple(answers)
 
 
 class Search:
@@ -87,7 +134,8 @@ class Search:
         self._logged = {(name, rung) for _, name, rung in seqs}
         self._log = ObservationLog((seq, self._observation_of(trials[name], rung)) for seq, name, rung in seqs)
         self._log.prepend(prior_observations or ())
-        self._is_informed = prior_observations is not None
+        self.is_informed = prior_observations is not None
+        """Whether it is known what an earlier experiment has found."""
         self._end_pending(self._log.in_order)
         self._wait_for = 0
         self._wait_until = 0.0
@@ -173,7 +221,7 @@ class Search:
         if count < 1:
             self._failure = None  # it blocks nothing any more
             return
-        if not self._is_informed:
+        if not self.is_informed:
             self._learn(now)
             return
         if not self._actions.ready(("propose", ""), now):
@@ -213,9 +261,9 @@ class Search:
         """Hears what an earlier experiment has found, or why that is not known yet."""
         if result.status is not ActionStatus.DONE:
             self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
-        elif not self._is_informed:
+        elif not self.is_informed:
             self._failure = None
-            self._is_informed = True
+            self.is_informed = True
             self._log.prepend(result.prior_observations)
             if result.message:
                 self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)

@@ -6,17 +6,29 @@ from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, TrialReason, TrialState
 from podtune.protocol.assignment import pod_of
 from podtune.runner.action_queue import ActionQueue
-from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, EmitEvent, FetchLogs, Logs, WriteTrialStatus
+from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    FetchLogs,
+    FindCheckpoint,
+    Logs,
+    TrialAction,
+    TryPod,
+    WriteTrialStatus,
+)
 from podtune.runner.attempts import gangs, logs
 from podtune.runner.attempts.ending import AttemptEnding, SchedulerEvent, end_attempt, reject_attempt
-from podtune.runner.checkpoints import checkpoint_waits, former_trials, retention
+from podtune.runner.checkpoints import former_trials, retention, upload_waits
 from podtune.runner.checkpoints.restore_sources import RestoreSources
-from podtune.runner.experiment.experiment_status import ExperimentOutcome
+from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.records import Pod
 from podtune.runner.scheduling.paused_trials import PausedEnd
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import deadlines, durability, reports, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
@@ -78,7 +90,35 @@ class TrialPlanner:
         status_text.note_generation(trial, now)
         self._write(trial, now)
 
-    def checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
+    def on_action_result(self, trial: TrialMachine, action: TrialAction, result: ActionResult, now: float) -> None:
+        """Hears how an action on a trial went. What it made or changed is reported as seen before this."""
+        match action:
+            case CreatePod():
+                self._on_pod_created(trial, action, result, now)
+            case TryPod() if result.reason is ExperimentReason.POD_REFUSED and trial.is_to_run:
+                self._pod_refused(trial, result.message, now)
+            case DeletePod() if result.status is ActionStatus.DONE and action.uid not in trial.expectations.gone:
+                trial.expectations.deletions.add(action.uid)
+            case WriteTrialStatus() if result.status is not ActionStatus.DONE and trial.status != trial.saved:
+                trial.touch(now)
+            case FindCheckpoint():
+                self._on_checkpoint_found(trial, result, now)
+            case FetchLogs():
+                self._on_logs_fetched(trial, action, result)
+            case _:
+                pass  # a gate that was opened is seen to be
+
+    def _on_pod_created(self, trial: TrialMachine, action: CreatePod, result: ActionResult, now: float) -> None:
+        if trial.attempt != action.attempt or not trial.current.pods.lacks_some or trial.is_finished:
+            return
+        if result.reason is ExperimentReason.POD_REFUSED:
+            self._pod_refused(trial, result.message, now)
+        elif result.status is ActionStatus.REFUSED:
+            self._pod_rejected(trial, result.message, now)
+        elif result.status is ActionStatus.FAILED:
+            self._pod_not_made(trial, result.message, now)
+
+    def _on_checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
         """Hears of the checkpoint of another experiment that a trial is to start from."""
         if not trial.is_finished:
             self._fail_without_restore_source(trial, self._restore_sources.on_action_result(trial, result, now), now)
@@ -103,7 +143,7 @@ class TrialPlanner:
         trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
         self._reserve_observation(trial)
 
-    def pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
         trial.expectations.pod_expected_until = 0.0
         if trial.refused_since is None:
@@ -111,19 +151,19 @@ class TrialPlanner:
         trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
         trial.touch(now)
 
-    def pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.expectations.pod_expected_until = 0.0
         self._follow_end(trial, reject_attempt(trial.describe_end(None), message, now), now)
 
-    def pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
         settings = trial.context.settings
         trial.expectations.pod_expected_until = now + settings.creation_timeout
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
         trial.touch(now + settings.pending_debounce)
 
-    def logs_fetched(self, trial: TrialMachine, action: FetchLogs, result: ActionResult) -> None:
+    def _on_logs_fetched(self, trial: TrialMachine, action: FetchLogs, result: ActionResult) -> None:
         """Hears of an ended pod's logs; after some tries the end is told without them."""
         if trial.pod is None or trial.pod.name != action.pod:
             return
@@ -294,7 +334,7 @@ class TrialPlanner:
         doomed = trial.to_delete
         if trial.status.decision is None or not trial.is_durable or not doomed:
             return
-        if now < (stored_by := checkpoint_waits.stored_by(trial, now)):
+        if now < (stored_by := upload_waits.stored_by(trial, now)):
             self._actions.timers.set(trial.name, stored_by)
         elif not self._processor.is_flushed(trial):
             self._processor.barrier.waiting[trial.name] = None
@@ -310,7 +350,7 @@ class TrialPlanner:
             self._actions.enqueue(needed, now, trial.name)
         else:
             for pod in doomed:
-                grace = checkpoint_waits.grace_period(trial, pod)
+                grace = upload_waits.grace_period(trial, pod)
                 self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
 
     # The status

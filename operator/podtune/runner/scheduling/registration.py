@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from podtune.runner.scheduling.paused_trials import was_removed
 from podtune.runner.scheduling.result_processor import ResultProcessor
-from podtune.runner.search.search import Search
+from podtune.runner.search.session import Search
 from podtune.runner.trial.machine import TrialMachine
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from podtune.api.resources.trial import Checkpoint, Clone, TrialStatus
-from podtune.runner.checkpoints.checkpoint_pins import CheckpointPins
+from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.trial.machine import TrialMachine
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from typing_extensions import override
+
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trials import TrialIndex
 
 Needed = tuple[str, int]
 """URI and step of a checkpoint."""
 
 
-class CheckpointPins:
+class CheckpointPins(TrialIndex):
     """The checkpoints that clones still need, so that their donors' agents don't delete them."""
 
     def __init__(self) -> None:
         self._needs: dict[str, frozenset[tuple[str, Needed]]] = {}
         self._users: defaultdict[str, dict[Needed, set[str]]] = defaultdict(dict)
 
-    def update(self, trial: TrialMachine) -> None:
+    @override
+    def update(self, trial: TrialMachine, now: float = 0.0) -> None:
         """Takes in what a trial clones: from when that is decided to when it is durable that it needs it no more."""
         clones = (trial.saved.clone, trial.status.clone)
         needs = frozenset(

@@ -1,0 +1,414 @@
+"""Takes an experiment as far as it can go: plans its trials, starts and ends them, and writes its status.
+
+A planner is made of the objects as they are, with a scheduler that has seen nothing. Where it may be wrong about them,
+another one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.storage_jobs import StorageStatus
+from podtune.protocol.messages import Reply, Report
+from podtune.protocol.storage_job import StoragePurpose
+from podtune.runner.action_queue import EXPERIMENT, ActionQueue
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    CreatePod,
+    CreateStoragePod,
+    CreateTrial,
+    DeleteFinishedPods,
+    DeletePod,
+    FetchLogs,
+    FindCheckpoint,
+    LoadWarmStart,
+    OpenGates,
+    Propose,
+    TrialAction,
+    TryPod,
+    WriteTrialStatus,
+)
+from podtune.runner.attempts.nodes import Nodes
+from podtune.runner.attempts.refusals import Refusals
+from podtune.runner.attempts.warm_pool import WarmPool
+from podtune.runner.checkpoints import due_jobs
+from podtune.runner.checkpoints.cleanup import Cleanup
+from podtune.runner.checkpoints.former_trials import FormerTrials
+from podtune.runner.checkpoints.pins import CheckpointPins
+from podtune.runner.checkpoints.restore_sources import RestoreSources
+from podtune.runner.checkpoints.storage_work import StorageWork
+from podtune.runner.experiment import resumption
+from podtune.runner.experiment.ending import ExperimentEnd
+from podtune.runner.experiment.finalizer import Finalizer
+from podtune.runner.experiment.front import Front
+from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
+from podtune.runner.experiment.tracker import ExperimentTracker, ExperimentView
+from podtune.runner.experiment.trial_reset import TrialReset, opens
+from podtune.runner.experiment.ttl import TimeToLive
+from podtune.runner.records import Experiment
+from podtune.runner.scheduling.exploits import Exploits
+from podtune.runner.scheduling.namespace_cap import PodQuota
+from podtune.runner.scheduling.paused_trials import PausedEnd, PausedTrials
+from podtune.runner.scheduling.pending_queue import PendingQueue
+from podtune.runner.scheduling.registration import SchedulerRegistration
+from podtune.runner.scheduling.result_processor import ResultProcessor
+from podtune.runner.scheduling.slots import Slots
+from podtune.runner.search.session import Search
+from podtune.runner.settings import RunnerSettings
+from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.trial import replies, reports
+from podtune.runner.trial.machine import NEVER, TrialMachine
+from podtune.runner.trial.planner import TrialPlanner
+from podtune.runner.trials import TrialIndex, Trials
+from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.searchers.base import Observation
+from podtune.tuning.stoppers import make_trial_stopper
+
+TIMERS_AT_A_TIME = 100
+"""Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
+
+
+@dataclass(slots=True)
+class LastingParts:
+    """What one planner leaves to the next: what is under way, and what no object tells of.
+
+    Attributes:
+        prior_observations: What an earlier experiment has found; None while that is not known.
+    """
+
+    settings: RunnerSettings
+    quota: PodQuota
+    throttle: StatusWriteThrottle
+    actions: ActionQueue
+    trials: Trials
+    former: FormerTrials
+    warm: WarmPool
+    storage: StorageWork
+    refusals: Refusals
+    prior_observations: Sequence[Observation] | None
+
+
+class ExperimentPlanner:
+    """Decides what is done about an experiment and its trials."""
+
+    def __init__(
+        self, experiment: Experiment, spec: ExperimentSpec, scheduler: Scheduler, lasting: LastingParts
+    ) -> None:
+        """Makes everything that follows from the objects; each part only needs parts that are made before it.
+
+        Args:
+            experiment: The Experiment.
+            spec: The spec that it is served by.
+            scheduler: A scheduler that has seen nothing.
+            lasting: What the planner before it has left; all trials are among it, made of their objects.
+        """
+        self.experiment = experiment
+        self.spec = spec
+        self._settings = settings = lasting.settings
+        self._lasting = lasting
+        self._actions = actions = lasting.actions
+        self._trials = trials = lasting.trials
+        self._warm = lasting.warm
+        self._storage = lasting.storage
+        self._refusals = lasting.refusals
+        self._dirty: dict[str, None] = {}
+        self._pins = CheckpointPins()
+        self._nodes = Nodes(spec.failures)
+        self._search = search = Search(
+            experiment.name,
+            spec,
+            trials,
+            actions,
+            settings,
+            prior_observations=lasting.prior_observations,
+            former=lasting.former,
+        )
+        self._front = Front(spec, experiment.name)
+        self.tracker = ExperimentTracker(experiment, spec, actions)
+        self._end = ExperimentEnd(spec, self.tracker, search)
+        queue = PendingQueue()
+        self._processor = processor = ResultProcessor(
+            scheduler,
+            make_trial_stopper(spec),
+            Exploits(scheduler, trials, self._pins),
+            search=search,
+            queue=queue,
+            end=self._end,
+            throttle=lasting.throttle,
+        )
+        self.slots = Slots(actions, processor, queue=queue, nodes=self._nodes, quota=lasting.quota, warm=lasting.warm)
+        self._cleanup = Cleanup(spec, settings, actions)
+        self._restore_sources = RestoreSources(experiment.name, trials, actions, self._pins, search)
+        self._trial_planner = TrialPlanner(actions, processor, self.slots, search, self._restore_sources)
+        self._paused_trials = PausedTrials(trials, processor, self.slots, search)
+        self._registration = SchedulerRegistration(processor, search)
+        self._trial_reset = TrialReset(experiment.status.resumption, trials.values())
+        self._finalizer = Finalizer(actions)
+        self._ttl = TimeToLive(actions)
+        self._indexes: tuple[TrialIndex, ...] = (self.tracker, self._pins, self._nodes, self.slots, self._cleanup)
+        """None of them reads another, so any order would do; what Cleanup asks for is asked for last."""
+        for trial in trials.values():
+            self._restore_trial(trial)
+        self._registration.restore(trials.values())
+
+    # Observations
+
+    def observe_experiment(self, experiment: Experiment) -> None:
+        """Takes in a version of the Experiment."""
+        spec = experiment.spec if experiment.spec != self.spec else None
+        self.experiment = experiment
+        self.tracker.observe_experiment(experiment, changed=spec is not None)
+        if self.tracker.end_to_act_on is not None:
+            self.mark(self.tracker.unfinished)
+        if spec is not None:
+            self._take_spec(spec)
+
+    def add_trial(self, trial: TrialMachine) -> None:
+        """A Trial was made."""
+        self._restore_trial(trial)
+        self._search.trial_exists(trial)
+        self._registration.add(trial)
+
+    def forget_trial(self, name: str) -> None:
+        """A Trial was deleted."""
+        self._trial_reset.forget(name)
+
+    def on_status_saved(self, trial: TrialMachine) -> bool:
+        """Has go on what waited for the API server to have a trial's status.
+
+        Returns:
+            Whether another planner has to take over: neither scheduler nor searcher is to know of former ends.
+        """
+        self._warm.saved(trial)
+        if self._processor.on_status_saved(trial):
+            self.mark(self._processor.barrier.waiting)
+            self._processor.barrier.waiting.clear()
+        self._search.saved(trial)
+        return self._trial_reset.saved(trial)
+
+    def take_report(self, trial: TrialMachine, report: Report, now: float) -> Reply:
+        """Takes in what the agent of a trial's current attempt has posted, and answers it."""
+        reports.take_report(trial, report, self._processor, now)
+        if report.final is not None and report.final.seq <= trial.current.acked_seq:
+            self._warm.attempt_ended(trial, report, now)
+        self._dirty[trial.name] = None
+        pinned = self._pins.list_uris(trial.name, trial.saved)
+        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
+
+    def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
+        """Hears how an action went. What it made or changed is reported as seen before this."""
+        match action:
+            case Propose():
+                self._search.proposed(action, result)
+            case LoadWarmStart():
+                if result.status is ActionStatus.DONE:
+                    self._lasting.prior_observations = result.prior_observations
+                self._search.learnt(result, now)
+            case CreateTrial():
+                self._search.created(action, result)
+            case CreateStoragePod():
+                self._storage.on_action_result(action, result)
+            case DeletePod() if self._storage.owns(action.name):
+                self._storage.on_action_result(action, result)
+            case DeletePod():
+                self._warm.on_action_result(action, result)
+                self._on_trial_action_result(action, result, now)
+            case DeleteFinishedPods():
+                self.mark(self._cleanup.on_action_result(action, result, self._trials))
+            case CreatePod() | TryPod():
+                self._refusals.on_action_result(action, result, now)
+                self._on_trial_action_result(action, result, now)
+            case FindCheckpoint() | OpenGates() | FetchLogs() | WriteTrialStatus():
+                self._on_trial_action_result(action, result, now)
+            case _:
+                pass  # writes to the Experiment, and Events: what comes of them is seen, or is of no matter
+
+    def _on_trial_action_result(self, action: TrialAction, result: ActionResult, now: float) -> None:
+        trial = self._trials.get(action.trial)
+        if trial is not None:
+            self._trial_planner.on_action_result(trial, action, result, now)
+            self._dirty[trial.name] = None
+
+    def mark(self, names: Iterable[str]) -> None:
+        """Has the next decision look at trials of these names."""
+        self._dirty.update(dict.fromkeys(names))
+
+    def take_marked(self) -> set[str]:
+        """The names that were marked since the last time."""
+        dirty, self._dirty = self._dirty, {}
+        return set(dirty)
+
+    # Decisions
+
+    def decide(self, now: float) -> None:
+        """Asks for what has to be done now."""
+        self._register_new_trials(now)
+        self._plan_changed_trials(now)
+        self._restart_or_suspend_experiment(now)
+        self._end_trials_and_experiment(now)
+        self._release_retained_pods(now)
+        self._start_trials(now)
+        self._delete_spare_pods(now)
+        storage = self._continue_storage_jobs(now)
+        self._write_status(storage, now)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another planner has to take over: the scheduler was told what does not hold any more."""
+        return self._paused_trials.is_outdated
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether trials may still come."""
+        return self._is_open and not self.spec.suspend
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
+        return self.tracker.outcome is None and not self.tracker.is_going_on and not self._trial_reset.is_pending
+
+    def _register_new_trials(self, now: float) -> None:
+        """Tells the scheduler of new trials."""
+        self.mark(trial.name for trial in self._registration.register_ready(now))
+
+    def _plan_changed_trials(self, now: float) -> None:
+        """Plans each trial that something happened to, or that has waited for this time."""
+        self.mark(islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME))
+        self.mark(self._restore_sources.orphans())
+        self._plan_marked(now)
+
+    def _restart_or_suspend_experiment(self, now: float) -> None:
+        """Has an experiment that has ended go on, and one that runs stand still, where its spec asks for that."""
+        if self.tracker.is_recorded and not self.experiment.problem:
+            self._go_on_if_asked(now)
+        self.tracker.follow_suspension(now, asked=self.spec.suspend, taken=self.slots.taken)
+
+    def _end_trials_and_experiment(self, now: float) -> None:
+        """Ends the paused trials that the scheduler stops, and the experiment once one of its rules holds."""
+        if not self._is_open:
+            return
+        self._end_paused(self._paused_trials.stopped_by_scheduler(), now)
+        if self._trials or (self._search.is_informed and not self.spec.suspend):  # before, time does not run
+            self.tracker.outcome, deadline = self._end.find(now)
+            if deadline is not None:
+                self._actions.timers.set(EXPERIMENT, deadline)
+
+    def _release_retained_pods(self, now: float) -> None:
+        """Has pods go that stay for people to look at, some time after the experiment's end."""
+        self.mark(self._cleanup.follow_end(self.tracker.end_time(now), now, shared=self._warm.retains))
+        self._plan_marked(now)
+
+    def _start_trials(self, now: float) -> None:
+        """Gives free slots to trials that wait, and has new ones proposed and made for the others."""
+        is_finalizer_reconciled = self._finalizer.reconcile(self.experiment, self.spec, now)
+        if not self.goes_on or self.experiment.problem or self._storage.is_busy or not is_finalizer_reconciled:
+            return  # a storage pod works by what it was told of the trials
+        self._refusals.ask_again(self._trials, self.slots, now)
+        if self._refusals.is_held:
+            return
+        limit = self.spec.max_concurrent_trials
+        begun = self.slots.fill(limit, now, max_pending=self.spec.max_pending_trials)
+        self.mark(trial.name for trial in begun)
+        self._plan_marked(now)
+        unclaimed = self.slots.unclaimed(limit)
+        self._search.create_trials(unclaimed, now)
+        self._search.ask(unclaimed, self.experiment.status.proposal_request, now)
+        if self.tracker.is_durable:
+            self._end_paused(self._paused_trials.never_promoted(len(self.tracker.unfinished)), now)
+
+    def _delete_spare_pods(self, now: float) -> None:
+        """Deletes pods that have ended, and warm ones that no trial needs."""
+        self._cleanup.delete_due(now)
+        self._warm.delete_idle(now, keeps=self.goes_on, retention=self._cleanup.retention)
+
+    def _continue_storage_jobs(self, now: float) -> StorageStatus | None:
+        """Has done what is due without a running trial; an end is called one when its exports are over."""
+        tracker = self.tracker
+        due = due_jobs.find_due(self.experiment, self.spec, self._trials, tracker)
+        exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
+        tracker.is_held = exporting and not tracker.is_recorded
+        if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
+            self._ttl.check(self.experiment, self.spec, now)
+        return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
+
+    def _write_status(self, storage: StorageStatus | None, now: float) -> None:
+        """Has the Experiment's status say what is known."""
+        self._front.take_in(self._search)
+        self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
+        view = ExperimentView(
+            blocker=None if self.spec.suspend else self._search.blocker,
+            refusal=self._refusals.record,
+            hold=self._refusals.hold,
+            capped=self.slots.kept_back,
+            asked=self._search.to_record if self._is_open else None,
+            front=self._front.trials,
+            avoided=[node.shown for node in self._nodes.avoided(now)],
+            storage=storage,
+        )
+        settings = self._settings
+        debounce = self._lasting.throttle.stretch_experiment_wait(
+            settings.experiment_debounce, settings.throttle_above_experiments
+        )
+        self.tracker.write(view, debounce, now)
+
+    # Steps that several sentences share
+
+    def _plan_marked(self, now: float) -> None:
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for name in dirty:
+                trial = self._trials.get(name)
+                if trial is not None and trial not in self._registration:
+                    self._plan(trial, now)
+
+    def _plan(self, trial: TrialMachine, now: float) -> None:
+        self._trial_reset.open(trial, now)
+        self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
+        self._trial_planner.plan(trial, self.tracker.end_to_act_on, now)
+        if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
+            self._actions.timers.cancel(trial.name)  # set while it ran
+        for index in self._indexes:
+            index.update(trial, now)
+        for name in (*self._restore_sources.waiting_for(trial), *self._processor.waiting_for(trial)):
+            self._dirty[name] = None
+
+    def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
+        """Ends trials that the scheduler has paused and that will never run again."""
+        for end in list(ends):
+            self._trial_planner.end_paused(end, now)
+            self._dirty[end.trial.name] = None
+        self._plan_marked(now)
+
+    def _go_on_if_asked(self, now: float) -> None:
+        """Looks whether an experiment that has ended is to go on, by its spec as it is now."""
+        status = self.experiment.status
+        following = resumption.following(status, self.spec)
+        if resumption.is_asked(status, self.spec):
+            self.tracker.go_on(following, now)
+        elif resumption.has_other_limits(status, self.spec):
+            reopens = any(opens(trial, following) for trial in self._trials.values())
+            if not self._end.still_holds(parse_rfc3339(status.completion_time) or now, reopens=reopens):
+                self.tracker.go_on(following, now)
+
+    def _restore_trial(self, trial: TrialMachine) -> None:
+        """Takes in what a trial has recorded."""
+        self._processor.restore_stopper(trial)
+        self._nodes.update(trial)
+        self._pins.update(trial)
+        self._dirty[trial.name] = None
+
+    def _take_spec(self, spec: ExperimentSpec) -> None:
+        """Goes by another spec from now on, and has all trials looked at."""
+        self.spec = self._search.spec = spec
+        self._processor.stopper = make_trial_stopper(spec)
+        self._end.take_spec(spec)
+        self._cleanup.take_spec(spec)
+        self._nodes.take_spec(spec.failures)
+        for trial in self._trials.values():
+            self._processor.restore_stopper(trial)
+        self.mark(self._trials)
