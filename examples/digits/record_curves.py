@@ -14,7 +14,7 @@ import yaml
 
 from examples.digits import digits
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.factory import make_searcher
 
 HERE = Path(__file__).parent
 COLUMNS = ("learning_rate", "hidden_units", "activation", "epoch", "accuracy", "loss")

@@ -12,8 +12,8 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 
 from e2e.bench.tuner.problems import Problem, problem, spec
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Observation, Searcher
+from podtune.tuning.searchers.factory import make_searcher
 
 STARTUP = 10
 """Trials drawn at random before a model is used; the same for both."""

@@ -35,8 +35,8 @@ from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trials import Trials
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 
 __all__ = ["ActionPlan", "ExperimentMachine", "Unaccepted"]
 

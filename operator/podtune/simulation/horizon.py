@@ -7,7 +7,7 @@ import math
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.scheduler import SCHEDULERS
 from podtune.trial.layout import TIME_TOTAL
-from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 
 ITERATIONS = 27
 """How many a training is taken to have where the manifest doesn't say."""

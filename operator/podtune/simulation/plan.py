@@ -26,7 +26,7 @@ from podtune.simulation.rung_plan import PlannedBracket, plan_brackets, plan_mil
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
 from podtune.tuning.randomness import generator
-from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 
 _SECONDS_AN_HOUR = 3600.0

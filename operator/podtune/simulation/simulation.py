@@ -54,7 +54,7 @@ from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.objects import Objects
 from podtune.simulation.pod import SimulatedPod
 from podtune.simulation.trace import SimulationResult, Trace
-from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 
 UID = "simulated"

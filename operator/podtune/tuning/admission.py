@@ -6,8 +6,8 @@ import importlib.util
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.tuning.plugins import PluginError
-from podtune.tuning.schedulers import make_scheduler
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.schedulers.factory import make_scheduler
+from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
 
 NEEDS_GP_IMAGE = (

@@ -13,25 +13,28 @@ ValueError that says which, and what to write instead.
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from podtune.api.tuning.plugin import Plugin
+
+PluginT = TypeVar("PluginT")
 
 
 class PluginError(ValueError):
     """A plugin can't be used; the text names it, and what to do."""
 
 
-def make_plugin(group: str, plugin: Plugin, **arguments: Any) -> object:
+def make_plugin(group: str, plugin: Plugin, expected: type[PluginT], **arguments: Any) -> PluginT:
     """Makes what another package offers.
 
     Args:
         group: The group of entry points, such as podtune.searchers.
         plugin: Which of them, with its settings.
+        expected: What it has to be.
         arguments: What it is made with besides.
 
     Raises:
-        PluginError: It is not installed, or can't be made.
+        PluginError: It is not installed, can't be made, or is something else.
     """
     installed = {entry.name: entry for entry in entry_points(group=group)}
     entry = installed.get(plugin.name)
@@ -42,9 +45,13 @@ def make_plugin(group: str, plugin: Plugin, **arguments: Any) -> object:
             f"entry point of {group}, or correct the name"
         )
     try:
-        return entry.load()(settings=dict(plugin.settings), **arguments)
+        made = entry.load()(settings=dict(plugin.settings), **arguments)
     except ValueError as error:
         raise PluginError(f"{plugin.name!r} refuses its settings: {error}") from error
     except Exception as error:  # what somebody else's code does can fail in any way
         problem = f"{type(error).__name__}: {error}"
         raise PluginError(f"{plugin.name!r} ({entry.value}) can't be made ({problem}); tell its author") from error
+    if not isinstance(made, expected):
+        made_type, name = type(made).__name__, expected.__name__
+        raise PluginError(f"{plugin.name!r} made a {made_type}, which is no {name}; tell its author")
+    return made

@@ -18,10 +18,10 @@ import pytest
 import yaml
 
 from podtune.tuning.admission import find_problem
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import SchedulerAction
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Observation
+from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,8 +12,8 @@ import yaml
 from podtune.api.expressions.arithmetic import FUNCTIONS
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.validation import parse_experiment
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration
+from podtune.tuning.searchers.factory import make_searcher
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "search-space.md").read_text(encoding="utf-8")
 SECTIONS = {

@@ -11,8 +11,8 @@ import yaml
 
 from podtune.api.names import ExperimentReason
 from podtune.api.tuning.stop import ExperimentCriterion, Stop, TrialCriterion
-from podtune.tuning.stoppers import make_experiment_stopper, make_trial_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
+from podtune.tuning.stoppers.factory import make_experiment_stopper, make_trial_stopper
 from tests.unit.tuning.manifests import experiment
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "stop-when-enough.md").read_text(encoding="utf-8")

@@ -12,7 +12,8 @@ REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements"
 PROGRAM = """
 import json, sys
 before = set(sys.modules)
-from podtune.tuning import schedulers, randomness
+from podtune.tuning import randomness
+from podtune.tuning.schedulers import factory
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules.keys() - before})))
 """
 

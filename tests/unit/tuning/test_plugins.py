@@ -14,9 +14,9 @@ import pytest
 from podtune.cluster.decoders import decode_experiment
 from podtune.tuning import plugins
 from podtune.tuning.admission import find_problem
-from podtune.tuning.schedulers import make_scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.fifo import Fifo
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import RejectionSearcher
 from tests.unit.tuning.manifests import EVERY_KIND, experiment

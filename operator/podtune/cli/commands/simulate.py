@@ -117,7 +117,7 @@ def _curves(
     from podtune.simulation.curves.synthetic import SyntheticCurves  # noqa: PLC0415
     from podtune.simulation.curves.table import read_curves  # noqa: PLC0415
     from podtune.simulation.horizon import ITERATIONS, iteration_limit  # noqa: PLC0415
-    from podtune.tuning.schedulers import make_scheduler  # noqa: PLC0415
+    from podtune.tuning.schedulers.factory import make_scheduler  # noqa: PLC0415
 
     if table is not None and function is not None:
         raise CliError("--curves and --function both say what trials report; give one of them")
@@ -139,7 +139,7 @@ def _curves(
 
 def _print_curves(curves: Curves, spec: ExperimentSpec, count: int) -> None:
     from podtune.simulation.curves.generate import write_curves  # noqa: PLC0415
-    from podtune.tuning.schedulers import make_scheduler  # noqa: PLC0415
+    from podtune.tuning.schedulers.factory import make_scheduler  # noqa: PLC0415
 
     time = make_scheduler(spec).time_attribute
     write_curves(sys.stdout, curves, spec, time=time, count=count, seed=spec.search.seed)

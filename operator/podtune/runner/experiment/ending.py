@@ -8,8 +8,8 @@ from podtune.runner.action_queue import SOON
 from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.search.session import Search
-from podtune.tuning.stoppers import make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
+from podtune.tuning.stoppers.factory import make_experiment_stopper
 
 
 class ExperimentEnd:

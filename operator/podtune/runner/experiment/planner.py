@@ -67,7 +67,7 @@ from podtune.runner.trial.planner import TrialPlanner
 from podtune.runner.trials import TrialIndex, Trials
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
-from podtune.tuning.stoppers import make_trial_stopper
+from podtune.tuning.stoppers.factory import make_trial_stopper
 
 TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""

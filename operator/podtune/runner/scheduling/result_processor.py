@@ -29,7 +29,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
 )
-from podtune.tuning.stoppers import TrialStopper
+from podtune.tuning.stoppers.trial import TrialStopper
 
 
 class Begin(Enum):

@@ -28,8 +28,8 @@ from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import metrics_of, number
-from podtune.tuning.searchers import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
+from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
 
 MAX_RUNNING = 1024
 """So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""

@@ -11,7 +11,7 @@ from podtune.api.tuning.search_space import format_value
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.curves.table import SECONDS
 from podtune.trial.layout import ITERATION, TIME_TOTAL
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.factory import make_searcher
 
 
 def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: str, count: int, seed: int) -> None:

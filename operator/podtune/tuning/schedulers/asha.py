@@ -111,14 +111,6 @@ class Asha(Scheduler):
         return True
 
     @override
-    def on_trial_error(self, trial: int) -> None:
-        """Does nothing: what was recorded stands, and a retry goes on from there."""
-
-    @override
-    def on_trial_remove(self, trial: int) -> None:
-        """Does nothing: what was recorded stands."""
-
-    @override
     def forget(self, trial: int) -> None:
         """Takes the trial's values out of the rungs: later trials aren't compared with them."""
         bracket = self._bracket_of.pop(trial, None)

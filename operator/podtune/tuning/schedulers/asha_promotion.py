@@ -43,7 +43,7 @@ from podtune.tuning.schedulers.base import (
     required_number,
 )
 from podtune.tuning.schedulers.halving.rungs import Promotion, PromotionRung, PromotionRungEntry, draw_index
-from podtune.tuning.schedulers.records import Reading
+from podtune.tuning.schedulers.records import RecordReader
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.ashaPromotion.timeAttribute"
@@ -137,10 +137,6 @@ class AshaPromotion(Scheduler):
         return False
 
     @override
-    def on_trial_error(self, trial: int) -> None:
-        """Does nothing: a retry runs for the same rung."""
-
-    @override
     def on_trial_remove(self, trial: int) -> None:
         """Has the trial never be resumed; others are still compared with it."""
         self._unpaused.pop(trial, None)
@@ -204,7 +200,7 @@ class AshaPromotion(Scheduler):
                 number.
         """
         self.on_trial_add(trial, configuration)
-        reading = Reading(trial, record)
+        reading = RecordReader(trial, record)
         position = self._positions[trial]
         if "bracket" in record:
             position.bracket = reading.integer("bracket", "index", most=len(self._weights) - 1)
@@ -225,7 +221,7 @@ class AshaPromotion(Scheduler):
             position.rung = position.bracket + len(written) - 1
             self._restore_pause(trial, position, promoted_from, reading)
 
-    def _restore_pause(self, trial: int, position: _RungPosition, promoted_from: int, reading: Reading) -> None:
+    def _restore_pause(self, trial: int, position: _RungPosition, promoted_from: int, reading: RecordReader) -> None:
         highest = self._rungs[position.rung].milestone
         below = self._rungs[position.rung - 1].milestone if position.rung > position.bracket else -1
         if promoted_from not in (highest, below):

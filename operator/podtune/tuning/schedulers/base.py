@@ -1,5 +1,7 @@
 """What every scheduler promises."""
 
+# ruff: noqa: ARG002, B027 - most schedulers have no use for most of what they may hear
+
 from __future__ import annotations
 
 import math
@@ -174,6 +176,9 @@ class RecordError(ValueError):
 class Scheduler(ABC):
     """Decides after each result whether a trial goes on, and which waiting trial runs next.
 
+    A scheduler of your own writes five members: `time_attribute`, `on_result`, `choose`, `record` and `restore`. The
+    other methods tell it of what happens besides, and do nothing by default.
+
     Trials are known by their index. What a scheduler must not forget it keeps in a record a trial: `restore` of all
     the records, in any order, makes a scheduler that decides as the one that they came from. It does no I/O and knows
     no clock; randomness comes from the experiment's seed, the trial's index and what is recorded, nothing else.
@@ -193,20 +198,17 @@ class Scheduler(ABC):
 
     pauses: ClassVar[bool] = True
 
+    @property
     @abstractmethod
-    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
-        """A trial was made. Called once a trial, in the order of their indexes, unless it is restored.
-
-        What `record` holds of it then (its bracket, say) is as much a change as one that a decision announces:
-        decisions that are taken later rest on it. After a restart, trials without a record are added when all others
-        are restored.
-        """
+    def time_attribute(self) -> str:
+        """The metric that counts a trial's progress, such as `training_iteration`."""
 
     @abstractmethod
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """A running trial reported a result whose time attribute is above all its earlier ones.
+        """Decides what becomes of a running trial that reports a result.
 
-        A clone goes on with its donor's time: of its own, only the results since `on_configuration` count as earlier.
+        The result's time attribute is above all earlier ones of the trial. A clone goes on with its donor's time: of
+        its own, only the results since `on_configuration` count as earlier.
 
         Args:
             trial: The trial.
@@ -217,65 +219,6 @@ class Scheduler(ABC):
         Raises:
             MetricMissing: The result lacks the time attribute or the objective's metric, and they are needed.
         """
-
-    @abstractmethod
-    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
-        """A trial came to a good end, stopped or by itself; `metrics` is its last result, empty where it had none.
-
-        Returns:
-            Whether the trial's record changed.
-        """
-
-    @abstractmethod
-    def on_trial_error(self, trial: int) -> None:
-        """An attempt failed; the trial is retried, unless `on_trial_remove` is called for it next."""
-
-    @abstractmethod
-    def on_trial_remove(self, trial: int) -> None:
-        """A trial that was waiting or paused was stopped, or one has failed for good: it will never run again.
-
-        Its record stays, and needs not say so: after a restart this is called again for each such trial, when all are
-        restored.
-        """
-
-    @abstractmethod
-    def forget(self, trial: int) -> None:
-        """A trial was deleted, and its record with it: from now on it is as if it had never been.
-
-        After a restart it couldn't be otherwise. A trial that isn't known is forgotten already.
-        """
-
-    def on_configuration(self, trial: int, configuration: Configuration) -> None:  # noqa: B027 - most don't care
-        """A trial goes on with another configuration: its exploit was carried out, or a user asked for it.
-
-        Its record may change with that. It is made durable together with the configuration, in one write.
-        """
-
-    def on_exploit_skipped(self, trial: int) -> None:  # noqa: B027 - most don't care
-        """A trial that was to clone another one goes on as it is: its donor has no checkpoint that would do.
-
-        Its record may change with that. It is made durable before the trial starts again.
-        """
-
-    def pinned_steps(self, trial: int) -> Collection[int]:  # noqa: ARG002 - most pin nothing
-        """The iterations of a trial's results by which others may clone it, or are about to.
-
-        Of its checkpoints, the newest one up to each of these is kept, whatever `checkpoints.keep` says.
-        """
-        return ()
-
-    def on_trial_hold(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
-        """A user has paused it, for nobody knows how long: until `on_trial_release` no other trial waits for it.
-
-        After a restart this is called again for each such trial, when all are restored. One that is still on its way
-        to its pause may report results.
-        """
-
-    def on_trial_release(self, trial: int) -> None:  # noqa: B027 - only those whose trials wait for each other care
-        """The user lets a trial go on that was held: it goes on from where it is, wherever the others are by now."""
-
-    def on_search_over(self) -> None:  # noqa: B027 - only those that wait for a bracket to fill care
-        """No trial will be added any more. Called once, after a restart again."""
 
     @abstractmethod
     def choose(self, waiting: Sequence[int]) -> StartDecision | None:
@@ -293,17 +236,9 @@ class Scheduler(ABC):
             One of them, or None to let none start yet.
         """
 
-    def trials_to_stop(self) -> Sequence[StopPaused]:
-        """The paused trials that will never run again, until `on_trial_remove` is called for them."""
-        return ()
-
-    def rungs_passed(self, trial: int) -> int:  # noqa: ARG002 - a scheduler with rungs looks
-        """How many rungs a trial has passed: it is what `scheduler.resources` goes by."""
-        return 0
-
     @abstractmethod
     def record(self, trial: int) -> Record:
-        """What has to be remembered of a trial; empty where nothing has."""
+        """Returns what has to be remembered of a trial; empty where nothing has."""
 
     @abstractmethod
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
@@ -312,6 +247,85 @@ class Scheduler(ABC):
         Raises:
             RecordError: The record is not one that this scheduler, with its present settings, could have written.
         """
+
+    # What follows does nothing unless a scheduler has a use for it.
+
+    def on_trial_add(self, trial: int, configuration: Configuration) -> None:
+        """Hears that a trial was made: once a trial, in the order of their indexes, unless it is restored.
+
+        What `record` holds of it then (its bracket, say) is as much a change as one that a decision announces:
+        decisions that are taken later rest on it. After a restart, trials without a record are added when all others
+        are restored.
+        """
+
+    def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
+        """Hears that a trial came to a good end, stopped or by itself.
+
+        Args:
+            trial: The trial.
+            metrics: Its last result, empty where it had none.
+
+        Returns:
+            Whether the trial's record changed.
+        """
+        return False
+
+    def on_trial_error(self, trial: int) -> None:
+        """Hears that an attempt failed: the trial is retried, unless `on_trial_remove` is called for it next."""
+
+    def on_trial_remove(self, trial: int) -> None:
+        """Hears that a trial will never run again: it failed for good, or was stopped while it waited or was paused.
+
+        Its record stays, and needs not say so: after a restart this is called again for each such trial, when all are
+        restored.
+        """
+
+    def forget(self, trial: int) -> None:
+        """Drops a trial that was deleted, its record included: from now on it is as if it had never been.
+
+        A scheduler that compares trials stops comparing others with it, since after a restart it could not. A trial
+        that isn't known is forgotten already.
+        """
+
+    def on_configuration(self, trial: int, configuration: Configuration) -> None:
+        """Hears that a trial goes on with another configuration: its exploit was carried out, or a user asked for it.
+
+        Its record may change with that. It is made durable together with the configuration, in one write.
+        """
+
+    def on_exploit_skipped(self, trial: int) -> None:
+        """Hears that a trial goes on as it is, since its donor has no checkpoint that would do.
+
+        Its record may change with that. It is made durable before the trial starts again.
+        """
+
+    def pinned_steps(self, trial: int) -> Collection[int]:
+        """Returns the iterations of a trial's results by which others may clone it, or are about to.
+
+        Of its checkpoints, the newest one up to each of these is kept, whatever `checkpoints.keep` says.
+        """
+        return ()
+
+    def on_trial_hold(self, trial: int) -> None:
+        """Hears that a user has paused a trial: until `on_trial_release` no other trial waits for it.
+
+        After a restart this is called again for each such trial, when all are restored. One that is still on its way
+        to its pause may report results.
+        """
+
+    def on_trial_release(self, trial: int) -> None:
+        """Hears that a held trial may go on from where it is, wherever the others are by now."""
+
+    def on_search_over(self) -> None:
+        """Hears that no trial will be added any more. Called once, after a restart again."""
+
+    def trials_to_stop(self) -> Sequence[StopPaused]:
+        """Returns the paused trials that will never run again, until `on_trial_remove` is called for them."""
+        return ()
+
+    def rungs_passed(self, trial: int) -> int:
+        """Counts the rungs that a trial has passed, which `scheduler.resources` goes by."""
+        return 0
 
     @property
     def records_every_result(self) -> bool:
@@ -323,13 +337,8 @@ class Scheduler(ABC):
         """
         return False
 
-    def on_progress(self, trial: int, time: float) -> None:  # noqa: B027 - only those that compare progress care
-        """How far a restored trial had come: the highest time attribute that was seen of it, where that is known.
+    def on_progress(self, trial: int, time: float) -> None:
+        """Hears how far a restored trial had come: the highest time attribute that was seen of it, where it is known.
 
         Called after `restore`. The results up to there are not shown again.
         """
-
-    @property
-    @abstractmethod
-    def time_attribute(self) -> str:
-        """The result that counts a trial's progress."""

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
+from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
 
 EXACT = 1024
 """A curve of up to so many results is kept as it is."""

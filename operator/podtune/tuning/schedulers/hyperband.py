@@ -143,10 +143,6 @@ class Hyperband(Scheduler):
         return not ended
 
     @override
-    def on_trial_error(self, trial: int) -> None:
-        """Does nothing: a retry stays in its bracket, which waits for it."""
-
-    @override
     def on_trial_remove(self, trial: int) -> None:
         """Has the trial leave its bracket, which may go on without it."""
         self._assign_trials()

@@ -41,7 +41,7 @@ from podtune.tuning.schedulers.base import (
     required_time,
 )
 from podtune.tuning.schedulers.curves import Curve, RunningMeans
-from podtune.tuning.schedulers.encoding import shortest_repr
+from podtune.tuning.schedulers.records import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.median.timeAttribute"
@@ -137,14 +137,6 @@ class Median(Scheduler):
             return False
         self._means.add(trial, time, value)
         return True
-
-    @override
-    def on_trial_error(self, trial: int) -> None:
-        """Does nothing: what was recorded stands, and a retry goes on from there."""
-
-    @override
-    def on_trial_remove(self, trial: int) -> None:
-        """Does nothing: what was recorded stands."""
 
     @override
     def forget(self, trial: int) -> None:

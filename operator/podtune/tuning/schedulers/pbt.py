@@ -159,10 +159,6 @@ class Pbt(Scheduler):
         return True
 
     @override
-    def on_trial_error(self, trial: int) -> None:
-        """Does nothing: a trial that is retried stays in the ranking."""
-
-    @override
     def on_trial_remove(self, trial: int) -> None:
         """The trial leaves the ranking."""
         self._members[trial].removed = True

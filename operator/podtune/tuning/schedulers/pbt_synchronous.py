@@ -34,11 +34,11 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
 )
-from podtune.tuning.schedulers.encoding import shortest_repr
 from podtune.tuning.schedulers.pbt import InputValues, Pbt, perturbation_generator
 from podtune.tuning.schedulers.population.barrier_release import BarrierRelease, BarrierReleaseWriter
 from podtune.tuning.schedulers.population.explore import Explorer
 from podtune.tuning.schedulers.population.members import CLONE, MEMBER, DonorState, Member, rank
+from podtune.tuning.schedulers.records import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 BARRIER = "barrier"

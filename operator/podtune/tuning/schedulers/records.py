@@ -1,14 +1,46 @@
-"""Reads what a Trial's status.scheduler holds, and says what is wrong with it."""
+"""Writes records, which a Trial's status.scheduler holds, and reads them again, saying what is wrong with them.
+
+A value of a record may have 256 characters, and a section 1,024. So the words of a long list share values: they
+stand in their order, with a space between two, and the values are keyed by their positions, "0", "1", …
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from typing import NoReturn
 
 from podtune.tuning.schedulers.base import Record, RecordError
 
+MAX_VALUE = 256
+"""Longest value of a record, in characters."""
 
-class Reading:
+
+def encode_words(words: Iterable[str]) -> dict[str, str]:
+    """Encodes words, each without a space and at most `MAX_VALUE` long, into as few values as keep their order."""
+    values: list[str] = []
+    for word in words:
+        if values and len(values[-1]) + 1 + len(word) <= MAX_VALUE:
+            values[-1] += f" {word}"
+        else:
+            values.append(word)
+    return {str(position): value for position, value in enumerate(values)}
+
+
+def decode_words(values: Mapping[str, str]) -> list[str]:
+    """The words that `encode_words` encoded.
+
+    Raises:
+        ValueError: A key is not a position.
+    """
+    return [word for position in sorted(values, key=int) for word in values[position].split(" ")]
+
+
+def shortest_repr(number: float) -> str:
+    """Writes a number in as few characters as reading it back allows: 3 for 3.0."""
+    return repr(number).removesuffix(".0")
+
+
+class RecordReader:
     """The record of one trial; whoever wrote the status may have written anything."""
 
     def __init__(self, trial: int, record: Record) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from podtune.api.tuning.scheduler import AshaPromotionSettings, HyperbandSettings, SchedulerSpec
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
 from podtune.tuning.schedulers.bohb import Bohb
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.hyperband import Hyperband
 from tests.unit.tuning.manifests import experiment
 

@@ -13,7 +13,7 @@ from podtune.api.resources.trial import ProposalRecord, TrialSpec, TrialStatus
 from podtune.runner.records import Trial
 from podtune.runner.search import warm_start
 from podtune.runner.search.warm_start import Unusable
-from podtune.tuning.searchers import make_searcher
+from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.tuning.manifests import experiment
 
 PARAMETERS: list[dict[str, Any]] = [

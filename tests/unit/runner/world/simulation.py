@@ -48,8 +48,8 @@ from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.clock import NOTHING_DUE, Clock
 from podtune.simulation.environment import AgentEnvironment
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Proposal
 from tests.unit.runner.world import checkpoint_invariants
 from tests.unit.runner.world.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.tuning.schedulers.curves import EXACT, MAX_TIMES, Curve, RunningMeans, pairwise_sum
-from podtune.tuning.schedulers.encoding import MAX_VALUE
+from podtune.tuning.schedulers.records import MAX_VALUE
 
 values = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-1, 1), st.sampled_from([0.0, -0.0, 0.1]))
 MAX_RECORD = 1024

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from podtune.api.tuning.objective import Criterion
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Observation
+from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.tuning.manifests import experiment
 
 SETTINGS: dict[str, Any] = {name: {name: {"populationSize": 4}} for name in ("nsga2", "nsga3")}

@@ -8,7 +8,6 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import MedianSettings
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -18,6 +17,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
 )
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.median import Median
 from tests.unit.tuning.manifests import experiment
 

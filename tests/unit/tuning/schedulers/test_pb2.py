@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers import make_scheduler, pb2
+from podtune.tuning.schedulers import pb2
 from podtune.tuning.schedulers.base import RecordError, Scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.population.gain_log import Gain
 from podtune.tuning.searchers.base import Configuration
 from tests.unit.tuning.manifests import experiment

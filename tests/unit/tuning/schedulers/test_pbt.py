@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Exploit,
@@ -18,6 +17,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
 )
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 from tests.unit.tuning.manifests import experiment
 

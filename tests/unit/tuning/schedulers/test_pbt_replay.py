@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.base import Exploit, Scheduler, SchedulerDecision
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 from tests.golden import files
 from tests.unit.tuning.manifests import experiment

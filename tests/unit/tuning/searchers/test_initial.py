@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, recorded_run
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
+from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.initial import InitialFirst
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 from tests.unit.tuning.manifests import every_kind, experiment

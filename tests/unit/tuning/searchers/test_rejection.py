@@ -11,9 +11,9 @@ from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter, Scalar
 from podtune.testing.searchers import SearcherConformance, proposal
 from podtune.testing.spaces import parameters
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import MODEL_TRIES, RejectionSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace

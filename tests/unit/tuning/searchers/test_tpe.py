@@ -230,7 +230,8 @@ def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:
 def test_making_another_searcher_does_not_import_optuna() -> None:
     program = (
         "import sys; from tests.unit.tuning.manifests import experiment;"
-        "from podtune.tuning.searchers import make_searcher; from podtune.tuning.schedulers import make_scheduler;"
+        "from podtune.tuning.searchers.factory import make_searcher;"
+        "from podtune.tuning.schedulers.factory import make_scheduler;"
         "make_searcher(experiment()).ask(0, []); make_scheduler(experiment());"
         "print(sorted({'optuna', 'numpy'} & set(sys.modules)))"
     )

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.tuning.search_space import format_value, parse_value
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Searcher
+from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.tuning.manifests import experiment, parameters
 from tests.unit.tuning.searchers.whole_spaces import Space, all_configurations, check, whole_spaces
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentReason
-from podtune.tuning.stoppers import ExperimentStopDecision, ExperimentStopper, make_experiment_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
+from podtune.tuning.stoppers.experiment import ExperimentStopDecision, ExperimentStopper
+from podtune.tuning.stoppers.factory import make_experiment_stopper
 from podtune.tuning.stoppers.plateau import standard_deviation
 from tests.unit.tuning.manifests import experiment
 

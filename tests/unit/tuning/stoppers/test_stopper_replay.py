@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from podtune.tuning.schedulers.base import SchedulerAction
-from podtune.tuning.stoppers import TrialStopper, make_experiment_stopper, make_trial_stopper
 from podtune.tuning.stoppers.base import ExperimentProgress
+from podtune.tuning.stoppers.factory import make_experiment_stopper, make_trial_stopper
+from podtune.tuning.stoppers.trial import TrialStopper
 from tests.golden import files
 from tests.unit.tuning.manifests import experiment
 

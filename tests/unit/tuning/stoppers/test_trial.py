@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.tuning.schedulers.base import CONTINUE, Metrics, RecordError, SchedulerAction
-from podtune.tuning.stoppers import TrialStopper, make_trial_stopper
+from podtune.tuning.stoppers.factory import make_trial_stopper
+from podtune.tuning.stoppers.trial import TrialStopper
 from tests.unit.tuning.manifests import experiment
 
 

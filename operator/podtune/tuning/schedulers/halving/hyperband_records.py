@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from podtune.tuning.schedulers.base import Record
 from podtune.tuning.schedulers.halving.halving_bracket import BracketEntry, Cutoff, Round
-from podtune.tuning.schedulers.records import Reading
+from podtune.tuning.schedulers.records import RecordReader
 
 MAX_BANDS = 10**6
 _CUTOFF = re.compile(
@@ -55,7 +55,7 @@ def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]
     Raises:
         RecordError: There can be no such bracket.
     """
-    reading = Reading(trial, record)
+    reading = RecordReader(trial, record)
     return reading.integer("bracket", "band", most=MAX_BANDS), reading.integer("bracket", "s", most=most_rungs)
 
 
@@ -71,7 +71,7 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
     Raises:
         RecordError: A milestone isn't one of the bracket's, something is missing, or no number.
     """
-    reading = Reading(trial, record)
+    reading = RecordReader(trial, record)
     entry = BracketEntry(trial, rewards=_read_rewards(reading, rounds, sign))
     entry.round = reading.integer("bracket", "round", most=len(rounds))
     if entry.rewards or "time" in reading.keys("bracket"):
@@ -84,7 +84,7 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
     return entry
 
 
-def _read_rewards(reading: Reading, rounds: Sequence[Round], sign: float) -> dict[int, float]:
+def _read_rewards(reading: RecordReader, rounds: Sequence[Round], sign: float) -> dict[int, float]:
     numbers = {str(round_.milestone): number for number, round_ in enumerate(rounds)}
     written = reading.keys("rungs")
     for strange in sorted(written - numbers.keys()):
@@ -97,7 +97,7 @@ def _read_rewards(reading: Reading, rounds: Sequence[Round], sign: float) -> dic
     }
 
 
-def _read_cutoff(reading: Reading, milestone: str, sign: float) -> Cutoff:
+def _read_cutoff(reading: RecordReader, milestone: str, sign: float) -> Cutoff:
     match = _CUTOFF.fullmatch(reading.text("lines", milestone))
     if match is None:
         reading.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.search_space import ChoiceDomain, IntDomain, Parameter, Scalar, format_value
-from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
 from podtune.tuning.schedulers.population.members import DonorState
+from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 SECTION = "opened"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from podtune.tuning.schedulers.encoding import decode_words, encode_words, shortest_repr
+from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
 
 _KEPT = 16
 """So many gains of each trial are kept, the latest ones."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.encoding import shortest_repr
+from podtune.tuning.schedulers.records import shortest_repr
 from podtune.tuning.searchers.base import Configuration
 
 MEMBER = "population"

@@ -11,8 +11,8 @@ from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import parse_value
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
 from podtune.runner.records import Trial
-from podtune.tuning.searchers import make_searcher
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
+from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.runner.scenarios.test_properties import ASHA, PATIENT, faults, weathers
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec

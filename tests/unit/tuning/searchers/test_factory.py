@@ -6,14 +6,14 @@ import pytest
 
 from podtune.api.tuning.compatibility import SEARCHERS
 from podtune.testing.searchers import proposal
-from podtune.tuning.schedulers import make_scheduler
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Scheduler
+from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.fifo import Fifo
-from podtune.tuning.searchers import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.brute_force import BruteForceSearcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
+from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
 from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.qmc import QmcSearcher
