@@ -29,7 +29,7 @@ from typing import Any
 
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, Parameter, Scalar
 from podtune.tuning.schedulers.pbt import perturbation_generator
-from podtune.tuning.schedulers.population.explore import drawn
+from podtune.tuning.schedulers.population.explore import draw_value
 
 HISTORIES = 250
 """So many of each kind."""
@@ -96,7 +96,7 @@ def _mutation(parameter: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 
 def _configuration(parameters: list[dict[str, Any]], draw: random.Random) -> dict[str, Scalar]:
     models = [Parameter.model_validate(parameter) for parameter in parameters]
-    return {parameter.name: drawn(parameter.domain, draw) for parameter in models}
+    return {parameter.name: draw_value(parameter.domain, draw) for parameter in models}
 
 
 def rays_mutations(history: dict[str, Any]) -> dict[str, Any]:

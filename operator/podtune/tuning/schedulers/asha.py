@@ -1,19 +1,4 @@
-"""Asynchronous successive halving (ASHA), stopping variant.
-
-Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, https://arxiv.org/abs/1810.05934, as
-Ray Tune 2.60 implements it in `AsyncHyperBandScheduler`; the decisions are the same ones. Where that differs from the
-paper:
-
-- Trials are stopped at a rung, not paused there and promoted later: a slot is never idle, and no checkpoint is needed.
-- A newcomer is compared with the linear percentile of the trials recorded before it, itself left out, and stopped
-  only strictly below it. So the first trial at a rung goes on, and so does each one that equals the cutoff.
-- A result is recorded at the highest rung reached alone. Where it skipped lower ones, the following results fill them
-  one by one, each with its own, later value, and may be stopped there.
-- At `maxTime` a trial is stopped and that result recorded nowhere; but the end of a trial is one more result, which
-  is recorded like any other.
-- NaN stops nothing: it is recorded, and left out of the percentile.
-- Brackets are drawn with a probability proportional to e^(number of rungs).
-"""
+"""Asynchronous successive halving (ASHA), stopping variant."""
 
 from __future__ import annotations
 
@@ -48,8 +33,40 @@ _TIME_FIELD = "scheduler.asha.timeAttribute"
 class Asha(Scheduler):
     """Stops a trial that is below the best 1/reductionFactor of those that reached the same rung before it.
 
-    Its record is the trial's values at the rungs, {"rungs": {"1": "0.71", "3": "0.902"}}, and, where there is more
-    than one bracket, {"bracket": {"index": "0"}}.
+    A trial is compared when it reaches a rung: at `gracePeriod`, and at each `reductionFactor` times the rung before.
+    It goes on if it is in the top 1/`reductionFactor` of those that were there before it, and is stopped otherwise.
+    Nothing waits for anything, so no slot is ever idle, and no checkpoint is needed. It suits many trials that report
+    often.
+
+    Example:
+        scheduler:
+          asha: {maxTime: 81, gracePeriod: 1, reductionFactor: 3}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
+        maxTime: A trial is stopped here. The whole training of a good configuration.
+        gracePeriod: No trial is stopped before this, which is the lowest rung. Raise it where early values mislead.
+        reductionFactor: The larger it is, the fewer trials go on at each rung, and the fewer rungs there are.
+        brackets: With more than one, some trials are compared for the first time at a higher rung. That saves
+            configurations which start slowly, at the price of fewer that are tried.
+
+    Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, https://arxiv.org/abs/1810.05934, as
+    Ray Tune 2.60 implements it in `AsyncHyperBandScheduler`; the decisions are the same ones. Where that differs from
+    the paper:
+
+    - Trials are stopped at a rung, not paused there and promoted later: a slot is never idle, and no checkpoint is
+      needed.
+    - A newcomer is compared with the linear percentile of the trials recorded before it, itself left out, and stopped
+      only strictly below it. So the first trial at a rung goes on, and so does each one that equals the cutoff.
+    - A result is recorded at the highest rung reached alone. Where it skipped lower ones, the following results fill
+      them one by one, each with its own, later value, and may be stopped there.
+    - At `maxTime` a trial is stopped and that result recorded nowhere; but the end of a trial is one more result, which
+      is recorded like any other.
+    - NaN stops nothing: it is recorded, and left out of the percentile.
+    - Brackets are drawn with a probability proportional to e^(number of rungs).
+
+    Its record is the trial's values at the rungs, {"rungs": {"1": "0.71", "3": "0.902"}}, and, where there is more than
+    one bracket, {"bracket": {"index": "0"}}.
     """
 
     def __init__(self, settings: AshaSettings, objective: Objective, seed: int) -> None:
@@ -93,9 +110,9 @@ class Asha(Scheduler):
         time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         if time >= self._settings.max_time:
-            return self._at_max_time(time)
+            return self._stop_at_max_time(time)
         rung = self._bracket(trial).rung_for(trial, time)
-        return CONTINUE if rung is None else self._at_rung(rung, trial, value)
+        return CONTINUE if rung is None else self._decide_at_rung(rung, trial, value)
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -168,7 +185,7 @@ class Asha(Scheduler):
     def _bracket(self, trial: int) -> Bracket:
         return self._brackets[self._bracket_of[trial]]
 
-    def _at_max_time(self, time: float) -> SchedulerDecision:
+    def _stop_at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
         return SchedulerDecision(
             SchedulerAction.STOP,
@@ -177,7 +194,7 @@ class Asha(Scheduler):
             full=True,
         )
 
-    def _at_rung(self, rung: Rung, trial: int, value: float) -> SchedulerDecision:
+    def _decide_at_rung(self, rung: Rung, trial: int, value: float) -> SchedulerDecision:
         reward = self._sign * value
         cutoff = rung.cutoff(self._settings.reduction_factor)
         peers = rung.ranked
@@ -188,13 +205,15 @@ class Asha(Scheduler):
             inputs |= {"cutoff": self._sign * cutoff, "peers": peers}
         return SchedulerDecision(
             SchedulerAction.STOP if stopped else SchedulerAction.CONTINUE,
-            message=self._sentence(rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers),
+            message=self._write_message(
+                rung.milestone, value, self._sign * cutoff if cutoff is not None else None, peers
+            ),
             inputs=inputs,
             recorded=True,
             milestone=rung.milestone,
         )
 
-    def _sentence(self, milestone: int, value: float, cutoff: float | None, peers: int) -> str:
+    def _write_message(self, milestone: int, value: float, cutoff: float | None, peers: int) -> str:
         went_on = f"went on at rung {milestone}: {self._metric}"
         if math.isnan(value):
             return f"{went_on} is NaN, which stops no trial"

@@ -1,22 +1,4 @@
-"""Asynchronous successive halving (ASHA), promotion variant.
-
-Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, https://arxiv.org/abs/1810.05934, as
-Syne Tune 0.13 implements it in `HyperbandScheduler(type="promotion")`; the decisions are the same ones. Where that
-differs from the paper:
-
-- Rung j promotes its best r_j / r_(j+1), which is less than 1 / reductionFactor for the highest rung where maxTime is
-  no power of it, by a linear quantile of all that have come to the rung, not by counting: of two trials at a rung one
-  goes on at once, where the paper waits for reductionFactor of them.
-- No rung is at maxTime itself: a trial that gets there is stopped, and recorded nowhere.
-- Trials of all brackets share the rungs; a trial's bracket says only at which rung it is paused first. It is drawn with
-  a probability proportional to the number of trials that the bracket would have in synchronous HyperBand.
-
-Where this differs from Syne Tune:
-
-- A result beyond the rung that a trial runs for counts at that rung; Syne Tune gives up.
-- NaN ranks last and is never promoted; Syne Tune's order is undefined then.
-- A trial that was promoted and has yet to start, or is retried, comes before further promotions.
-"""
+"""Asynchronous successive halving (ASHA), promotion variant."""
 
 from __future__ import annotations
 
@@ -72,9 +54,42 @@ class _RungPosition:
 class AshaPromotion(Scheduler):
     """Pauses every trial at every rung, and resumes the best of a rung as slots become free.
 
-    Its record is the trial's values at the rungs and its number among those that came there,
-    {"rungs": {"1": "0.71", "3": "0.902"}, "arrivals": {"1": "17", "3": "4"}}, the highest rung that it was promoted
-    from, {"promoted": {"from": "1"}}, and, where there is more than one bracket, {"bracket": {"index": "0"}}.
+    Each trial runs to the lowest rung, writes a checkpoint and gives its slot back. Whenever a slot is free, the best
+    paused trial of the highest rung goes on from its checkpoint, if it is among the top of that rung; else a new trial
+    starts. So a trial that looked bad can still be resumed when it turns out to be better than those that came later.
+
+    Example:
+        scheduler:
+          ashaPromotion: {maxTime: 81, gracePeriod: 1, reductionFactor: 3}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
+        maxTime: A trial is stopped here. The whole training of a good configuration.
+        gracePeriod: The lowest rung: every trial runs at least to here.
+        reductionFactor: Each rung is this many times as high as the one below it, and about one trial in so many is
+            promoted. The larger it is, the fewer pauses a trial has.
+        brackets: With more than one, some trials are paused for the first time at a higher rung.
+
+    Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, https://arxiv.org/abs/1810.05934, as
+    Syne Tune 0.13 implements it in `HyperbandScheduler(type="promotion")`; the decisions are the same ones. Where that
+    differs from the paper:
+
+    - Rung j promotes its best r_j / r_(j+1), which is less than 1 / reductionFactor for the highest rung where maxTime
+      is no power of it, by a linear quantile of all that have come to the rung, not by counting: of two trials at a
+      rung one goes on at once, where the paper waits for reductionFactor of them.
+    - No rung is at maxTime itself: a trial that gets there is stopped, and recorded nowhere.
+    - Trials of all brackets share the rungs; a trial's bracket says only at which rung it is paused first. It is drawn
+      with a probability proportional to the number of trials that the bracket would have in synchronous HyperBand.
+
+    Where this differs from Syne Tune:
+
+    - A result beyond the rung that a trial runs for counts at that rung; Syne Tune gives up.
+    - NaN ranks last and is never promoted; Syne Tune's order is undefined then.
+    - A trial that was promoted and has yet to start, or is retried, comes before further promotions.
+
+    Its record is the trial's values at the rungs and its number among those that came there, {"rungs": {"1": "0.71",
+    "3": "0.902"}, "arrivals": {"1": "17", "3": "4"}}, the highest rung that it was promoted from, {"promoted": {"from":
+    "1"}}, and, where there is more than one bracket, {"bracket": {"index": "0"}}.
     """
 
     def __init__(self, settings: AshaPromotionSettings, objective: Objective, seed: int) -> None:
@@ -123,9 +138,9 @@ class AshaPromotion(Scheduler):
         value = required_number(metrics, self._metric)
         position = self._positions[trial]
         if time >= self._settings.max_time:
-            return self._at_max_time(time)
+            return self._stop_at_max_time(time)
         if position.paused:
-            return self._still_paused(position)
+            return self._keep_paused(position)
         if position.target == len(self._rungs) or time < self._rungs[position.target].milestone:
             return CONTINUE
         return self._arrive(trial, position, value)
@@ -254,13 +269,13 @@ class AshaPromotion(Scheduler):
             milestone=rung.milestone,
         )
 
-    def _still_paused(self, position: _RungPosition) -> SchedulerDecision:
+    def _keep_paused(self, position: _RungPosition) -> SchedulerDecision:
         milestone = self._rungs[position.rung].milestone
         return SchedulerDecision(
             SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
         )
 
-    def _at_max_time(self, time: float) -> SchedulerDecision:
+    def _stop_at_max_time(self, time: float) -> SchedulerDecision:
         limit = self._settings.max_time
         return SchedulerDecision(
             SchedulerAction.STOP,

@@ -1,34 +1,4 @@
-"""HyperBand: synchronous successive halving in brackets.
-
-Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", JMLR 2018,
-https://arxiv.org/abs/1603.06560, as Ray Tune 2.60 implements it in `HyperBandScheduler`; the decisions are the same
-ones. Where that differs from the paper:
-
-- maxTime bounds the time of a trial, not the time that its last run takes: a trial that is promoted goes on from its
-  checkpoint, and the milestones of a bracket are the sums.
-- The smallest brackets, whose few trials run longest, are filled first; a bracket begins when the one before is full.
-- Brackets whose first milestone would be below 1 are left out.
-- Also trials at the last milestone are paused, until all of their bracket are there; then all are stopped.
-- Of trials with equal values the one that was made last is the better.
-- A trial that ends early or fails for good makes room for a new one while its bracket is being filled in the first
-  round; later its bracket goes on without it.
-
-Where this differs from Ray:
-
-- Ray keeps a trial queued ahead of need, so that a bracket is full when its last trial comes in. Here trials are made
-  when there is a slot for them, and a bracket waits until it is full, or the search is over.
-- Where a trial ends early after the first round, or all of a round are beyond the next milestone already, Ray's bracket
-  waits for a result that may never come. Here it goes on when nobody is left to wait for.
-- A trial that is retried stays in its bracket; Ray moves it to the bracket that is being filled.
-- A bracket that has ended takes no more trials. Ray's with s = 0 does where no other has begun: it counts the trials
-  that are left, and so isn't full any more.
-- NaN ranks last.
-
-One order of events is not durable. A bracket that goes on because it will get no more trials records that with the
-first of them that is started. Where the operator dies before, and the first thing that happens after its restart is
-that one of these trials is stopped by its user or fails for good, that trial counts as gone before the halving, and
-the next best goes on in its place.
-"""
+"""HyperBand: synchronous successive halving in brackets."""
 
 from __future__ import annotations
 
@@ -69,6 +39,51 @@ _ACTIONS = {
 
 class Hyperband(Scheduler):
     """Pauses trials at milestones until all of their bracket have come there; then the best go on together.
+
+    Trials come in brackets. All of a bracket run to its first rung and wait there; then the best 1/`reductionFactor` go
+    on to the next rung, and the others are stopped. Brackets differ in how early they begin to stop trials, so that
+    both fast and slow starters have their chance. Trials are compared at exactly the same progress, at the price of
+    waiting.
+
+    Example:
+        scheduler:
+          hyperband: {maxTime: 81, reductionFactor: 3}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
+        maxTime: No trial runs longer than to this.
+        reductionFactor: Of the trials at a rung, one in this many goes on. Together with `maxTime` it says how many
+            brackets of which sizes there are: 81 and 3 make five, of 5 to 81 trials.
+
+    Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", JMLR 2018,
+    https://arxiv.org/abs/1603.06560, as Ray Tune 2.60 implements it in `HyperBandScheduler`; the decisions are the same
+    ones. Where that differs from the paper:
+
+    - maxTime bounds the time of a trial, not the time that its last run takes: a trial that is promoted goes on from
+      its checkpoint, and the milestones of a bracket are the sums.
+    - The smallest brackets, whose few trials run longest, are filled first; a bracket begins when the one before is
+      full.
+    - Brackets whose first milestone would be below 1 are left out.
+    - Also trials at the last milestone are paused, until all of their bracket are there; then all are stopped.
+    - Of trials with equal values the one that was made last is the better.
+    - A trial that ends early or fails for good makes room for a new one while its bracket is being filled in the first
+      round; later its bracket goes on without it.
+
+    Where this differs from Ray:
+
+    - Ray keeps a trial queued ahead of need, so that a bracket is full when its last trial comes in. Here trials are
+      made when there is a slot for them, and a bracket waits until it is full, or the search is over.
+    - Where a trial ends early after the first round, or all of a round are beyond the next milestone already, Ray's
+      bracket waits for a result that may never come. Here it goes on when nobody is left to wait for.
+    - A trial that is retried stays in its bracket; Ray moves it to the bracket that is being filled.
+    - A bracket that has ended takes no more trials. Ray's with s = 0 does where no other has begun: it counts the
+      trials that are left, and so isn't full any more.
+    - NaN ranks last.
+
+    One order of events is not durable. A bracket that goes on because it will get no more trials records that with the
+    first of them that is started. Where the operator dies before, and the first thing that happens after its restart is
+    that one of these trials is stopped by its user or fails for good, that trial counts as gone before the halving, and
+    the next best goes on in its place.
 
     Its record is the trial's values at the milestones, {"rungs": {"9": "0.71", "27": "0.902"}}, its bracket and how far
     that was, {"bracket": {"band": "0", "s": "2", "round": "1", "time": "27"}}, and the last of those that went on from
@@ -126,12 +141,12 @@ class Hyperband(Scheduler):
         if bracket.entries[trial].ended:
             return CONTINUE
         if not bracket.may_run(trial):
-            return self._still_paused(bracket, trial)
+            return self._keep_paused(bracket, trial)
         if math.isfinite(time):
             bracket.advance(trial, time)
         if not bracket.reaches(trial, time):
             return CONTINUE
-        return self._verdict(bracket, bracket.record_result(trial, time, self._sign * value), time, value)
+        return self._decide(bracket, bracket.record_result(trial, time, self._sign * value), time, value)
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
@@ -212,7 +227,7 @@ class Hyperband(Scheduler):
         for bracket_id in [bracket_id for bracket_id, bracket in self._busy.items() if bracket.is_done]:
             del self._busy[bracket_id]
         return [
-            self._dismissal(bracket, trial, round_)
+            self._stop_paused(bracket, trial, round_)
             for _, bracket in sorted(self._busy.items())
             for trial, round_ in sorted(bracket.eliminated.items())
         ]
@@ -338,7 +353,7 @@ class Hyperband(Scheduler):
 
     # Words
 
-    def _verdict(self, bracket: HalvingBracket, result: RungResult, time: float, value: float) -> SchedulerDecision:
+    def _decide(self, bracket: HalvingBracket, result: RungResult, time: float, value: float) -> SchedulerDecision:
         milestone = bracket.rounds[result.round].milestone
         inputs: dict[str, float | int | str] = {
             "rung": milestone,
@@ -351,14 +366,14 @@ class Hyperband(Scheduler):
             inputs["rank"] = result.rank
         return SchedulerDecision(
             _ACTIONS[result.outcome],
-            message=self._sentence(bracket, result, time, value),
+            message=self._write_message(bracket, result, time, value),
             inputs=inputs,
             recorded=True,
             full=result.outcome is RungOutcome.FINISHED,
             milestone=milestone,
         )
 
-    def _sentence(self, bracket: HalvingBracket, result: RungResult, time: float, value: float) -> str:
+    def _write_message(self, bracket: HalvingBracket, result: RungResult, time: float, value: float) -> str:
         rounds = bracket.rounds
         at, shown = rounds[result.round].milestone, f"{self._metric} {readable(value)}"
         if result.outcome is RungOutcome.WAITING:
@@ -378,7 +393,7 @@ class Hyperband(Scheduler):
                     f"{above.milestone} already, where its bracket comes in next"
                 )
 
-    def _still_paused(self, bracket: HalvingBracket, trial: int) -> SchedulerDecision:
+    def _keep_paused(self, bracket: HalvingBracket, trial: int) -> SchedulerDecision:
         milestone = bracket.rounds[bracket.entries[trial].last].milestone
         return SchedulerDecision(
             SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
@@ -409,7 +424,7 @@ class Hyperband(Scheduler):
             recorded=recorded,
         )
 
-    def _dismissal(self, bracket: HalvingBracket, trial: int, round_: int) -> StopPaused:
+    def _stop_paused(self, bracket: HalvingBracket, trial: int, round_: int) -> StopPaused:
         at, entry = bracket.rounds[round_].milestone, bracket.entries[trial]
         value = self._sign * entry.reward
         if round_ not in entry.rewards:

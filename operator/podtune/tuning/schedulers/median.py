@@ -1,20 +1,4 @@
-"""The median stopping rule.
-
-Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2,
-https://research.google/pubs/pub46180/, as Ray Tune 2.60 implements it in `MedianStoppingRule`; the decisions are the
-same ones. Where that differs from the paper:
-
-- A trial's best value so far is compared with the median of the others' means; the paper has the best up to the step
-  against the median of the means up to it, of completed trials only. Here all trials count that have got as far,
-  whether they still run or not.
-- The others' means begin at the grace period; the trial's own best value may lie before it.
-- The end of a trial is one more result: its last one counts twice in its mean.
-- NaN and infinities: a mean that is not finite is left out of the median. A trial whose first value is NaN is stopped
-  as soon as there is a median, whatever it reports later; a later NaN is passed over.
-- With `softStop` a trial is not stopped but paused, and goes on, never to be judged again, when no new trial waits.
-- Trials may give way to others while there are too few of them to compare with. Ray's do always, if others wait; here
-  it takes `minTime`, since a pause costs the start of a pod.
-"""
+"""The median stopping rule."""
 
 from __future__ import annotations
 
@@ -64,6 +48,40 @@ class _Trial:
 
 class Median(Scheduler):
     """Stops a trial whose best value is worse than the median of what others had reached on average by then.
+
+    After each result, the bar is the median of what the others had on average up to that time. It needs no rungs, and
+    no idea of how long trials are. Only a trial that is worse than half of the others is stopped, so it is the mildest
+    of the schedulers.
+
+    Example:
+        scheduler:
+          median: {timeAttribute: epoch, gracePeriod: 5, minSamples: 5}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
+        gracePeriod: No trial is stopped before this, and what was reported before it enters no mean. Raise it where
+            curves cross early.
+        minSamples: While fewer trials have got as far, none is stopped. The larger it is, the longer the first ones
+            run.
+        minTime: While there are too few to compare with, a trial that has run for longer than this is paused when
+            others wait. Without it, the first trials keep their slots.
+        softStop: The trial is paused instead of stopped, and goes on when no new trial waits: nothing is lost, but
+            slots are spent on bad trials at the end.
+
+    Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2,
+    https://research.google/pubs/pub46180/, as Ray Tune 2.60 implements it in `MedianStoppingRule`; the decisions are
+    the same ones. Where that differs from the paper:
+
+    - A trial's best value so far is compared with the median of the others' means; the paper has the best up to the
+      step against the median of the means up to it, of completed trials only. Here all trials count that have got as
+      far, whether they still run or not.
+    - The others' means begin at the grace period; the trial's own best value may lie before it.
+    - The end of a trial is one more result: its last one counts twice in its mean.
+    - NaN and infinities: a mean that is not finite is left out of the median. A trial whose first value is NaN is
+      stopped as soon as there is a median, whatever it reports later; a later NaN is passed over.
+    - With `softStop` a trial is not stopped but paused, and goes on, never to be judged again, when no new trial waits.
+    - Trials may give way to others while there are too few of them to compare with. Ray's do always, if others wait;
+      here it takes `minTime`, since a pause costs the start of a pod.
 
     Its record is the trial's curve from the grace period on, {"curve": {"0": "5@0.71 0.74"}}, and {"median": {…}} with
     the best value, when it last gave way, and whether it was judged. It grows with every result.
@@ -121,9 +139,9 @@ class Median(Scheduler):
         means = self._means.at(time)
         samples = len(means)
         if samples < self._settings.min_samples:
-            decision = self._with_too_few(state, time, samples, waiting)
+            decision = self._decide_with_too_few(state, time, samples, waiting)
         else:
-            decision = self._compared(state, time, means)
+            decision = self._compare(state, time, means)
         self._means.add(trial, time, value)
         return decision
 
@@ -189,7 +207,7 @@ class Median(Scheduler):
         state = self._trials[trial]
         return state.judged or state.gave_way > -math.inf
 
-    def _with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> SchedulerDecision:
+    def _decide_with_too_few(self, state: _Trial, time: float, samples: int, waiting: int) -> SchedulerDecision:
         """Gives the slot to another trial, once the trial has had it for long enough."""
         min_time = self._settings.min_time
         if min_time is None or not waiting or time - state.gave_way <= min_time:
@@ -206,24 +224,24 @@ class Median(Scheduler):
             recorded=True,
         )
 
-    def _compared(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
+    def _compare(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
         best = math.nan if state.best is None else state.best
-        median = middle(means, 0, len(means))
+        median = find_median(means, 0, len(means))
         inputs: dict[str, float | int | str] = {"time": time, "metric": self._metric}
         inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
         if not self._sign * best >= self._sign * median:
             state.judged = self._settings.soft_stop
             action = SchedulerAction.PAUSE if self._settings.soft_stop else SchedulerAction.STOP
             return SchedulerDecision(
-                action, self._sentence(action, time, best, median, len(means)), inputs, recorded=True
+                action, self._write_message(action, time, best, median, len(means)), inputs, recorded=True
             )
         # It was close where the worst of the others decided it: without that one the median would have been better.
         first = 1 if self._mode == "max" else 0
-        close = len(means) > 1 and self._sign * best < self._sign * middle(means, first, first + len(means) - 1)
-        message = self._sentence(SchedulerAction.CONTINUE, time, best, median, len(means)) if close else ""
+        close = len(means) > 1 and self._sign * best < self._sign * find_median(means, first, first + len(means) - 1)
+        message = self._write_message(SchedulerAction.CONTINUE, time, best, median, len(means)) if close else ""
         return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs if close else {}, recorded=True)
 
-    def _sentence(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
+    def _write_message(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
         did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "went on"}[
             action
         ]
@@ -237,7 +255,7 @@ class Median(Scheduler):
         return f"{at}: its best {self._metric} {readable(best, median)} is {side} {against}"
 
 
-def middle(ordered: Sequence[float], start: int, stop: int) -> float:
+def find_median(ordered: Sequence[float], start: int, stop: int) -> float:
     """The median of a stretch, at least one long, of numbers in ascending order, as NumPy computes it."""
     half = (start + stop) // 2
     if (stop - start) % 2:

@@ -1,18 +1,4 @@
-"""Population based bandits (PB2): what a trial goes on with that clones another one is chosen by a model.
-
-Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits", NeurIPS
-2020, https://arxiv.org/abs/2002.02518. When trials are looked at, and who clones whom, is as in `pbt`. What the clone
-goes on with maximises an upper confidence bound of the gain in the next interval, by a Gaussian process over time and
-configuration that forgets what is long past. Where that differs from Ray Tune 2.60's `PB2`:
-
-- The model is of time and configuration, as in the paper; Ray adds the score, and the best are beyond all it knows.
-- Numbers on a log scale are modelled on it, integers and steps by their positions, normal distributions by quantiles;
-  Ray has a linear scale for all of them.
-- Time counts in intervals, as in the paper; Ray squeezes all of it into 0 … 1, and hardly forgets.
-- The bound is mean + √β · standard deviation, as in the paper; Ray takes the variance for it.
-- Choices are changed as PBT does it; so are numbers, within their bounds, while there are fewer than two gains.
-- Of each trial the last 16 gains are kept, and of all the latest 100 are learnt from, which takes a tenth of a second.
-"""
+"""Population based bandits (PB2): what a trial goes on with that clones another one is chosen by a model."""
 
 from __future__ import annotations
 
@@ -28,7 +14,14 @@ from podtune.api.tuning.population import Pb2Settings, PerturbationFactors
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, Scalar
 from podtune.tuning.domains.quantiles import share_of, value_at
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.population.explore import Explorer, RankedPerformance, Space, clipped, moved, multiplied
+from podtune.tuning.schedulers.population.explore import (
+    Explorer,
+    RankedPerformance,
+    Space,
+    clip_to_domain,
+    move_choice,
+    multiply,
+)
 from podtune.tuning.schedulers.population.gain_log import Gain, GainLog
 from podtune.tuning.searchers.base import Configuration
 
@@ -51,6 +44,37 @@ class ModelMissing(ValueError):
 
 class Bandit(Explorer):
     """Has a model choose numbers by how much configurations have gained so far.
+
+    It is PBT with a model in place of random changes: a Gaussian process learns which configurations gained most in an
+    interval, and a clone goes on with the one that promises most. So a population may be smaller.
+
+    Example:
+        scheduler:
+          pb2: {timeAttribute: epoch, interval: 5, quantile: 0.25, mutations: [{name: learning_rate}]}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`. A clone has its donor's from then on.
+        interval: A trial is looked at again when its time attribute has grown by this. Too short, and scores are noise
+            and pods restart often; too long, and there are few generations.
+        burnIn: No trial is looked at before this.
+        quantile: This share of the population, the worst, goes on from the best. 0.5 replaces half each time.
+        resampleProbability: How likely a choice is drawn anew instead of being changed a little.
+        synchronous: All trials wait for each other at each interval; see `SynchronousPbt`.
+        mutations: Which parameters are changed, and within which bounds; all that are sampled, where it is left out.
+
+    Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits", NeurIPS
+    2020, https://arxiv.org/abs/2002.02518. When trials are looked at, and who clones whom, is as in `pbt`. What the
+    clone goes on with maximises an upper confidence bound of the gain in the next interval, by a Gaussian process over
+    time and configuration that forgets what is long past. Where that differs from Ray Tune 2.60's `PB2`:
+
+    - The model is of time and configuration, as in the paper; Ray adds the score, and the best are beyond all it knows.
+    - Numbers on a log scale are modelled on it, integers and steps by their positions, normal distributions by
+      quantiles; Ray has a linear scale for all of them.
+    - Time counts in intervals, as in the paper; Ray squeezes all of it into 0 … 1, and hardly forgets.
+    - The bound is mean + √β · standard deviation, as in the paper; Ray takes the variance for it.
+    - Choices are changed as PBT does it; so are numbers, within their bounds, while there are fewer than two gains.
+    - Of each trial the last 16 gains are kept, and of all the latest 100 are learnt from, which takes a tenth of a
+      second.
 
     It adds to the record of a trial what that one has gained, {"gains": {…}}, and where its present interval has begun,
     {"segment": {"time": "20", "score": "0.9"}}.
@@ -83,7 +107,7 @@ class Bandit(Explorer):
         self._model = None
 
     @override
-    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:
+    def on_clone(self, trial: int, observation: RankedPerformance | None) -> None:
         """The trial's next gain counts from where its donor was; where nobody knows from what it goes on, none does."""
         log = self._logs.setdefault(trial, GainLog())
         log.segment = None
@@ -121,33 +145,33 @@ class Bandit(Explorer):
 
         def change() -> dict[str, Scalar]:
             point = next(points, None)
-            numbers = self._values(point) if point is not None else self._perturbed(configuration, random)
+            numbers = self._values(point) if point is not None else self._perturb(configuration, random)
             return dict(configuration) | {
                 name: value
-                for name, value in (numbers | self._moved(configuration, random)).items()
+                for name, value in (numbers | self._move_choices(configuration, random)).items()
                 if name in configuration
             }
 
-        return self._space.explored(configuration, change, random)
+        return self._space.explore(configuration, change, random)
 
     def _best_first(
         self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Iterator[UnitPoint]:
         """Points of the unit cube, the most promising one first; none while there is too little to learn from."""
-        model, log = self._learnt(), self._logs.get(donor)
+        model, log = self._learn(), self._logs.get(donor)
         if model is None or log is None or log.segment is None:
             return iter(())
         present = self._point(configuration)
         others = sorted(map(self._point, pending), key=lambda other: math.dist(other, present))
-        bound = model.bound(others[:PENDING], log.segment.time)
-        points = [present, *_anywhere(len(self._numbers), random)]
+        bound = model.upper_confidence_bound(others[:PENDING], log.segment.time)
+        points = [present, *_draw_anywhere(len(self._numbers), random)]
         found = list(zip(bound(points), points, strict=True))
         for width in (0.1, 0.02):
-            points = _around(max(found)[1], width, random)
+            points = _draw_around(max(found)[1], width, random)
             found += zip(bound(points), points, strict=True)
         return (point for _, point in sorted(found, reverse=True))
 
-    def _learnt(self) -> GainModel | None:
+    def _learn(self) -> GainModel | None:
         """The model of what is known; it stays until more is known."""
         if self._model is None:
             gains = [gain for _, log in sorted(self._logs.items()) for gain in log.gains]
@@ -167,27 +191,27 @@ class Bandit(Explorer):
         pairs = zip(self._numbers.items(), point, strict=True)
         return {name: value_at(domain, share) for (name, domain), share in pairs}
 
-    def _perturbed(self, configuration: Configuration, random: Random) -> dict[str, Scalar]:
+    def _perturb(self, configuration: Configuration, random: Random) -> dict[str, Scalar]:
         return {
-            name: clipped(domain, multiplied(configuration[name], random.choice((_FACTORS.up, _FACTORS.down))))
+            name: clip_to_domain(domain, multiply(configuration[name], random.choice((_FACTORS.up, _FACTORS.down))))
             for name, domain in self._numbers.items()
             if name in configuration
         }
 
-    def _moved(self, configuration: Configuration, random: Random) -> dict[str, Scalar]:
+    def _move_choices(self, configuration: Configuration, random: Random) -> dict[str, Scalar]:
         probability = self._settings.resample_probability
         return {
-            name: moved(domain.values, configuration[name], probability, random)
+            name: move_choice(domain.values, configuration[name], probability, random)
             for name, domain in self._choices.items()
             if name in configuration
         }
 
 
-def _anywhere(dimensions: int, random: Random) -> list[UnitPoint]:
+def _draw_anywhere(dimensions: int, random: Random) -> list[UnitPoint]:
     return [tuple(random.random() for _ in range(dimensions)) for _ in range(AT_RANDOM)]
 
 
-def _around(centre: UnitPoint, width: float, random: Random) -> list[UnitPoint]:
+def _draw_around(centre: UnitPoint, width: float, random: Random) -> list[UnitPoint]:
     return [tuple(min(max(random.gauss(at, width), 0.0), 1.0) for at in centre) for _ in range(NEARBY)]
 
 

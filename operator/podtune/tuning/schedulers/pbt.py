@@ -1,24 +1,4 @@
-"""Population based training, asynchronous.
-
-Jaderberg et al., "Population Based Training of Neural Networks", 2017, https://arxiv.org/abs/1711.09846, as Ray Tune
-2.60 implements it in `PopulationBasedTraining`; decisions, donors and configurations are the same ones. Where that
-differs from the paper:
-
-- A trial is looked at once in an interval, from the burn-in period on, and ranked by its value at that time; the
-  others by theirs of when they were last looked at, be that long ago. The paper has the mean of the last ten.
-- Each trial among the worst clones one among the best, every time; the paper's truncation selection has 20 % for
-  both, here it is the quantile: its share of the population, rounded up, but at most half of it.
-- Who clones takes over the donor's progress, and keeps its own score until it is looked at again.
-- A donor must have been among the best when it was itself looked at last, since only then a checkpoint was made of
-  it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
-  when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
-- NaN isn't ranked. A trial that has ended is not ranked any more.
-- While others wait for a slot, a trial that was looked at is paused, and the one goes on that is least far: a
-  population may be larger than the number of slots.
-
-Here each trial, each time, draws from a generator of its own, so that a restart changes nothing. And no trial is
-resumed before all of the population have been made: those come first.
-"""
+"""Population based training, asynchronous."""
 
 from __future__ import annotations
 
@@ -57,6 +37,45 @@ InputValues = dict[str, float | int | str]
 
 class Pbt(Scheduler):
     """Has the worst of a population go on from the checkpoints of the best, with configurations that are a bit changed.
+
+    All trials of the experiment are one population, trained side by side. Once in an `interval` a trial is ranked. If
+    it is among the worst, it copies the weights of one of the best and goes on with a changed copy of that one's
+    configuration. So a single run finds a schedule of hyperparameters, not only good constants. It needs checkpoints.
+
+    Example:
+        scheduler:
+          pbt: {timeAttribute: epoch, interval: 5, quantile: 0.25, perturbationFactors: {up: 1.2, down: 0.8}}
+
+    Settings:
+        timeAttribute: The metric that counts a trial's progress, such as `epoch`. A clone has its donor's from then on.
+        interval: A trial is looked at again when its time attribute has grown by this. Too short, and scores are noise
+            and pods restart often; too long, and there are few generations.
+        burnIn: No trial is looked at before this.
+        quantile: This share of the population, the worst, goes on from the best. 0.5 replaces half each time.
+        resampleProbability: How likely a parameter is drawn anew instead of being changed a little.
+        synchronous: All trials wait for each other at each interval; see `SynchronousPbt`.
+        mutations: Which parameters are changed, and within which bounds; all that are sampled, where it is left out.
+        perturbationFactors: What a number is multiplied by to change it a little.
+        clip: A number that has left its domain is moved back to its nearest value; else it may leave it.
+
+    Jaderberg et al., "Population Based Training of Neural Networks", 2017, https://arxiv.org/abs/1711.09846, as Ray
+    Tune 2.60 implements it in `PopulationBasedTraining`; decisions, donors and configurations are the same ones. Where
+    that differs from the paper:
+
+    - A trial is looked at once in an interval, from the burn-in period on, and ranked by its value at that time; the
+      others by theirs of when they were last looked at, be that long ago. The paper has the mean of the last ten.
+    - Each trial among the worst clones one among the best, every time; the paper's truncation selection has 20 % for
+      both, here it is the quantile: its share of the population, rounded up, but at most half of it.
+    - Who clones takes over the donor's progress, and keeps its own score until it is looked at again.
+    - A donor must have been among the best when it was itself looked at last, since only then a checkpoint was made of
+      it; else the trial goes on as it is. Ray makes that checkpoint at that very moment. Here programs make checkpoints
+      when they like, so it is the newest one up to that result, and never a later one: who clones would be ahead.
+    - NaN isn't ranked. A trial that has ended is not ranked any more.
+    - While others wait for a slot, a trial that was looked at is paused, and the one goes on that is least far: a
+      population may be larger than the number of slots.
+
+    Here each trial, each time, draws from a generator of its own, so that a restart changes nothing. And no trial is
+    resumed before all of the population have been made: those come first.
 
     Its record is {"population": {…}}: the trial's score, how far it was, and how often it was looked at.
     """
@@ -111,16 +130,16 @@ class Pbt(Scheduler):
         member.clone = None
         member.is_fresh = False
         self._explorer.observe(trial, RankedPerformance(time, score, member.configuration))
-        return self._ranked(trial, member, time, waiting)
+        return self._decide_ranked(trial, member, time, waiting)
 
-    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
+    def _decide_ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
         member.perturbed = time
         member.number += 1
         ranking = rank(self._members.items(), self._settings.quantile)
         member.is_donor = trial in ranking.best
         at = f"at {self.time_attribute} {readable(time)}"
         inputs: InputValues = {"time": time, "metric": self._metric}
-        standing = self._standing(trial, ranking, inputs)
+        standing = self._describe_standing(trial, ranking, inputs)
         if trial in ranking.worst:
             random = perturbation_generator(self._seed, trial, member.number)
             donor = random.choice(ranking.best)
@@ -143,7 +162,7 @@ class Pbt(Scheduler):
         configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
         member.clone = self._clone_of(donor)
         inputs |= {"donor": donor, "donorValue": self._value(donating)}
-        message = self._exploit_message(member.clone, reason, configuration)
+        message = self._write_exploit_message(member.clone, reason, configuration)
         return SchedulerDecision(
             SchedulerAction.PAUSE,
             message,
@@ -240,7 +259,7 @@ class Pbt(Scheduler):
         clone, member.clone = member.clone, None
         member.is_fresh = clone is not None
         observation = None if clone is None else RankedPerformance(clone.trained, clone.score, member.configuration)
-        self._explorer.cloned(trial, observation)
+        self._explorer.on_clone(trial, observation)
 
     def _progress(self, trial: int) -> tuple[float, int]:
         return self._members[trial].trained, trial
@@ -254,7 +273,7 @@ class Pbt(Scheduler):
         """A member's score as its trial has reported it."""
         return math.nan if member.score is None else self._sign * member.score
 
-    def _standing(self, trial: int, ranking: Ranking, inputs: InputValues) -> str:
+    def _describe_standing(self, trial: int, ranking: Ranking, inputs: InputValues) -> str:
         """Where a trial stands, in words; the numbers are added to `inputs`."""
         value = self._value(self._members[trial])
         if math.isnan(value):
@@ -266,9 +285,9 @@ class Pbt(Scheduler):
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
 
-    def _exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
+    def _write_exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
         donors = self._members[clone.donor].configuration if clone.donor in self._members else {}
-        return sentence(
+        return write_message(
             f"clones trial {clone.donor} ({self._metric} {readable(self._sign * clone.score)}) {reason}",
             [
                 f"{name} {_shown(donors.get(name))} → {_shown(value)}"
@@ -289,7 +308,7 @@ def perturbation_generator(seed: int, trial: int, number: int) -> Random:
     return generator(seed, "perturbation", trial, number)
 
 
-def sentence(what: str, changes: Sequence[str]) -> str:
+def write_message(what: str, changes: Sequence[str]) -> str:
     """What happens and what changes with it, as far as there is room."""
     text = what
     for index, change in enumerate(changes):

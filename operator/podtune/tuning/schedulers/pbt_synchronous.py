@@ -1,20 +1,4 @@
-"""Population based training, synchronous: all trials wait for each other at each interval.
-
-Jaderberg et al., 2017, appendix A.1, as `PopulationBasedTraining(synch=True)` of Ray Tune 2.60 does it; what `pbt` says
-of the differences holds here, too, and besides:
-
-- A trial is paused whenever it is looked at. It has arrived when its progress has reached the barrier.
-- The barrier is released when all others than the last trial to come by have arrived, whether that one has or not, at
-  that one's time: all are ranked then, the worst clone the best, and the next interval of each counts from that time.
-- The next barrier is one interval on, or where the farthest trial is, if that is farther: who has overshot so much
-  waits there. Where nobody would have anywhere to go, Ray comes to a standstill; here the barrier is an interval on
-  from there.
-- Where the last trial that was waited for ends instead of arriving, Ray waits for ever; here the barrier is released.
-
-What is decided then is about many trials at once, but each can change its own record alone. So the barrier is released
-when the next trial is chosen, and all that was decided is written into the record of that one, before it starts. There
-it stays until every other trial's own record is of a later time.
-"""
+"""Population based training, synchronous: all trials wait for each other at each interval."""
 
 from __future__ import annotations
 
@@ -47,6 +31,30 @@ BARRIER = "barrier"
 
 class SynchronousPbt(Pbt):
     """PBT whose trials are all ranked at the same progress.
+
+    Every trial is ranked at the same progress, which is fairer than `Pbt` with its scores of different ages. The price
+    is waiting: slots stand idle at each barrier until the slowest trial has come.
+
+    Example:
+        scheduler:
+          pbt: {timeAttribute: epoch, interval: 5, synchronous: true}
+
+    Jaderberg et al., 2017, appendix A.1, as `PopulationBasedTraining(synch=True)` of Ray Tune 2.60 does it; what `pbt`
+    says of the differences holds here, too, and besides:
+
+    - A trial is paused whenever it is looked at. It has arrived when its progress has reached the barrier.
+    - The barrier is released when all others than the last trial to come by have arrived, whether that one has or not,
+      at that one's time: all are ranked then, the worst clone the best, and the next interval of each counts from that
+      time.
+    - The next barrier is one interval on, or where the farthest trial is, if that is farther: who has overshot so much
+      waits there. Where nobody would have anywhere to go, Ray comes to a standstill; here the barrier is an interval on
+      from there.
+    - Where the last trial that was waited for ends instead of arriving, Ray waits for ever; here the barrier is
+      released.
+
+    What is decided then is about many trials at once, but each can change its own record alone. So the barrier is
+    released when the next trial is chosen, and all that was decided is written into the record of that one, before it
+    starts. There it stays until every other trial's own record is of a later time.
 
     A trial's record is what it was when it was last looked at, or took over another one's weights, {"population": {…},
     "barrier": {…}}, and, where it was the first to go on, what was decided at the barrier's release, {"opened-3": {…}}.
@@ -106,7 +114,7 @@ class SynchronousPbt(Pbt):
         return super().on_result(trial, metrics, waiting=waiting)
 
     @override
-    def _ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
+    def _decide_ranked(self, trial: int, member: Member, time: float, waiting: int) -> SchedulerDecision:
         self._changed.pop(trial, None)
         member.order = 1 + max(other.order for other in self._members.values())
         member.round = self._released_count
@@ -209,7 +217,7 @@ class SynchronousPbt(Pbt):
         recorded = self._carry(trial)
         if member.clone is None:
             return StartDecision(trial, recorded=recorded)
-        message, inputs = self._reason(trial, member, member.clone)
+        message, inputs = self._explain_exploit(trial, member, member.clone)
         exploit = Exploit(member.clone.donor, self._changed[trial], member.clone.step)
         return StartDecision(trial, message, inputs, recorded, exploit)
 
@@ -339,7 +347,7 @@ class SynchronousPbt(Pbt):
     def _noted_number(self, trial: int) -> int:
         return int(self._records[trial].get(MEMBER, {}).get("number", "0"))
 
-    def _reason(self, trial: int, member: Member, clone: DonorState) -> tuple[str, InputValues]:
+    def _explain_exploit(self, trial: int, member: Member, clone: DonorState) -> tuple[str, InputValues]:
         release = next(o for _, o in sorted(self._releases.items(), reverse=True) if trial in o.clones)
         value = self._value(member)
         inputs: InputValues = {
@@ -355,4 +363,4 @@ class SynchronousPbt(Pbt):
             f"at the barrier of {self.time_attribute} {readable(release.time)}: {self._metric} {readable(value)} is "
             f"among the worst {release.quantile} of {release.ranked}"
         )
-        return self._exploit_message(clone, reason, self._changed[trial]), inputs
+        return self._write_exploit_message(clone, reason, self._changed[trial]), inputs

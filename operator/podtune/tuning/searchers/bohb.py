@@ -27,6 +27,15 @@ _TOP = 0
 class BohbSearcher(Searcher):
     """Models the values at the highest rung that enough trials have reached.
 
+    Example:
+        search: {algorithm: bohb, bohb: {randomFraction: 0.33}, maxTrials: 200}
+        scheduler:
+          bohb: {maxTime: 81, reductionFactor: 3}
+
+    Settings:
+        randomFraction: So many proposals stay random. More protect against a low rung that misleads, and learn less.
+        minPoints: A rung is modelled when two more than this many trials have reached it.
+
     Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale", ICML 2018,
     https://arxiv.org/abs/1807.01774. It goes with HyperBand, which runs most trials for a short time: at first there
     are values at the lowest rung alone, and each model is given up for that of a higher rung as soon as it can be. Some

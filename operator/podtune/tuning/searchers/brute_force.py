@@ -19,6 +19,15 @@ _ROUNDS = 4
 class BruteForceSearcher(SequenceSearcher):
     """Goes through a finite space, in a random order or as a grid does.
 
+    Example:
+        search: {algorithm: bruteForce, bruteForce: {order: random}, maxTrials: 8}
+        parameters:
+          - {name: activation, choice: {values: [relu, tanh]}}
+          - {name: layers, int: {min: 1, max: 4}}
+
+    Settings:
+        order: `random` makes any beginning a fair sample, so you can stop early; `systematic` goes as a grid does.
+
     In random order any beginning of it is a sample of the whole, each configuration as likely as any other; random
     search instead takes each value of a parameter to be as likely as any other, whatever depends on it.
     """

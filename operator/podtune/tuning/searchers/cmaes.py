@@ -32,6 +32,15 @@ Solution = tuple[Vector, float]
 class CmaEsSearcher(Searcher):
     """Draws from a normal distribution whose mean and covariance move to where the better configurations were.
 
+    It is strong where parameters are numbers, interact, and there are hundreds of trials.
+
+    Example:
+        search: {algorithm: cmaes, cmaes: {populationSize: 16}, maxTrials: 400}
+
+    Settings:
+        populationSize: How many trials move the distribution once. A larger one searches more widely and needs more
+            trials; make it at least as large as the number of concurrent trials.
+
     Hansen, "The CMA Evolution Strategy: A Tutorial", https://arxiv.org/abs/1604.00772, with the defaults of Optuna's
     `CmaEsSampler`. The distribution changes once a generation, from the first `populationSize` of its trials that
     finish well; those that finish later are of no use, so it gains little from more concurrent trials than that.
@@ -39,8 +48,8 @@ class CmaEsSearcher(Searcher):
     It models numbers alone: **choices are drawn at random**, each value as likely as any other. Integers and steps are
     drawn as real numbers and rounded.
 
-    Known results move the start: to the best of them, or, of ten or more, to the distribution of the best tenth
-    (Nomura et al., "Warm Starting CMA-ES", AAAI 2021).
+    Known results move the start: to the best of them, or, of ten or more, to the distribution of the best tenth (Nomura
+    et al., "Warm Starting CMA-ES", AAAI 2021).
 
     Nothing of the optimizer is stored: it is told again what its trials came to. All it takes is the generation that
     each was of, which is recorded with the proposal.

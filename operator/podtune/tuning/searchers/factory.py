@@ -19,7 +19,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.plugins import make_plugin
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.initial import InitialFirst
-from podtune.tuning.searchers.random import RandomSearcher, without_repetitions
+from podtune.tuning.searchers.random import RandomSearcher, make_without_repetitions
 from podtune.tuning.searchers.rejection import RejectionSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
@@ -66,7 +66,7 @@ def _make_without_initial(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
             from podtune.tuning.searchers.brute_force import BruteForceSearcher  # noqa: PLC0415
 
             return BruteForceSearcher(space, search.brute_force or BruteForceSettings(), search.seed)
-        case "random" if (searcher := without_repetitions(space, search.seed)) is not None:
+        case "random" if (searcher := make_without_repetitions(space, search.seed)) is not None:
             return searcher
         case _:
             return RejectionSearcher(space, _make_drawing(spec, space.sampled), search.seed)

@@ -34,12 +34,21 @@ _MOST_UNFINISHED = 200
 class GpSearcher(Searcher):
     """Models the objective as a Gaussian process, and proposes where the expected improvement is highest.
 
+    It needs the fewest trials, and takes the longest for each proposal: use it where a trial takes minutes or more.
+
+    Example:
+        search: {algorithm: gp, gp: {startupTrials: 10, maxPoints: 200}, maxTrials: 100}
+
+    Settings:
+        startupTrials: So many trials are drawn at random before the model is used.
+        maxPoints: So many finished trials are modelled at most. What a proposal costs grows with its cube.
+
     Jones et al., "Efficient Global Optimization of Expensive Black-Box Functions", 1998; a Matérn kernel with a weight
     for each parameter, and a prior on these as in Optuna's `GPSampler`. Trials under way are taken to come to what is
     expected of them, so that proposals made at the same time spread out.
 
-    It models up to `maxPoints` trials: the best half of them and the latest others. A finished trial costs some
-    100 ms, whatever their number; trials under way and proposals from the same results cost less.
+    It models up to `maxPoints` trials: the best half of them and the latest others. A finished trial costs some 100 ms,
+    whatever their number; trials under way and proposals from the same results cost less.
     """
 
     def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: GpSettings, seed: int) -> None:
@@ -77,13 +86,15 @@ class GpSearcher(Searcher):
         if not self._model_space.axes or len(self._values) < self._settings.startup_trials:
             return self._random.ask(number, pending, attempt)
         with one_thread():
-            point = self._promising(number, pending, attempt)
+            point = self._find_promising(number, pending, attempt)
         return Proposal(self._space.decode(self._model_space.params(point)))
 
-    def _promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
-        """The point with the highest expected improvement that is found."""
+    def _find_promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
+        """Returns the point (d,) with the highest expected improvement that is found."""
         under_way = [self._point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
-        process = self._process().fantasize(np.array(under_way).reshape(len(under_way), len(self._model_space.axes)))
+        process = self._fit_process().fantasize(
+            np.array(under_way).reshape(len(under_way), len(self._model_space.axes))
+        )
         acquisition = ExpectedImprovement(process)
         random = np.random.default_rng(proposal_seed(self._seed, number, attempt))
         candidates = self._model_space.draw(random, max(_CANDIDATES >> attempt, 1))
@@ -99,18 +110,18 @@ class GpSearcher(Searcher):
     def _point(self, configuration: Configuration) -> Vector:
         return self._model_space.point(self._space.encode(configuration))
 
-    def _process(self) -> GaussianProcess:
-        """The process of what was told so far; it is looked for once, and then kept."""
+    def _fit_process(self) -> GaussianProcess:
+        """Returns the process of what was told so far; it is fitted once, and then kept."""
         if self._fitted is None or self._fitted[0] != len(self._values):
-            chosen = _chosen(self._values, self._settings.max_points)
+            chosen = _choose_modelled(self._values, self._settings.max_points)
             points = np.array([self._points[index] for index in chosen])
-            values = _standardised([self._values[index] for index in chosen])
+            values = _standardise([self._values[index] for index in chosen])
             self._fitted = len(self._values), fit_map(points, values, self._model_space.choices)
         return self._fitted[1]
 
 
-def _chosen(values: Sequence[float], limit: int) -> Sequence[int]:
-    """The indices of those that are modelled: the best half, and the latest of the others."""
+def _choose_modelled(values: Sequence[float], limit: int) -> Sequence[int]:
+    """Returns the indices of the values that are modelled: the best half, and the latest of the others."""
     if len(values) <= limit:
         return range(len(values))
     best = set(sorted(range(len(values)), key=lambda index: (-values[index], index))[: limit // 2])
@@ -118,8 +129,8 @@ def _chosen(values: Sequence[float], limit: int) -> Sequence[int]:
     return sorted(best | set(others[len(others) - (limit - len(best)) :]))
 
 
-def _standardised(values: Sequence[float]) -> Vector:
-    """The values with mean 0 and standard deviation 1; infinite ones become the best or worst of the others."""
+def _standardise(values: Sequence[float]) -> Vector:
+    """Returns the values (n,) with mean 0 and standard deviation 1; infinite ones become the best or worst finite."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     clipped = np.clip(np.array(values), min(finite), max(finite))
     spread = float(clipped.std())

@@ -15,8 +15,14 @@ from podtune.tuning.searchers.spaces.point_tree import PointTree
 class GridSearcher(SequenceSearcher):
     """Goes through all combinations of values once; the last parameter changes fastest.
 
-    Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced
-    ones. A parameter that a condition leaves out doesn't multiply the combinations.
+    Example:
+        search: {algorithm: grid, grid: {points: 5}, maxTrials: 1000}
+
+    Settings:
+        points: How many values stand for a float without a step; each further one multiplies the trials.
+
+    Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced ones.
+    A parameter that a condition leaves out doesn't multiply the combinations.
 
     Attributes:
         size: How many combinations the grid has, before constraints.

@@ -18,7 +18,7 @@ from podtune.api.tuning.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.randomness import derived_seed, proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.models.optuna_history import new_study, values_of
+from podtune.tuning.searchers.models.optuna_history import new_study, read_values
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 GENERATION, PARENTS = "generation", "parents"
@@ -27,6 +27,17 @@ GENERATION, PARENTS = "generation", "parents"
 
 class NsgaSearcher(Searcher):
     """Breeds each generation from the best trials so far: those that no other one beats in all objectives.
+
+    Example:
+        search: {algorithm: nsga2, nsga2: {populationSize: 40, mutationProbability: 0.1}, maxTrials: 400}
+        objective: {metric: accuracy, mode: max, others: [{metric: latency, mode: min}]}
+
+    Settings:
+        populationSize: How many trials a generation has. More keep a wider front, and need more trials.
+        crossoverProbability: How often a trial has two parents; else it is a copy of one.
+        swappingProbability: How likely a parameter comes from the second of two parents.
+        mutationProbability: How likely a parameter is drawn anew. Higher searches more widely.
+        divisions: Of NSGA-III: how fine the grid of reference points is, and so how many ways to weigh objectives.
 
     NSGA-II (Deb et al., IEEE Transactions on Evolutionary Computation 2002) prefers among equals those with few others
     around them; NSGA-III (Deb and Jain, 2014), made for three and more objectives, those near reference points.
@@ -70,7 +81,7 @@ class NsgaSearcher(Searcher):
     @override
     def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; the last one of a generation begins the next."""
-        values = values_of(observation, len(self._signs))
+        values = read_values(observation, len(self._signs))
         if values is None:
             return
         generation = int(observation.attributes.get(GENERATION, self._generation))

@@ -16,6 +16,15 @@ from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 class QmcSearcher(SequenceSearcher):
     """Takes configurations from a Sobol or Halton sequence over all sampled parameters, each a dimension.
 
+    Use it where random search would do, and trials are few: there are no clusters and no gaps.
+
+    Example:
+        search: {algorithm: qmc, qmc: {sequence: sobol}, maxTrials: 64}
+
+    Settings:
+        sequence: `sobol` is most even after 2, 4, 8, … trials; `halton` at any number of them.
+        scramble: The seed randomises the sequence. Without it, all experiments begin in the same corner of the space.
+
     Conditions leave out what does not exist, so in a conditional space the points of a branch are as even as a part of
     the whole sequence is. A finite space has each configuration once; the last few come in the order of a grid.
     """

@@ -19,6 +19,12 @@ from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 class RandomSearcher(Searcher):
     """Draws each parameter independently: uniformly in its scale, or by its own distribution (see `value_at`).
 
+    It needs nothing to learn from, so any number of trials can run at once. It is the baseline that others have to
+    beat.
+
+    Example:
+        search: {algorithm: random, maxTrials: 50, seed: 7}
+
     Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", JMLR 2012.
     """
 
@@ -64,7 +70,7 @@ class RandomDraws(PointSequence):
         return self._searcher.draw(index)
 
 
-def without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
+def make_without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
     """A random search of a finite space that proposes each configuration once; None where the space is infinite.
 
     Args:

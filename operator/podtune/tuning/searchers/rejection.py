@@ -13,8 +13,8 @@ from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.active_space import ActiveSpace, InvalidConfiguration, PointKey, RejectionCounter
-from podtune.tuning.searchers.spaces.inactive import INACTIVE, left_out, with_left_out
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, InvalidConfiguration, RejectionCounter
+from podtune.tuning.searchers.spaces.inactive import INACTIVE, restore_inactive, write_inactive
 
 _TRIES = "tries"
 """The attribute of a proposal that says how many draws it took, where it took more than one."""
@@ -112,7 +112,9 @@ class RejectionSearcher(Searcher):
         attributes = dict(drawn.attributes)
         if tries > 1:
             attributes[_TRIES] = str(tries)
-        if self.inner.sees_inactive and (inactive := left_out(self._space.sampled, drawn.configuration, configuration)):
+        if self.inner.sees_inactive and (
+            inactive := write_inactive(self._space.sampled, drawn.configuration, configuration)
+        ):
             attributes[INACTIVE] = inactive
         return Proposal(configuration, attributes)
 
@@ -142,5 +144,5 @@ class RejectionSearcher(Searcher):
         """The trial with what the searcher knows of its configuration."""
         values = self._space.sampled_values(trial.configuration)
         if self.inner.sees_inactive:
-            values = with_left_out(self._space.sampled, values, trial.attributes)
+            values = restore_inactive(self._space.sampled, values, trial.attributes)
         return replace(trial, configuration=values)

@@ -19,6 +19,17 @@ from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 class TpeSearcher(Searcher):
     """Models where good and where bad configurations lie, and proposes where their ratio is highest.
 
+    It is a good first choice for tens to thousands of trials and any kind of space, conditional ones included.
+
+    Example:
+        search: {algorithm: tpe, tpe: {startupTrials: 10}, maxTrials: 100}
+
+    Settings:
+        startupTrials: So many trials are drawn at random before the model is used. More make a false start less likely.
+        multivariate: Parameters are modelled jointly, which finds what they do together.
+        group: Parameters that depend on conditions are modelled with those that they come with; else each alone.
+        constantLiar: Trials under way count as bad ones, so that concurrent proposals spread out.
+
     Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011; multivariate as in Falkner et al.,
     "BOHB", ICML 2018. Trials under way count as bad ones (the constant liar), so that proposals made at the same time
     spread out. Failed trials are passed over. A trial that was stopped early counts with the value that it was told

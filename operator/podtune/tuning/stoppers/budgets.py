@@ -16,7 +16,11 @@ SHARE_AFTER = 10
 
 
 class TargetReached(StopCriterion[ExperimentProgress]):
-    """Holds once the best value of the objective is as good as asked for."""
+    """Holds once the best value of the objective is as good as asked for.
+
+    Example:
+        stop: {experiment: [{target: 0.95}]}
+    """
 
     def __init__(self, target: float, objective: Objective) -> None:
         """Makes a criterion.
@@ -46,7 +50,11 @@ class TargetReached(StopCriterion[ExperimentProgress]):
 
 
 class FailuresReached(StopCriterion[ExperimentProgress]):
-    """Holds once too many trials are in ERROR: a number of them, or a share of those that have ended."""
+    """Holds once too many trials are in ERROR: a number of them, or a share of those that have ended.
+
+    Example:
+        stop: {experiment: [{failures: {share: 0.5, after: 10}}]}
+    """
 
     def __init__(self, budget: FailureBudget) -> None:
         """Makes a criterion."""
@@ -71,7 +79,11 @@ class FailuresReached(StopCriterion[ExperimentProgress]):
 
 
 class GpuHoursUsed(StopCriterion[ExperimentProgress]):
-    """Holds once so many GPU-hours are used."""
+    """Holds once so many GPU-hours are used.
+
+    Example:
+        stop: {experiment: [{gpuHours: 100}]}
+    """
 
     def __init__(self, budget: float) -> None:
         """Makes a criterion.
@@ -97,7 +109,11 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
 
 
 class CostReached(StopCriterion[ExperimentProgress]):
-    """Holds once so much money is spent, by the prices of pods and GPUs."""
+    """Holds once so much money is spent, by the prices of pods and GPUs.
+
+    Example:
+        stop: {experiment: [{cost: {budget: 500, perGpuHour: 2.5}}]}
+    """
 
     def __init__(self, budget: CostBudget) -> None:
         """Makes a criterion."""

@@ -12,6 +12,9 @@ from podtune.tuning.stoppers.base import Finding, ProgressT, StopCriterion
 class AllOf(StopCriterion[ProgressT]):
     """Holds while all its parts do.
 
+    Example:
+        stop: {trial: [{all: [{iterations: 10}, {metrics: {accuracy: 0.5}}]}]}
+
     Those that look at the last result keep holding, or not, until there is another one. (Ray's `CombinedStopper` knows
     only "any of"; here that is what the list of rules means.)
     """

@@ -11,7 +11,11 @@ from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriter
 
 
 class LastResultHolds(StopCriterion[TrialProgress]):
-    """Holds while an expression does of a trial's last result."""
+    """Holds while an expression does of a trial's last result.
+
+    Example:
+        stop: {trial: [{expression: "loss > 10 and epoch > 3"}]}
+    """
 
     def __init__(self, expression: Expression) -> None:
         """Makes a criterion."""
@@ -24,7 +28,11 @@ class LastResultHolds(StopCriterion[TrialProgress]):
 
 
 class BestResultHolds(StopCriterion[ExperimentProgress]):
-    """Holds while an expression does of an experiment's best result."""
+    """Holds while an expression does of an experiment's best result.
+
+    Example:
+        stop: {experiment: [{expression: "accuracy > 0.9 and latency < 20"}]}
+    """
 
     def __init__(self, expression: Expression) -> None:
         """Makes a criterion."""

@@ -15,6 +15,9 @@ from podtune.tuning.stoppers.base import Finding, StopCriterion, TrialProgress
 class MetricThresholds(StopCriterion[TrialProgress]):
     """Holds as soon as one of several metrics of the last result has reached its value.
 
+    Example:
+        stop: {metrics: {accuracy: 0.99}}
+
     Reached means at least the value, as in Ray's `stop={…}`; unlike there, for an objective's metric with mode min, at
     most. NaN reaches nothing.
     """
@@ -43,6 +46,9 @@ class MetricThresholds(StopCriterion[TrialProgress]):
 
 class IterationsReached(StopCriterion[TrialProgress]):
     """Holds once a trial has reported this `training_iteration`.
+
+    Example:
+        stop: {trial: [{iterations: 27}]}
 
     Ray's `MaximumIterationStopper` counts the results that it is shown; a stretch that is trained again after a failure
     is counted there twice, and here once.

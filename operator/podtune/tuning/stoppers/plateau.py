@@ -18,9 +18,12 @@ from podtune.tuning.stoppers.metrics import reaches
 class TrialPlateauReached(StopCriterion[TrialProgress]):
     """Holds while the standard deviation of a trial's last results is at most a tolerance.
 
+    Example:
+        stop: {trial: [{plateau: {window: 5, tolerance: 0.001, grace: 10}}]}
+
     It is Ray's `TrialPlateauStopper`, with two differences: the tolerance itself is still a plateau, so that 0 means
-    "does not change at all" (Ray wants less than it); and a result that lacks the metric, or holds no number, is
-    passed over (in Ray nothing is a plateau until it has left the window). NaN and infinities are no plateau.
+    "does not change at all" (Ray wants less than it); and a result that lacks the metric, or holds no number, is passed
+    over (in Ray nothing is a plateau until it has left the window). NaN and infinities are no plateau.
     """
 
     def __init__(self, settings: TrialPlateau, objective: Objective) -> None:
@@ -98,6 +101,9 @@ class Leaders:
 
 class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
     """Holds while the best ended trials are close together, and have been for some time.
+
+    Example:
+        stop: {experiment: [{plateau: {top: 10, tolerance: 0.001, patience: 20}}]}
 
     It is Ray's `ExperimentPlateauStopper` told one value a trial, its best, in the order of the ends that the Trials
     record. (Ray is told every result, so that one trial standing still is a plateau of the experiment.) Trials without

@@ -11,6 +11,9 @@ from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriter
 class TrainingTimeLimit(StopCriterion[TrialProgress]):
     """Holds once a trial's program has run for so long.
 
+    Example:
+        stop: {trial: [{time: 2h}]}
+
     As Ray's `stop={"time_total_s": …}`, it counts training over all attempts, and neither pauses nor waits. Unlike
     there, it does not need a result to be noticed.
     """
@@ -37,8 +40,11 @@ class TrainingTimeLimit(StopCriterion[TrialProgress]):
 class TotalTimeLimit(StopCriterion[ExperimentProgress]):
     """Holds once so much time has passed since the first trial was made.
 
-    Ray's `TimeoutStopper` begins to count at its first look, and anew when an experiment is restored; here time goes
-    on while the operator is away.
+    Example:
+        stop: {totalTime: 24h}
+
+    Ray's `TimeoutStopper` begins to count at its first look, and anew when an experiment is restored; here time goes on
+    while the operator is away.
     """
 
     def __init__(self, limit: float) -> None:

@@ -63,7 +63,7 @@ class TrialStopper:
         if not self._rules:
             return CONTINUE
         self._memory.add(trial, metrics)
-        return self._verdict(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
+        return self._decide(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
 
     def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
         """A trial goes on running without a result.
@@ -72,7 +72,7 @@ class TrialStopper:
             trial: The trial.
             elapsed: The trial's time.
         """
-        return self._verdict(self._between_results(trial, elapsed)) if self._rules else CONTINUE
+        return self._decide(self._between_results(trial, elapsed)) if self._rules else CONTINUE
 
     def deadline(self, trial: int, elapsed: float) -> float | None:
         """The trial's time at which it will be stopped if it reports nothing until then; None for never.
@@ -112,7 +112,7 @@ class TrialStopper:
     def _between_results(self, trial: int, elapsed: float) -> TrialProgress:
         return TrialProgress(elapsed, self._memory.last(trial), self._memory.windows(trial))
 
-    def _verdict(self, progress: TrialProgress) -> SchedulerDecision:
+    def _decide(self, progress: TrialProgress) -> SchedulerDecision:
         for rule in self._rules:
             finding = rule.criterion.check(progress)
             if finding is not None:

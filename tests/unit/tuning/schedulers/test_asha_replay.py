@@ -87,11 +87,11 @@ def test_histories_cover_what_matters() -> None:
     assert decisions.count("CONTINUE") > 10_000
     assert {history["mode"] for history in HISTORIES} == {"max", "min"}
     assert {history["brackets"] for history in HISTORIES} == {1, 2, 3, 5}
-    assert any(values_of(history) & {"nan"} for history in HISTORIES)
+    assert any(read_values(history) & {"nan"} for history in HISTORIES)
     assert any(skips_a_rung(history) for history in HISTORIES)
 
 
-def values_of(history: dict[str, Any]) -> set[str]:
+def read_values(history: dict[str, Any]) -> set[str]:
     return {repr(event[3]) for event in history["events"] if event[0] == "result"}
 
 

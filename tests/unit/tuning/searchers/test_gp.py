@@ -14,7 +14,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
-from podtune.tuning.searchers.gp import GpSearcher, _chosen
+from podtune.tuning.searchers.gp import GpSearcher, _choose_modelled
 from podtune.tuning.searchers.models.expected_improvement import ExpectedImprovement, _log_h, maximize
 from podtune.tuning.searchers.models.gaussian_process import GaussianProcess, fit_map
 from podtune.tuning.searchers.random import RandomSearcher
@@ -112,9 +112,9 @@ def test_infinite_and_equal_values_are_no_obstacle(values: list[float]) -> None:
 
 
 def test_of_many_trials_the_best_half_and_the_latest_are_modelled() -> None:
-    assert list(_chosen([9.0, 1.0, 8.0, 0.0, 2.0, 3.0], 4)) == [0, 2, 4, 5]
-    assert list(_chosen([5.0, 5.0, 5.0, 5.0], 3)) == [0, 2, 3]
-    assert list(_chosen([1.0, 2.0], 4)) == [0, 1]
+    assert list(_choose_modelled([9.0, 1.0, 8.0, 0.0, 2.0, 3.0], 4)) == [0, 2, 4, 5]
+    assert list(_choose_modelled([5.0, 5.0, 5.0, 5.0], 3)) == [0, 2, 3]
+    assert list(_choose_modelled([1.0, 2.0], 4)) == [0, 1]
 
 
 def test_a_proposal_costs_no_more_when_there_are_more_trials_than_it_models() -> None:

@@ -82,7 +82,7 @@ class Explorer(ABC):
     def observe(self, trial: int, observation: RankedPerformance) -> None:  # noqa: B027 - most don't learn
         """A trial was ranked."""
 
-    def cloned(self, trial: int, observation: RankedPerformance | None) -> None:  # noqa: B027 - most don't learn
+    def on_clone(self, trial: int, observation: RankedPerformance | None) -> None:  # noqa: B027 - most don't learn
         """A trial goes on with another configuration from a donor's state; None where nobody knows from what."""
 
     def forget(self, trial: int) -> None:  # noqa: B027 - most don't learn
@@ -113,7 +113,7 @@ class Space:
         self._rules = ConfigurationRules(parameters, constraints)
         self._domains = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
 
-    def explored(
+    def explore(
         self, configuration: Configuration, change: Callable[[], Mapping[str, Scalar]], random: Random
     ) -> Configuration:
         """A changed configuration that may be; the unchanged one where `MAX_TRIES` changes make none.
@@ -127,7 +127,7 @@ class Space:
             changed = dict(change())
             for name, domain in self._domains.items():
                 if name not in changed:
-                    changed[name] = drawn(domain, random)
+                    changed[name] = draw_value(domain, random)
             with suppress(InvalidConfiguration):
                 return self._rules.configuration(changed)
         return configuration
@@ -156,25 +156,25 @@ class Perturbing(Explorer):
 
         def change() -> dict[str, Scalar]:
             return dict(configuration) | {
-                name: self._changed(domain, configuration[name], random)
+                name: self._change(domain, configuration[name], random)
                 for name, domain in self._domains.items()
                 if name in configuration
             }
 
-        return self._space.explored(configuration, change, random)
+        return self._space.explore(configuration, change, random)
 
-    def _changed(self, domain: Domain, value: Scalar, random: Random) -> Scalar:
+    def _change(self, domain: Domain, value: Scalar, random: Random) -> Scalar:
         probability = self._settings.resample_probability
         if isinstance(domain, ChoiceDomain):
-            return moved(domain.values, value, probability, random)
+            return move_choice(domain.values, value, probability, random)
         if random.random() < probability:
-            return drawn(domain, random)
+            return draw_value(domain, random)
         factors = self._settings.perturbation_factors
-        changed = multiplied(value, random.choice((factors.up, factors.down)))
-        return clipped(domain, changed) if self._settings.clip else changed
+        changed = multiply(value, random.choice((factors.up, factors.down)))
+        return clip_to_domain(domain, changed) if self._settings.clip else changed
 
 
-def moved(values: Sequence[Scalar], value: Scalar, resample_probability: float, random: Random) -> Scalar:
+def move_choice(values: Sequence[Scalar], value: Scalar, resample_probability: float, random: Random) -> Scalar:
     """One of a list of values: any, or else a neighbour of the present one; at an end it may stay where it is."""
     written = [format_value(choice) for choice in values]
     at_random = random.random() < resample_probability
@@ -184,7 +184,7 @@ def moved(values: Sequence[Scalar], value: Scalar, resample_probability: float, 
     return values[min(max(position, 0), len(values) - 1)]
 
 
-def multiplied(value: Scalar, factor: float) -> Scalar:
+def multiply(value: Scalar, factor: float) -> Scalar:
     """A number times a factor, an integer rounded; unchanged where the product is too large for a float."""
     try:
         product = float(value) * factor
@@ -195,7 +195,7 @@ def multiplied(value: Scalar, factor: float) -> Scalar:
     return round(product) if isinstance(value, int) else product
 
 
-def clipped(domain: Domain, value: Scalar) -> Scalar:
+def clip_to_domain(domain: Domain, value: Scalar) -> Scalar:
     """The value of a numeric domain that is nearest to a number; itself where it is one."""
     assert not isinstance(domain, ChoiceDomain)  # the caller has looked
     number = float(value)
@@ -216,15 +216,15 @@ def clipped(domain: Domain, value: Scalar) -> Scalar:
     return points.value(min(max(position, 0), points.count - 1))
 
 
-def drawn(domain: Domain, random: Random) -> Scalar:
+def draw_value(domain: Domain, random: Random) -> Scalar:
     """A value of a domain, as Ray's samplers draw it."""
     match domain:
         case ChoiceDomain(values=values):
-            return values[below(len(values), random)]
+            return values[draw_below(len(values), random)]
         case IntDomain(min=low, max=high, scale="log"):
             return min(max(math.floor(_log_uniform(low, high + 1, random)), low), high)
         case IntDomain(min=low, max=high, step=step):
-            return low + below((high - low) // step + 1, random) * step
+            return low + draw_below((high - low) // step + 1, random) * step
         case FloatDomain(min=low, max=high, scale="log"):
             return min(max(_log_uniform(low, high, random), low), high)
         case FloatDomain(step=float()):
@@ -238,7 +238,7 @@ def drawn(domain: Domain, random: Random) -> Scalar:
             return normal.quantile(domain, random.random())
 
 
-def below(count: int, random: Random) -> int:
+def draw_below(count: int, random: Random) -> int:
     """An integer from 0 to below `count`, as NumPy's `RandomState` draws it: by trial and error, word by word."""
     most = count - 1
     mask = (1 << most.bit_length()) - 1

@@ -53,7 +53,10 @@ class TimeVarying(Kernel):  # type: ignore[misc] # scikit-learn has no types
         return Hyperparameter("variance", "numeric", (1e-2, 1e2))
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> Any:
-        """The covariances of all pairs, and their gradient by the logarithms of e, l and v."""
+        """Returns the covariances (n, m) of rows X (n, 1 + d) with rows Y (m, 1 + d); of X with itself without Y.
+
+        With `eval_gradient`, also their gradient (n, n, 3) by the logarithms of e, l and v.
+        """
         other = X if Y is None else Y
         apart = np.abs(X[:, :1] - other[:, :1].T)
         squared = ((X[:, None, 1:] - other[None, :, 1:]) ** 2).sum(axis=2)
@@ -65,7 +68,7 @@ class TimeVarying(Kernel):  # type: ignore[misc] # scikit-learn has no types
         return covariance, np.dstack([by_forgetting, by_length, covariance])
 
     def diag(self, X: FloatArray) -> FloatArray:
-        """The variances."""
+        """Returns the variances (n,) of rows X (n, 1 + d)."""
         return np.full(len(X), self.variance)
 
     def is_stationary(self) -> bool:
@@ -90,18 +93,18 @@ class GainModel:
         self._targets = (
             np.clip((rates - rates.mean()) / spread, -_CLIPPED, _CLIPPED) if spread else np.zeros(len(rates))
         )
-        self._mean = _fitted(TimeVarying() + WhiteKernel(0.1, (1e-3, 1.0)), self._rows, self._targets)
+        self._mean = _fit(TimeVarying() + WhiteKernel(0.1, (1e-3, 1.0)), self._rows, self._targets)
 
-    def bound(
+    def upper_confidence_bound(
         self, pending: Sequence[Sequence[float]], time: float
     ) -> Callable[[Sequence[Sequence[float]]], list[float]]:
-        """The upper confidence bound of the gain, as a function of points.
+        """Returns the upper confidence bound of the gain, standardised, as a function of points (n, d).
 
         Desautels et al., JMLR 2014, https://jmlr.org/papers/v15/desautels14a.html: where others are tried at the same
         time there is less to learn, so they count for the variance, whatever will come of them.
 
         Args:
-            pending: What others try.
+            pending: What others try: points (m, d).
             time: Where the trial goes on from.
         """
         beta = 0.2 + max(0.0, math.log(0.4 * len(self._rows)))
@@ -111,19 +114,19 @@ class GainModel:
             targets = np.concatenate([self._targets, np.zeros(len(pending))])
             spread = GaussianProcessRegressor(self._mean.kernel_, optimizer=None).fit(tried, targets)
 
-        def bounds(points: Sequence[Sequence[float]]) -> list[float]:
+        def evaluate(points: Sequence[Sequence[float]]) -> list[float]:
             rows = np.array([self._row(time, point) for point in points])
             deviation = spread.predict(rows, return_std=True)[1]
             return [float(bound) for bound in self._mean.predict(rows) + math.sqrt(beta) * deviation]
 
-        return bounds
+        return evaluate
 
     def _row(self, time: float, point: Sequence[float]) -> list[float]:
         return [time / self._interval, *point]
 
 
-def _fitted(kernel: Kernel, rows: FloatArray, targets: FloatArray) -> GaussianProcessRegressor:
-    """The process with the kernel's most likely parameters, found by L-BFGS from where they are."""
+def _fit(kernel: Kernel, rows: FloatArray, targets: FloatArray) -> GaussianProcessRegressor:
+    """Fits a process to rows (n, 1 + d) and targets (n,); L-BFGS finds the kernel's most likely parameters."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a parameter at its bound, say
         return GaussianProcessRegressor(kernel).fit(rows, targets)

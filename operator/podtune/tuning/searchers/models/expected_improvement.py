@@ -27,22 +27,22 @@ class ExpectedImprovement:
     """The logarithm of the expected improvement upon the best value (Ament et al., 2023, "LogEI")."""
 
     def __init__(self, process: GaussianProcess) -> None:
-        """Starts from what a process has been seen to have.
+        """Takes the best value that was observed as the one to improve upon.
 
         Args:
-            process: More is better.
+            process: The process; more is better.
         """
         self._process = process
         self._best = float(process.values.max())
 
     def evaluate(self, points: Matrix) -> Vector:
-        """Its values (n,) at points (n, d)."""
+        """Returns its values (n,) at points (n, d)."""
         mean, deviation = self._process.predict(points)
         values: Vector = np.log(deviation) + _log_h((mean - self._best) / deviation)
         return values
 
     def evaluate_with_gradient(self, point: Vector) -> tuple[float, Vector]:
-        """Its value at a point (d,), and its gradient (d,)."""
+        """Returns its value at a point (d,), and its gradient (d,) there."""
         posterior = self._process.posterior_and_gradient(point)
         z = (posterior.mean - self._best) / posterior.deviation
         log_h = float(_log_h(np.array([z]))[0])
@@ -53,7 +53,7 @@ class ExpectedImprovement:
 
 
 def _log_h(z: NDArray[np.float64]) -> Vector:
-    """log(φ(z) + z·Φ(z)), where z standard deviations lie between the mean and the best value."""
+    """Returns log(φ(z) + z·Φ(z)), (n,), for means that are z (n,) standard deviations above the best value."""
     log_density = -(z**2) / 2 - math.log(2 * math.pi) / 2
     low = np.clip(z, _ASYMPTOTIC, -1.0)
     tail = np.log1p(low * math.sqrt(math.pi / 2) * erfcx(-low / math.sqrt(2)))
@@ -68,8 +68,13 @@ def maximize(improvement: ExpectedImprovement, start: Vector, axes: Sequence[Axi
 
     Free coordinates are changed together, by L-BFGS-B, and the others one by one, to their best value.
 
+    Args:
+        improvement: What is maximised.
+        start: Where to start, (d,).
+        axes: The coordinates (d).
+
     Returns:
-        The value that is reached, and the point.
+        The value that is reached, and the point (d,).
     """
     free = [index for index, axis in enumerate(axes) if axis.steps is None]
     stepwise = [index for index, axis in enumerate(axes) if axis.steps is not None]

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, WhiteKernel
 from threadpoolctl import ThreadpoolController
 from typing_extensions import override
 
-from podtune.tuning.searchers.spaces.unit_cube import Matrix, Vector
+from podtune.tuning.searchers.spaces.unit_cube import Matrix, Tensor, Vector
 
 _LEAST_VARIANCE = 1e-12
 _NOISE = (1e-6, 1.0)
@@ -38,15 +38,18 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
-    """The Matérn kernel 5/2, each coordinate with a weight of its own; choices are 1 apart, or the same."""
+    """The Matérn kernel 5/2, each coordinate with a weight of its own; choices are 1 apart, or the same.
+
+    k = v · (1 + √(5s) + 5s/3) · exp(-√(5s)), where v is the variance, and s the weighted squared distance.
+    """
 
     def __init__(self, weights: Vector, variance: float, choices: NDArray[np.bool_]) -> None:
         """Makes the kernel.
 
         Args:
-            weights: What the squared distance of each coordinate is multiplied by.
+            weights: What the squared distance along each coordinate is multiplied by (d,).
             variance: Of the function.
-            choices: Which coordinates are choices.
+            choices: Which coordinates are choices (d,).
         """
         self.weights = weights
         self.variance = variance
@@ -64,7 +67,17 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
 
     @override
     def __call__(self, X: Matrix, Y: Matrix | None = None, eval_gradient: bool = False) -> Any:
-        """The covariances of all pairs, and their gradient by the logarithms of variance and weights."""
+        """Returns the covariances of all pairs.
+
+        Args:
+            X: Points (n, d).
+            Y: Other points (m, d); the same ones, unless given.
+            eval_gradient: Whether to return the gradient, too; only without Y.
+
+        Returns:
+            Covariances (n, m), and, if asked for, their gradient (n, n, 1 + d) by the logarithms of variance and
+            weights.
+        """
         if not eval_gradient:
             return self._matern(self._distances(X, X if Y is None else Y))[0]
         squares = self._squares(X[:, None] - X[None])
@@ -72,14 +85,17 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
         return covariance, np.concatenate([covariance[..., None], by_square[..., None] * squares], axis=2)
 
     def covariance_and_gradient(self, point: Vector, others: Matrix) -> tuple[Vector, Matrix]:
-        """The covariances (n,) of a point (d,) with others (n, d), and their gradients (n, d); 0 for choices."""
+        """Returns the covariances (n,) of a point (d,) with others (n, d), and their gradients (n, d) by the point.
+
+        The gradients along choices are 0.
+        """
         apart = point - others
         covariance, by_square = self._matern(self._squares(apart).sum(axis=1))
         return covariance, by_square[:, None] * np.where(self.choices, 0, 2 * self._each * apart)
 
     @override
     def diag(self, X: Matrix) -> Vector:
-        """The variances."""
+        """Returns the variances (n,) at points (n, d)."""
         return np.full(len(X), self.variance)
 
     @override
@@ -88,18 +104,18 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
         return True
 
     def _matern(self, squares: Matrix) -> tuple[Matrix, Matrix]:
-        """The covariances at squared distances, and their slope by these."""
+        """Returns the covariances at weighted squared distances, and their slopes by these; all in one shape."""
         root = np.sqrt(5 * squares)
         decay = self.variance * np.exp(-root)
         return decay * (1 + root + root**2 / 3), -5 / 6 * decay * (1 + root)
 
-    def _squares(self, apart: Matrix) -> Matrix:
-        """The weighted squares of distances along each coordinate."""
-        squares: Matrix = self._each * np.where(self.choices, apart != 0, apart**2)
+    def _squares(self, apart: Tensor) -> Tensor:
+        """Returns the weighted squares of differences along each coordinate, (n, m, d) or (n, d) as given."""
+        squares: Tensor = self._each * np.where(self.choices, apart != 0, apart**2)
         return squares
 
     def _distances(self, one: Matrix, other: Matrix) -> Matrix:
-        """The weighted squared distances of all pairs; there may be too many for `_squares`."""
+        """Returns the weighted squared distances (n, m) of points (n, d) to others (m, d); makes no (n, m, d)."""
         scale = np.sqrt(np.where(self.choices, 0, self._each))
         scaled, other_scaled = one * scale, other * scale
         products = 2 * scaled @ other_scaled.T
@@ -110,19 +126,19 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
 
     @property
     def _each(self) -> Vector:
-        """The weights; scikit-learn makes a scalar of a single one."""
+        """The weights (d,); scikit-learn makes a scalar of a single one."""
         return np.atleast_1d(self.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """The posterior distribution of the value at a point.
+    """The posterior distribution of the value at a point (d,), in the unit of the values.
 
     Attributes:
         mean: The mean.
         deviation: The standard deviation, never 0.
-        mean_slope: The mean's gradient.
-        deviation_slope: The deviation's gradient.
+        mean_slope: The mean's gradient (d,).
+        deviation_slope: The deviation's gradient (d,).
     """
 
     mean: float
@@ -132,15 +148,15 @@ class Posterior:
 
 
 class GaussianProcess:
-    """The process that has been seen to have some values."""
+    """A Gaussian process, conditioned on values that were observed."""
 
     def __init__(self, kernel: Kernel, points: Matrix, values: Vector) -> None:
-        """Takes in values.
+        """Conditions a process on values.
 
         Args:
             kernel: A `Matern` and a `WhiteKernel`, added.
-            points: Where the values are.
-            values: The values.
+            points: Where the values are (n, d).
+            values: The values (n,).
         """
         self.points, self.values = points, values
         self._kernel = kernel
@@ -148,7 +164,7 @@ class GaussianProcess:
         self._weights, self._cholesky = fitted.alpha_, fitted.L_
 
     def predict(self, points: Matrix) -> tuple[Vector, Vector]:
-        """Posterior means (n,) and standard deviations (n,) at points (n, d)."""
+        """Returns posterior means (n,) and standard deviations (n,) at points (n, d)."""
         covariances = self._kernel.k1(points, self.points)
         explained = solve_triangular(self._cholesky, covariances.T, lower=True)
         variances = self._kernel.k1.variance - (explained**2).sum(axis=0)
@@ -156,7 +172,7 @@ class GaussianProcess:
         return mean, np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
 
     def posterior_and_gradient(self, point: Vector) -> Posterior:
-        """The posterior at a point (d,), with its gradients by the coordinates."""
+        """Returns the posterior at a point (d,), with its gradients by the coordinates."""
         covariances, slopes = self._kernel.k1.covariance_and_gradient(point, self.points)
         explained = cho_solve((self._cholesky, True), covariances)
         variance = self._kernel.k1.variance - covariances @ explained
@@ -169,7 +185,7 @@ class GaussianProcess:
         )
 
     def fantasize(self, points: Matrix) -> GaussianProcess:
-        """The process conditioned on its own posterior means at points, as if they had been observed."""
+        """Returns the process conditioned on its own posterior means at points (n, d), as if it had observed them."""
         if not len(points):
             return self
         expected, _ = self.predict(points)
@@ -182,9 +198,9 @@ def fit_map(points: Matrix, values: Vector, choices: NDArray[np.bool_]) -> Gauss
     The prior is that of Optuna's `GPSampler`. L-BFGS-B looks for the maximum of the posterior, from two starts.
 
     Args:
-        points: Where the values are.
-        values: The values, with mean 0 and standard deviation 1.
-        choices: Which coordinates are choices.
+        points: Where the values are (n, d).
+        values: The values (n,), with mean 0 and standard deviation 1.
+        choices: Which coordinates are choices (d,).
     """
     candidates = []
     for start in _STARTS:
@@ -203,7 +219,11 @@ def fit_map(points: Matrix, values: Vector, choices: NDArray[np.bool_]) -> Gauss
 
 
 def _log_prior(theta: Vector) -> tuple[float, Vector]:
-    """Logarithm of the prior density, and its gradient by the logarithms of variance, weights and noise."""
+    """Returns the logarithm of the prior density, and its gradient (d + 2,).
+
+    Args:
+        theta: The logarithms of variance, weights and noise (d + 2,).
+    """
     parameters = np.exp(theta)
     variance, weights, noise = parameters[0], parameters[1:-1], parameters[-1]
     density = theta[0] - variance - (0.1 / weights + 0.1 * weights).sum() + 0.1 * theta[-1] - 30 * noise

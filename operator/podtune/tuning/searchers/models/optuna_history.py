@@ -64,7 +64,7 @@ class History:
         """Adds a finished trial; one without a value, or with NaN, as failed: samplers pass it over."""
         self._numbers.add(observation.number)
         params = self._space.encode(observation.configuration)
-        values = values_of(observation, self._criteria)
+        values = read_values(observation, self._criteria)
         self._study.add_trial(
             optuna.trial.create_trial(
                 state=TrialState.FAIL if values is None else TrialState.COMPLETE,
@@ -112,7 +112,7 @@ def new_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = N
         return optuna.create_study(storage=storage or InMemoryStorage(), study_name=_STUDY, directions=directions)
 
 
-def values_of(observation: Observation, criteria: int) -> list[float] | None:
+def read_values(observation: Observation, criteria: int) -> list[float] | None:
     """The values that a trial came to; None where one is missing or NaN.
 
     Args:

@@ -17,12 +17,12 @@ INACTIVE = "inactive"
 """The attribute of a proposal that holds it."""
 
 
-def left_out(sampled: Sequence[Parameter], drawn: Configuration, configuration: Configuration) -> str:
+def write_inactive(sampled: Sequence[Parameter], drawn: Configuration, configuration: Configuration) -> str:
     """Writes down the drawn values that a configuration is without."""
     return ",".join(_written(p.domain, drawn[p.name]) for p in sampled if p.name not in configuration)
 
 
-def with_left_out(sampled: Sequence[Parameter], values: Configuration, attributes: Attributes) -> dict[str, Scalar]:
+def restore_inactive(sampled: Sequence[Parameter], values: Configuration, attributes: Attributes) -> dict[str, Scalar]:
     """The values with those that were left out; the middle of its domain where a value was never drawn."""
     missing = [parameter for parameter in sampled if parameter.name not in values]
     if not missing:

@@ -19,7 +19,7 @@ class Axis:
     """A coordinate.
 
     Attributes:
-        steps: The values that it can have; None where it can have all from 0 to 1.
+        steps: Makes the values (k,) to try from the present one; None where all from 0 to 1 are possible.
         is_choice: Whether these have no order.
     """
 
@@ -28,7 +28,12 @@ class Axis:
 
 
 class ModelSpace:
-    """The search space as points: numbers from 0 to 1, choices as their positions."""
+    """The search space as points (d,): first the numbers, each from 0 to 1, then the choices, as their positions.
+
+    Attributes:
+        axes: The coordinates (d).
+        choices: Which of them are choices (d,).
+    """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         """Makes the space of Optuna's distributions, none of them with a single value."""
@@ -46,17 +51,17 @@ class ModelSpace:
         self.choices = np.array([axis.is_choice for axis in self.axes])
 
     def point(self, params: Mapping[str, float]) -> Vector:
-        """The point of a configuration, given as Optuna's parameters."""
+        """Returns the point (d,) of a configuration, given as Optuna's parameters."""
         return np.concatenate([self._cube.to_cube(params), [params[name] for name in self._counts]])
 
     def params(self, point: Vector) -> dict[str, float]:
-        """Optuna's parameters at a point."""
+        """Returns Optuna's parameters at a point (d,)."""
         numbers = len(self._cube.ranges)
         positions = zip(self._counts, point[numbers:], strict=True)
         return self._cube.from_cube(point[:numbers]) | {name: round(position) for name, position in positions}
 
     def draw(self, random: np.random.Generator, count: int) -> Matrix:
-        """Draws points at which configurations are."""
+        """Draws points (count, d), each that of a configuration, uniformly."""
         drawn = random.random((count, len(self._names)))
         for column, range_ in enumerate(self._cube.ranges.values()):
             if range_.whole is not None:
@@ -67,7 +72,7 @@ class ModelSpace:
 
 
 class _ChoiceSteps:
-    """The coordinates of a choice: all."""
+    """The values (k,) of a choice's coordinate: all positions."""
 
     def __init__(self, count: int) -> None:
         self._all = np.arange(count, dtype=float)
@@ -77,7 +82,7 @@ class _ChoiceSteps:
 
 
 class _IntegerSteps:
-    """The coordinates of an integer that are worth a look, from where it is now."""
+    """The values (k,) of an integer's coordinate that are worth a look, from where it is now."""
 
     def __init__(self, range_: NumericRange) -> None:
         assert range_.whole is not None

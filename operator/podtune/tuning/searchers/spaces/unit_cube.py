@@ -1,7 +1,7 @@
 """Search spaces as points of a unit cube, for methods that work on vectors.
 
-Numbers are scaled to 0 … 1, logarithmically where the domain is, as Optuna's samplers scale them: an integer has a
-interval of its own around it, and so the ends are as wide as the others.
+Numbers are scaled to 0 … 1, logarithmically where the domain is, as Optuna's samplers scale them: an integer
+has an interval of its own around it, so the ends are as wide as the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 Vector = NDArray[np.float64]
+"""Of shape (n,), or (d,) for a point with d coordinates."""
 Matrix = NDArray[np.float64]
+"""Of shape (n, d): n points, a row each; or (n, m): all pairs of n and m points."""
+Tensor = NDArray[np.float64]
+"""Of shape (n, m, d): all pairs of points, coordinate by coordinate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,11 @@ class NumericRange:
     whole: tuple[int, int] | None = None
 
     def to_cube(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
+        """Returns where a value lies, from 0 to 1."""
         return ((math.log(value) if self.log else value) - self.low) / (self.high - self.low)
 
     def from_cube(self, position: float) -> float:
-        """The value at a position, or the nearest integer to it."""
+        """Returns the value at a position from 0 to 1; where only integers are allowed, the nearest one."""
         scaled = self.low + position * (self.high - self.low)
         value = math.exp(scaled) if self.log else scaled
         if self.whole is None:
@@ -63,11 +67,11 @@ class UnitCube:
         }
 
     def to_cube(self, params: Mapping[str, float]) -> Vector:
-        """The point of a configuration, given as Optuna's parameters."""
+        """Returns the point (d,) of a configuration, given as Optuna's parameters."""
         return np.array([range_.to_cube(params[name]) for name, range_ in self.ranges.items()])
 
     def from_cube(self, point: Vector) -> dict[str, float]:
-        """Optuna's parameters at a point."""
+        """Returns Optuna's parameters at a point (d,)."""
         return {
             name: range_.from_cube(position)
             for (name, range_), position in zip(self.ranges.items(), point, strict=True)

@@ -16,11 +16,11 @@ from podtune.tuning.schedulers.population.explore import (
     MAX_TRIES,
     Perturbing,
     Space,
-    below,
-    clipped,
-    drawn,
-    moved,
-    multiplied,
+    clip_to_domain,
+    draw_below,
+    draw_value,
+    move_choice,
+    multiply,
 )
 from podtune.tuning.searchers.base import Configuration
 
@@ -87,7 +87,7 @@ class TestPerturbing:
     def test_clipped_values_are_of_the_domain_whatever_it_is(self, space: list[Any], draw: random.Random) -> None:
         given_settings = PbtSettings(interval=1, clip=True)
         explorer = Perturbing(Space(space, ()), mutable_domains(given_settings, space), given_settings)
-        configuration: Configuration = {parameter.name: drawn(parameter.domain, draw) for parameter in space}
+        configuration: Configuration = {parameter.name: draw_value(parameter.domain, draw) for parameter in space}
         for _ in range(5):
             configuration = explorer.explore(0, configuration, [], draw)
             assert list(configuration) == [parameter.name for parameter in space]
@@ -121,27 +121,27 @@ class TestSpace:
 class TestMoved:
     def test_at_an_end_it_may_stay(self) -> None:
         draw = random.Random(0)
-        found = {moved([1, 2, 3], 3, 0.0, draw) for _ in range(50)}
+        found = {move_choice([1, 2, 3], 3, 0.0, draw) for _ in range(50)}
         assert found == {2, 3}
 
     def test_what_is_not_in_the_list_becomes_any_of_it(self) -> None:
         draw = random.Random(0)
-        assert {moved([1, 2, 3], 7, 0.0, draw) for _ in range(50)} == {1, 2, 3}
+        assert {move_choice([1, 2, 3], 7, 0.0, draw) for _ in range(50)} == {1, 2, 3}
 
     def test_values_that_python_holds_to_be_equal_are_told_apart(self) -> None:
-        found = {repr(moved([1, "a", True], True, 0.0, random.Random(seed))) for seed in range(50)}
+        found = {repr(move_choice([1, "a", True], True, 0.0, random.Random(seed))) for seed in range(50)}
         assert found == {"'a'", "True"}
 
 
 class TestNumbers:
     @pytest.mark.parametrize(("value", "factor", "product"), [(1, 1.2, 1), (2, 1.2, 2), (3, 1.2, 4), (5, 0.5, 2)])
     def test_an_integer_is_rounded(self, value: int, factor: float, product: int) -> None:
-        assert multiplied(value, factor) == product
-        assert type(multiplied(value, factor)) is int
+        assert multiply(value, factor) == product
+        assert type(multiply(value, factor)) is int
 
     @pytest.mark.parametrize("value", [1.7e308, 10**400])
     def test_what_would_be_infinite_stays(self, value: Scalar) -> None:
-        assert multiplied(value, 1.2) == value
+        assert multiply(value, 1.2) == value
 
     @pytest.mark.parametrize(
         ("domain", "value", "nearest"),
@@ -157,17 +157,17 @@ class TestNumbers:
         ],
     )
     def test_clipped_is_the_nearest_value(self, domain: Any, value: Scalar, nearest: Scalar) -> None:
-        assert clipped(domain, value) == nearest
+        assert clip_to_domain(domain, value) == nearest
 
     def test_below_draws_every_number_alike(self) -> None:
         draw = random.Random(0)
-        counts = Counter(below(6, draw) for _ in range(6000))
+        counts = Counter(draw_below(6, draw) for _ in range(6000))
         assert counts.keys() == set(range(6))
         assert all(900 < count < 1100 for count in counts.values())
 
     def test_below_reaches_beyond_a_word(self) -> None:
         draw = random.Random(0)
-        found = [below(10**12, draw) for _ in range(1000)]
+        found = [draw_below(10**12, draw) for _ in range(1000)]
         assert max(found) > 9 * 10**11
         assert min(found) < 10**11
         assert all(number < 10**12 for number in found)
@@ -177,13 +177,13 @@ class TestNumbers:
 @settings(deadline=None, max_examples=100)
 def test_drawn_values_are_of_the_domain(space: list[Any], draw: random.Random) -> None:
     for parameter in space:
-        assert holds(parameter, drawn(parameter.domain, draw))
+        assert holds(parameter, draw_value(parameter.domain, draw))
 
 
 def test_of_a_stepped_float_the_ends_are_drawn_half_as_often() -> None:
     draw = random.Random(0)
     domain = FloatDomain(min=0.0, max=0.3, step=0.1)
-    counts = Counter(drawn(domain, draw) for _ in range(6000))
+    counts = Counter(draw_value(domain, draw) for _ in range(6000))
     assert counts.keys() == {0.0, 0.1, 0.2, 0.3}
     assert 850 < counts[0.0] < 1150
     assert 1850 < counts[0.1] < 2150
@@ -191,4 +191,4 @@ def test_of_a_stepped_float_the_ends_are_drawn_half_as_often() -> None:
 
 def test_of_a_choice_every_value_is_drawn() -> None:
     draw = random.Random(0)
-    assert {drawn(ChoiceDomain(values=["a", "b", "c"]), draw) for _ in range(50)} == {"a", "b", "c"}
+    assert {draw_value(ChoiceDomain(values=["a", "b", "c"]), draw) for _ in range(50)} == {"a", "b", "c"}
