@@ -54,14 +54,14 @@ class SearcherConformance:
         """
         raise NotImplementedError
 
-    def told(self, number: int, proposed: Proposal, value: float | None) -> Observation:
+    def make_observation(self, number: int, proposed: Proposal, value: float | None) -> Observation:
         """A finished trial."""
         others = (0.5,) * (self.criteria - 1)
         return Observation(number, proposed.configuration, value, 1, others, attributes=proposed.attributes)
 
     def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         """A recorded run."""
-        return recorded_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
+        return record_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
     @given(parameters=search_spaces(), seed=st.integers(0, 2**32 - 1), number=st.integers(0, 10_000))
     @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
@@ -76,7 +76,7 @@ class SearcherConformance:
                 assert list(proposed.configuration) == [parameter.name for parameter in parameters]
                 for parameter in parameters:
                     assert holds(parameter, proposed.configuration[parameter.name]), (parameter, proposed)
-                searcher.tell(self.told(asked, proposed, float(asked)))
+                searcher.tell(self.make_observation(asked, proposed, float(asked)))
 
     def test_a_rebuilt_searcher_goes_on_as_the_uncut_one(self) -> None:
         """At every proposal of runs with failures and several trials at a time."""
@@ -107,7 +107,7 @@ class SearcherConformance:
         """What a constraint refuses is not proposed for ever."""
         for event in self.run() if self.draws else ():
             if isinstance(event, AskEvent) and event.number % 10 == 9:
-                searcher = self._told_until(event)
+                searcher = self._replay_until(event)
                 attempts = [searcher.ask(event.number, event.pending, attempt) for attempt in range(5)]
                 assert attempts[0] == event.proposed
                 assert len({str(proposed) for proposed in attempts}) > 1
@@ -143,7 +143,7 @@ class SearcherConformance:
             proposed = searcher.ask(number, tuple(pending))
             assert proposed is not None
             pending.append(PendingTrial(number, proposed.configuration, proposed.attributes))
-            at_rung = replace(self.told(number, proposed, number % 7), step=1, final=False)
+            at_rung = replace(self.make_observation(number, proposed, number % 7), step=1, final=False)
             searcher.tell(at_rung)
             if number % 3:
                 searcher.tell(replace(at_rung, value=math.nan, step=3))
@@ -163,9 +163,9 @@ class SearcherConformance:
             left_out = ("momentum", "activation") if number % 3 else ("hidden_units",)
             rest = {name: value for name, value in proposed.configuration.items() if name not in left_out}
             searcher.ask(number + 1, [PendingTrial(number, rest, proposed.attributes)])
-            searcher.tell(self.told(number, replace(proposed, configuration=rest), number % 7))
+            searcher.tell(self.make_observation(number, replace(proposed, configuration=rest), number % 7))
 
-    def _told_until(self, asked: AskEvent) -> Searcher:
+    def _replay_until(self, asked: AskEvent) -> Searcher:
         """A searcher that knows what the recorded run knew when it asked."""
         searcher = self.make(every_kind(), seed=0)
         for event in self.run():
@@ -176,14 +176,14 @@ class SearcherConformance:
         return searcher
 
 
-def proposal(searcher: Searcher, number: int, pending: Sequence[PendingTrial] = ()) -> dict[str, Scalar]:
+def propose(searcher: Searcher, number: int, pending: Sequence[PendingTrial] = ()) -> dict[str, Scalar]:
     """The configuration that a searcher proposes, which is to have one."""
     proposed = searcher.ask(number, pending)
     assert proposed is not None
     return dict(proposed.configuration)
 
 
-def recorded_run(
+def record_run(
     searcher: Searcher, seed: int = 0, *, trials: int = 30, concurrent: int = 4, others: int = 0
 ) -> list[AskEvent | Observation]:
     """Tunes something made up: several trials at a time, some of which fail.

@@ -17,14 +17,15 @@ from podtune.tuning.schedulers.base import (
     CONTINUE,
     Metrics,
     Record,
-    RecordError,
     Scheduler,
     SchedulerAction,
     SchedulerDecision,
     StartDecision,
     required_number,
 )
+from podtune.tuning.schedulers.halving.decisions import stop_at_max_time
 from podtune.tuning.schedulers.halving.rungs import Bracket, Rung, draw_index
+from podtune.tuning.schedulers.records import RecordReader
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.asha.timeAttribute"
@@ -110,7 +111,7 @@ class Asha(Scheduler):
         time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         if time >= self._settings.max_time:
-            return self._stop_at_max_time(time)
+            return stop_at_max_time(self.time_attribute, time, self._settings.max_time)
         rung = self._bracket(trial).rung_for(trial, time)
         return CONTINUE if rung is None else self._decide_at_rung(rung, trial, value)
 
@@ -170,29 +171,17 @@ class Asha(Scheduler):
             RecordError: A bracket or a rung isn't one of this experiment's, or a value is not a number.
         """
         self.on_trial_add(trial, configuration)
+        reader = RecordReader(trial, record)
         if "bracket" in record:
-            self._bracket_of[trial] = self._parse_bracket(trial, record["bracket"].get("index", ""))
-        rungs = {str(rung.milestone): rung for rung in self._bracket(trial).rungs}
-        for milestone, written in record.get("rungs", {}).items():
-            rung = rungs.get(milestone)
-            if rung is None:
-                raise RecordError(
-                    f"trial {trial}: status.scheduler.rungs names rung {milestone!r}, but the experiment's are "
-                    f"{', '.join(sorted(rungs, key=int))}; restore the scheduler's settings, or remove the entry"
-                )
-            rung.enter(trial, self._sign * _parse_float(trial, milestone, written))
+            self._bracket_of[trial] = reader.integer("bracket", "index", most=len(self._brackets) - 1)
+        rungs = self._bracket(trial).rungs[::-1]
+        reader.check_rungs(rung.milestone for rung in rungs)
+        for rung in rungs:
+            if (milestone := str(rung.milestone)) in reader.keys("rungs"):
+                rung.enter(trial, self._sign * reader.number("rungs", milestone))
 
     def _bracket(self, trial: int) -> Bracket:
         return self._brackets[self._bracket_of[trial]]
-
-    def _stop_at_max_time(self, time: float) -> SchedulerDecision:
-        limit = self._settings.max_time
-        return SchedulerDecision(
-            SchedulerAction.STOP,
-            message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            inputs={"time": time, "maxTime": limit},
-            full=True,
-        )
 
     def _decide_at_rung(self, rung: Rung, trial: int, value: float) -> SchedulerDecision:
         reward = self._sign * value
@@ -226,14 +215,6 @@ class Asha(Scheduler):
         side = "not below" if self._mode == "max" else "not above"
         return f"{went_on} {readable(value, cutoff)} is {side} {compared}"
 
-    def _parse_bracket(self, trial: int, written: str) -> int:
-        if written not in {str(index) for index in range(len(self._brackets))}:
-            raise RecordError(
-                f"trial {trial}: status.scheduler.bracket.index is {written!r}, but scheduler.asha.brackets is "
-                f"{len(self._brackets)}; restore the scheduler's settings"
-            )
-        return int(written)
-
 
 def bracket_generator(seed: int, trial: int) -> random.Random:
     """The generator that a trial's bracket is drawn from."""
@@ -248,13 +229,3 @@ def draw_bracket(rungs: Sequence[int], random_: random.Random) -> int:
         random_: Where the one number is drawn from.
     """
     return draw_index([math.e ** (count - max(rungs)) for count in rungs], random_)
-
-
-def _parse_float(trial: int, milestone: str, written: str) -> float:
-    try:
-        return float(written)
-    except ValueError as error:
-        raise RecordError(
-            f"trial {trial}: status.scheduler.rungs[{milestone!r}] is {written!r}, which is not a number; "
-            "correct it or remove the entry"
-        ) from error

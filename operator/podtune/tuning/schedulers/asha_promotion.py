@@ -24,6 +24,7 @@ from podtune.tuning.schedulers.base import (
     StartDecision,
     required_number,
 )
+from podtune.tuning.schedulers.halving.decisions import keep_paused, stop_at_max_time
 from podtune.tuning.schedulers.halving.rungs import Promotion, PromotionRung, PromotionRungEntry, draw_index
 from podtune.tuning.schedulers.records import RecordReader
 from podtune.tuning.searchers.base import Configuration
@@ -138,9 +139,9 @@ class AshaPromotion(Scheduler):
         value = required_number(metrics, self._metric)
         position = self._positions[trial]
         if time >= self._settings.max_time:
-            return self._stop_at_max_time(time)
+            return stop_at_max_time(self.time_attribute, time, self._settings.max_time)
         if position.paused:
-            return self._keep_paused(position)
+            return keep_paused(self._rungs[position.rung].milestone)
         if position.target == len(self._rungs) or time < self._rungs[position.target].milestone:
             return CONTINUE
         return self._arrive(trial, position, value)
@@ -215,32 +216,29 @@ class AshaPromotion(Scheduler):
                 number.
         """
         self.on_trial_add(trial, configuration)
-        reading = RecordReader(trial, record)
+        reader = RecordReader(trial, record)
         position = self._positions[trial]
         if "bracket" in record:
-            position.bracket = reading.integer("bracket", "index", most=len(self._weights) - 1)
-        promoted_from = reading.integer("promoted", "from") if "promoted" in record else -1
-        milestones = [rung.milestone for rung in self._rungs][position.bracket :]
-        written = reading.keys("rungs")
-        for strange in written - {str(milestone) for milestone in milestones}:
-            known = ", ".join(map(str, milestones))
-            reading.refuse("rungs", strange, f"but the trial's rungs are {known}; restore the scheduler's settings")
+            position.bracket = reader.integer("bracket", "index", most=len(self._weights) - 1)
+        promoted_from = reader.integer("promoted", "from") if "promoted" in record else -1
+        written = reader.keys("rungs")
+        reader.check_rungs(rung.milestone for rung in self._rungs[position.bracket :])
         for rung in self._rungs[position.bracket : position.bracket + len(written)]:
             key = str(rung.milestone)
-            reward = self._sign * reading.number("rungs", key)
+            reward = self._sign * reader.number("rungs", key)
             rung.restore(
                 trial,
-                PromotionRungEntry(reward, reading.integer("arrivals", key), promoted=rung.milestone <= promoted_from),
+                PromotionRungEntry(reward, reader.integer("arrivals", key), promoted=rung.milestone <= promoted_from),
             )
         if written:
             position.rung = position.bracket + len(written) - 1
-            self._restore_pause(trial, position, promoted_from, reading)
+            self._restore_pause(trial, position, promoted_from, reader)
 
-    def _restore_pause(self, trial: int, position: _RungPosition, promoted_from: int, reading: RecordReader) -> None:
+    def _restore_pause(self, trial: int, position: _RungPosition, promoted_from: int, reader: RecordReader) -> None:
         highest = self._rungs[position.rung].milestone
         below = self._rungs[position.rung - 1].milestone if position.rung > position.bracket else -1
         if promoted_from not in (highest, below):
-            reading.refuse("promoted", "from", f"but the highest rung is {highest}; correct it or remove the record")
+            reader.refuse("promoted", "from", f"but the highest rung is {highest}; correct it or remove the record")
         position.paused = promoted_from < highest
         if position.paused:
             del self._unpaused[trial]
@@ -267,21 +265,6 @@ class AshaPromotion(Scheduler):
             },
             recorded=True,
             milestone=rung.milestone,
-        )
-
-    def _keep_paused(self, position: _RungPosition) -> SchedulerDecision:
-        milestone = self._rungs[position.rung].milestone
-        return SchedulerDecision(
-            SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
-        )
-
-    def _stop_at_max_time(self, time: float) -> SchedulerDecision:
-        limit = self._settings.max_time
-        return SchedulerDecision(
-            SchedulerAction.STOP,
-            message=f"stopped at {self.time_attribute} {readable(time)}: maxTime {limit} is reached",
-            inputs={"time": time, "maxTime": limit},
-            full=True,
         )
 
     def _start_again(self, trial: int) -> StartDecision:

@@ -22,6 +22,7 @@ from podtune.tuning.schedulers.base import (
     StopPaused,
     required_number,
 )
+from podtune.tuning.schedulers.halving.decisions import keep_paused
 from podtune.tuning.schedulers.halving.halving_bracket import HalvingBracket, Round, RungOutcome, RungResult
 from podtune.tuning.schedulers.halving.hyperband_records import read_bracket, read_entry, write_entry
 from podtune.tuning.searchers.base import Configuration
@@ -141,7 +142,7 @@ class Hyperband(Scheduler):
         if bracket.entries[trial].ended:
             return CONTINUE
         if not bracket.may_run(trial):
-            return self._keep_paused(bracket, trial)
+            return keep_paused(bracket.rounds[bracket.entries[trial].last].milestone)
         if math.isfinite(time):
             bracket.advance(trial, time)
         if not bracket.reaches(trial, time):
@@ -392,12 +393,6 @@ class Hyperband(Scheduler):
                     f"paused at {self.time_attribute} {readable(time)}: {standing} from rung {at}; it is beyond rung "
                     f"{above.milestone} already, where its bracket comes in next"
                 )
-
-    def _keep_paused(self, bracket: HalvingBracket, trial: int) -> SchedulerDecision:
-        milestone = bracket.rounds[bracket.entries[trial].last].milestone
-        return SchedulerDecision(
-            SchedulerAction.PAUSE, message=f"is paused at rung {milestone} already", inputs={"rung": milestone}
-        )
 
     def _start(self, trial: int) -> StartDecision:
         bracket = self._bracket(trial)

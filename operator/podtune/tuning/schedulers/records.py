@@ -57,6 +57,17 @@ class RecordReader:
         """What a section holds; nothing where there is no such section."""
         return self._record.get(section, {}).keys()
 
+    def check_rungs(self, milestones: Iterable[int]) -> None:
+        """Checks that what `rungs` holds is of rungs that the trial can have come to.
+
+        Raises:
+            RecordError: An entry is of another rung.
+        """
+        known = [str(milestone) for milestone in milestones]
+        for strange in sorted(self.keys("rungs") - set(known)):
+            why = f"but its rungs are {', '.join(known)}; restore the scheduler's settings, or remove the entry"
+            self.refuse("rungs", strange, why)
+
     def number(self, section: str, key: str) -> float:
         """Reads a number, NaN and infinities included.
 

@@ -13,7 +13,7 @@ from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
-from podtune.tuning.searchers.spaces.active_space import ActiveSpace, PointKey, InvalidConfiguration, RejectionCounter
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace, InvalidConfiguration, PointKey, RejectionCounter
 from podtune.tuning.searchers.spaces.inactive import INACTIVE, restore_inactive, write_inactive
 
 _TRIES = "tries"

@@ -335,7 +335,7 @@ class TestRestore:
     @pytest.mark.parametrize(
         ("record", "message"),
         [
-            ({"rungs": {"5": "0.1"}}, r"rungs\['5'\] is '0.1', but the trial's rungs are 1, 3, 9"),
+            ({"rungs": {"5": "0.1"}}, r"rungs\['5'\] is '0.1', but its rungs are 1, 3, 9"),
             ({"rungs": {"1": "high"}, "arrivals": {"1": "0"}}, r"rungs\['1'\] is 'high', which is not a number"),
             ({"rungs": {"1": "0.1"}}, r"arrivals\['1'\] is missing"),
             ({"rungs": {"1": "0.1"}, "arrivals": {"1": "-1"}}, r"arrivals\['1'\] is '-1', which is not a whole number"),

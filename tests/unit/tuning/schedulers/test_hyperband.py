@@ -451,7 +451,7 @@ class TestRestore:
             ({"bracket": {"band": "-1"}}, r"bracket\['band'\] is '-1', which is not a whole number"),
             ({"bracket": {"round": "4"}}, r"bracket\['round'\] is '4', but 3 is the most"),
             ({"bracket": {"time": "late"}}, r"bracket\['time'\] is 'late', which is not a number"),
-            ({"rungs": {"2": "0.5"}}, r"rungs\['2'\] is '0.5', but the bracket's rungs are 1, 3, 9"),
+            ({"rungs": {"2": "0.5"}}, r"rungs\['2'\] is '0.5', but its rungs are 1, 3, 9"),
             ({"rungs": {"1": "good"}}, r"rungs\['1'\] is 'good', which is not a number"),
             ({"lines": {}}, r"lines\['1'\] is missing"),
             ({"lines": {"1": "0.6"}}, r"lines\['1'\] is '0.6', which is not like"),

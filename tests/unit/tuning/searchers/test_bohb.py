@@ -48,7 +48,7 @@ class TestBohbSearcher(SearcherConformance):
     def make(self, parameters: Sequence[Parameter], *, seed: int = 7, mode: Literal["max", "min"] = "max") -> Searcher:
         return bohb(parameters, seed=seed, mode=mode, min_points=2, random_fraction=0.2)
 
-    def told(self, number: int, proposed: Proposal, value: float | None) -> Observation:
+    def make_observation(self, number: int, proposed: Proposal, value: float | None) -> Observation:
         return Observation(number, proposed.configuration, value, 3 ** (number % 3), final=False)
 
     def run(self, seed: int = 0) -> list[AskEvent | Observation]:

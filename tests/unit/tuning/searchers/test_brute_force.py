@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from podtune.api.tuning.search_settings import BruteForceSettings
-from podtune.testing.searchers import proposal
+from podtune.testing.searchers import propose
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Searcher
 from podtune.tuning.searchers.brute_force import BruteForceSearcher
@@ -51,7 +51,7 @@ def test_any_beginning_is_a_sample_of_the_whole() -> None:
         {"name": "branch", "choice": {"values": ["wide", "narrow"]}},
         {"name": "x", "int": {"min": 1, "max": 9}, "when": {"branch": ["wide"]}},
     ]
-    firsts = [proposal(brute_force(*manifests, seed=seed), 0) for seed in range(1000)]
+    firsts = [propose(brute_force(*manifests, seed=seed), 0) for seed in range(1000)]
     assert sum(first["branch"] == "narrow" for first in firsts) == pytest.approx(100, abs=40)
     values = Counter(first["x"] for first in firsts if "x" in first)
     assert min(values.values()) > 60
@@ -67,7 +67,7 @@ def test_the_order_looks_random() -> None:
 
 def test_a_space_of_billions_takes_no_memory() -> None:
     searcher = brute_force({"name": "x", **WIDE}, {"name": "y", **WIDE})
-    proposals = [tuple(proposal(searcher, number).values()) for number in (0, 1, 10**18 - 1)]
+    proposals = [tuple(propose(searcher, number).values()) for number in (0, 1, 10**18 - 1)]
     assert len(set(proposals)) == 3
     assert searcher.ask(10**18, []) is None
 

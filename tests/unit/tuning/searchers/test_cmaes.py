@@ -12,7 +12,7 @@ from optuna.samplers import CmaEsSampler
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import SearcherConformance, recorded_run
+from podtune.testing.searchers import SearcherConformance, record_run
 from podtune.tuning.randomness import proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
@@ -139,7 +139,7 @@ def test_trials_that_finish_after_their_generation_change_nothing() -> None:
 
 def test_a_deleted_trial_costs_one_trial_not_the_generations_that_followed() -> None:
     """Its generation is completed by one more; the others are still known."""
-    observations = [event for event in recorded_run(cmaes(SQUARE, population_size=4)) if isinstance(event, Observation)]
+    observations = [event for event in record_run(cmaes(SQUARE, population_size=4)) if isinstance(event, Observation)]
     generations = [int(observation.attributes["generation"]) for observation in observations]
     deleted = next(observation for observation in observations if observation.value is not None)
     rebuilt = cmaes(SQUARE, population_size=4)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from podtune.api.tuning.compatibility import SEARCHERS
-from podtune.testing.searchers import proposal
+from podtune.testing.searchers import propose
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
@@ -58,14 +58,14 @@ FINITE = [{"name": "x", "int": {"min": 1, "max": 9}}, {"name": "y", "choice": {"
 def test_a_finite_space_is_gone_through(algorithm: str, kind: type[Searcher]) -> None:
     searcher = make_searcher(experiment(parameters=FINITE, search={"algorithm": algorithm, "maxTrials": 5}))
     assert type(searcher) is kind
-    assert len({tuple(proposal(searcher, number).values()) for number in range(18)}) == 18
+    assert len({tuple(propose(searcher, number).values()) for number in range(18)}) == 18
     assert searcher.ask(18, []) is None
 
 
 def test_settings_of_sequences_count() -> None:
     def walk(**search: Any) -> list[dict[str, Any]]:
         searcher = make_searcher(experiment(parameters=FINITE, search={"maxTrials": 5, **search}))
-        return [proposal(searcher, number) for number in range(6)]
+        return [propose(searcher, number) for number in range(6)]
 
     sobol = walk(algorithm="qmc")
     assert sobol == walk(algorithm="qmc", qmc={"sequence": "sobol", "scramble": True})
@@ -77,7 +77,7 @@ def test_settings_of_sequences_count() -> None:
 
 def test_the_manifests_seed_and_settings_count() -> None:
     def first(search: dict[str, Any]) -> Any:
-        return proposal(make_searcher(experiment(parameters=UNIT, search={"maxTrials": 5, **search})), 1)
+        return propose(make_searcher(experiment(parameters=UNIT, search={"maxTrials": 5, **search})), 1)
 
     assert first({"algorithm": "random", "seed": 1}) == first({"algorithm": "random", "seed": 1})
     assert first({"algorithm": "random", "seed": 1}) != first({"algorithm": "random", "seed": 2})

@@ -11,7 +11,7 @@ import pytest
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_settings import GpSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import AskEvent, SearcherConformance, proposal, recorded_run
+from podtune.testing.searchers import AskEvent, SearcherConformance, propose, record_run
 from podtune.tuning import admission
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.gp import GpSearcher, _choose_modelled
@@ -44,7 +44,7 @@ class TestGpSearcher(SearcherConformance):
 
     def run(self, seed: int = 0) -> list[AskEvent | Observation]:
         """A short one: each proposal takes a while."""
-        return recorded_run(self.make(every_kind(), seed=seed), seed, trials=14)
+        return record_run(self.make(every_kind(), seed=seed), seed, trials=14)
 
 
 def branin(configuration: Configuration) -> float:
@@ -58,7 +58,7 @@ def test_it_finds_the_minimum_of_branin_in_thirty_trials(mode: Literal["max", "m
     searcher = gp(BRANIN, mode=mode)
     heights = []
     for number in range(30):
-        configuration = proposal(searcher, number)
+        configuration = propose(searcher, number)
         heights.append(branin(configuration))
         searcher.tell(Observation(number, configuration, sign * heights[-1], step=1))
     assert min(heights) < 1e-2
@@ -68,7 +68,7 @@ def test_it_finds_the_best_mixture_of_numbers_and_choices() -> None:
     searcher = gp(MIXED, mode="min")
     found = []
     for number in range(60):
-        c = proposal(searcher, number)
+        c = propose(searcher, number)
         log_x = math.log10(float(c["x"]))
         off = (log_x + 2) ** 2 + (int(c["units"]) / 100 - 4) ** 2 + (int(c["depth"]) - 3) ** 2 / 9 + (c["kind"] != "b")
         found.append(off)
@@ -82,8 +82,8 @@ def test_trials_under_way_are_kept_clear_of() -> None:
         searcher.tell(Observation(number, {"x": x}, -((x - 0.63) ** 2), step=1))
     pending: list[PendingTrial] = []
     for number in range(4, 8):
-        pending.append(PendingTrial(number, proposal(searcher, number, tuple(pending))))
-    unaware = [PendingTrial(number, proposal(searcher, number)) for number in range(4, 8)]
+        pending.append(PendingTrial(number, propose(searcher, number, tuple(pending))))
+    unaware = [PendingTrial(number, propose(searcher, number)) for number in range(4, 8)]
     assert least_gap(pending) > 0.003
     assert least_gap(unaware) < 0.0003
 
@@ -108,7 +108,7 @@ def test_infinite_and_equal_values_are_no_obstacle(values: list[float]) -> None:
     searcher = gp(UNIT, startup_trials=3)
     for number, value in enumerate(values):
         searcher.tell(Observation(number, {"x": number / 4}, value, step=1))
-    assert 0 <= float(proposal(searcher, 9)["x"]) <= 1
+    assert 0 <= float(propose(searcher, 9)["x"]) <= 1
 
 
 def test_of_many_trials_the_best_half_and_the_latest_are_modelled() -> None:
@@ -121,7 +121,7 @@ def test_a_proposal_costs_no_more_when_there_are_more_trials_than_it_models() ->
     searcher = gp(UNIT, max_points=20)
     for number in range(300):
         searcher.tell(Observation(number, {"x": number / 300}, -abs(number / 300 - 0.7), step=1))
-    proposal(searcher, 300)
+    propose(searcher, 300)
     assert searcher._fitted is not None
     assert len(searcher._fitted[1].points) == 20
 

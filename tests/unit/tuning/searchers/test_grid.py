@@ -7,7 +7,7 @@ import pytest
 
 from podtune.api.tuning.search import GridSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import SearcherConformance, proposal
+from podtune.testing.searchers import SearcherConformance, propose
 from podtune.tuning.searchers.base import Configuration, Searcher
 from podtune.tuning.searchers.grid import GridSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
@@ -23,7 +23,7 @@ class TestGridSearcher(SearcherConformance):
 
 def whole_grid(*manifests: dict[str, Any], points: int = 5) -> list[Configuration]:
     searcher = GridSearcher(ActiveSpace(parameters(*manifests)), GridSettings(points=points))
-    return [proposal(searcher, number) for number in range(searcher.size)]
+    return [propose(searcher, number) for number in range(searcher.size)]
 
 
 def values(domain: dict[str, Any], points: int = 5) -> list[Any]:
@@ -48,7 +48,7 @@ def test_the_last_parameter_changes_fastest() -> None:
 
 def test_after_the_last_configuration_there_is_none() -> None:
     searcher = GridSearcher(ActiveSpace(parameters({"name": "x", "int": {"min": 1, "max": 3}})), GridSettings())
-    assert proposal(searcher, 2) == {"x": 3}
+    assert propose(searcher, 2) == {"x": 3}
     assert searcher.ask(3, []) is None
     assert searcher.ask(1000, []) is None
 
@@ -78,4 +78,4 @@ def test_a_grid_of_billions_takes_no_memory() -> None:
     wide = {"int": {"min": 1, "max": 10**9}}
     searcher = GridSearcher(ActiveSpace(parameters({"name": "x", **wide}, {"name": "y", **wide})), GridSettings())
     assert searcher.size == 10**18
-    assert proposal(searcher, 10**18 - 1) == {"x": 10**9, "y": 10**9}
+    assert propose(searcher, 10**18 - 1) == {"x": 10**9, "y": 10**9}

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import SearcherConformance, recorded_run
+from podtune.testing.searchers import SearcherConformance, record_run
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.initial import InitialFirst
@@ -152,5 +152,5 @@ class TestTpeAfterInitialConfigurations(SearcherConformance):
 
 
 def test_a_recorded_run_holds_every_configuration_of_the_manifest() -> None:
-    run = recorded_run(TestTpeAfterInitialConfigurations().make(every_kind()))
+    run = record_run(TestTpeAfterInitialConfigurations().make(every_kind()))
     assert len([event for event in run if isinstance(event, Observation)]) > 20

@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.tuning.search_settings import QmcSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import SearcherConformance, proposal
+from podtune.testing.searchers import SearcherConformance, propose
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.qmc import QmcSearcher
@@ -45,7 +45,7 @@ UNIT = parameters(*({"name": name, "float": {"min": 0, "max": 1}} for name in "x
 
 
 def values(searcher: QmcSearcher, count: int) -> Any:
-    return np.array([list(proposal(searcher, number).values()) for number in range(count)], dtype=float)
+    return np.array([list(propose(searcher, number).values()) for number in range(count)], dtype=float)
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
@@ -63,7 +63,7 @@ def test_a_log_scale_is_filled_in_its_logarithm() -> None:
 
 def test_a_choice_comes_up_as_often_as_another() -> None:
     searcher = qmc(parameters({"name": "x", "choice": {"values": list("abcd")}}, {"name": "y", **_UNIT}))
-    found = [proposal(searcher, number)["x"] for number in range(32)]
+    found = [propose(searcher, number)["x"] for number in range(32)]
     assert [found.count(letter) for letter in "abcd"] == [8] * 4
 
 
@@ -94,7 +94,7 @@ def test_proposals_come_out_the_same_in_any_order() -> None:
 
 def test_it_fills_a_finite_space_evenly_to_the_end() -> None:
     searcher = qmc(parameters({"name": "x", "int": {"min": 1, "max": 8}}, {"name": "y", "int": {"min": 1, "max": 8}}))
-    found = [tuple(proposal(searcher, number).values()) for number in range(64)]
+    found = [tuple(propose(searcher, number).values()) for number in range(64)]
     assert len(set(found)) == 64
     assert searcher.ask(64, []) is None
     halves = [(int(x) > 4, int(y) > 4) for x, y in found[:8]]
@@ -103,5 +103,5 @@ def test_it_fills_a_finite_space_evenly_to_the_end() -> None:
 
 def test_proposals_are_the_same_on_every_machine_and_version() -> None:
     """A restarted operator may be a newer one; what it proposes again must not change."""
-    proposed = [proposal(qmc(UNIT, sequence=sequence), 12)["x"] for sequence in SEQUENCES]
+    proposed = [propose(qmc(UNIT, sequence=sequence), 12)["x"] for sequence in SEQUENCES]
     assert proposed == pytest.approx([0.9550569987539324, 0.22374866690756456], rel=1e-12)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from podtune.api.tuning.search_space import Parameter, Scalar
-from podtune.testing.searchers import SearcherConformance, proposal
+from podtune.testing.searchers import SearcherConformance, propose
 from podtune.tuning.searchers.base import Searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from tests.unit.tuning.manifests import parameters
@@ -21,7 +21,7 @@ class TestRandomSearcher(SearcherConformance):
 
 def draws(domain: dict[str, Any], count: int = 2000, seed: int = 0) -> list[Any]:
     searcher = RandomSearcher(parameters({"name": "x", **domain}), seed)
-    return [proposal(searcher, number)["x"] for number in range(count)]
+    return [propose(searcher, number)["x"] for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_proposals_are_the_same_on_every_machine_and_version() -> None:
         ),
         seed=7,
     )
-    assert proposal(searcher, 12) == {"lr": pytest.approx(0.007223631088492777), "units": 240, "activation": "relu"}
+    assert propose(searcher, 12) == {"lr": pytest.approx(0.007223631088492777), "units": 240, "activation": "relu"}
 
 
 def assert_uniform(shares: list[float]) -> None:

@@ -9,7 +9,7 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search import TpeSettings
 from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter, Scalar
-from podtune.testing.searchers import SearcherConformance, proposal
+from podtune.testing.searchers import SearcherConformance, propose
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
@@ -113,7 +113,7 @@ def test_fixed_and_computed_values_stand_where_the_manifest_has_them() -> None:
 def test_what_depends_on_a_parameter_that_does_not_exist_does_not_either() -> None:
     space = [*CONDITIONAL, *parameters({"name": "double", "expression": "2 * momentum"})]
     searcher = rejection_searcher(space, Stubborn(dict(DRAWN)), "momentum < 0.1")
-    assert proposal(searcher, 0) == {"optimizer": "adam", "beta": 1.5, "layers": 2}
+    assert propose(searcher, 0) == {"optimizer": "adam", "beta": 1.5, "layers": 2}
 
 
 DRAWN: dict[str, Scalar] = {"momentum": 0.123456789, "optimizer": "adam", "beta": 1.5, "layers": 2, "kind": "c"}
@@ -180,7 +180,7 @@ def test_in_a_finite_space_nothing_is_proposed_twice() -> None:
     searcher.skip({"x": 2, "y": "b"})
     under_way = [PendingTrial(1, {"x": 3, "y": "a"}), PendingTrial(2, {"x": 3, "y": "b"})]
     left = {(1, "b"), (2, "a")}
-    assert {tuple(proposal(searcher, number, under_way).values()) for number in range(3, 40)} == left
+    assert {tuple(propose(searcher, number, under_way).values()) for number in range(3, 40)} == left
     searcher.tell(Observation(3, {"x": 1, "y": "b"}, None, 0))
     searcher.tell(Observation(4, {"x": 2, "y": "a"}, 1.0, 1))
     assert searcher.ask(5, under_way) is None

@@ -13,7 +13,7 @@ from optuna.samplers import TPESampler
 from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.search import TpeSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.testing.searchers import SearcherConformance, proposal
+from podtune.testing.searchers import SearcherConformance, propose
 from podtune.tuning.randomness import derived_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.random import RandomSearcher
@@ -74,7 +74,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
             space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
         )
         trial = study.ask(dict(space.distributions))
-        proposed = proposal(searcher, number)
+        proposed = propose(searcher, number)
         assert proposed == space.decode(trial.params)
 
         value = None if number % 7 == 3 else float(proposed["momentum"]) ** 2 + float(proposed["dropout"])
@@ -96,7 +96,7 @@ def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivaria
             space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
         )
         trial = study.ask(dict(space.distributions))
-        proposed = proposal(searcher, number)
+        proposed = propose(searcher, number)
         assert proposed == space.decode(trial.params)
 
         values = (float(proposed["momentum"]) ** 2, float(proposed["dropout"]))
@@ -136,7 +136,7 @@ def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group
             study.sampler = TPESampler(multivariate=True, group=group, seed=seed)
             trial = study.ask()
             by_optuna = {name: trial._suggest(name, distribution) for name, distribution in space.distributions.items()}
-            assert proposal(searcher, number) == space.decode(by_optuna)
+            assert propose(searcher, number) == space.decode(by_optuna)
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             configuration = active(space.decode(by_optuna))
         value = float(configuration["learning_rate"])
@@ -158,11 +158,11 @@ def test_groups_of_several_objectives_are_modelled_jointly() -> None:
     grouped, jointly, alone = (tpe(CONDITIONAL, others=1, **s) for s in ({"group": True}, {"multivariate": True}, {}))
     for number in range(20):
         for searcher in (grouped, jointly, alone):
-            configuration = active(proposal(searcher, number))
+            configuration = active(propose(searcher, number))
             searcher.tell(
                 Observation(number, configuration, float(configuration["learning_rate"]), 1, others=(number,))
             )
-    assert proposal(grouped, 20) == proposal(jointly, 20) != proposal(alone, 20)
+    assert propose(grouped, 20) == propose(jointly, 20) != propose(alone, 20)
 
 
 @pytest.mark.parametrize(("mode", "sign"), [("max", 1), ("min", -1)])
@@ -171,7 +171,7 @@ def test_it_learns_where_the_objective_is_better(mode: Literal["max", "min"], si
     for number in range(30):
         x = number / 29
         searcher.tell(Observation(number, {"x": x}, -sign * (x - 0.8) ** 2, step=1))
-    proposals = [float(proposal(searcher, number)["x"]) for number in range(30, 60)]
+    proposals = [float(propose(searcher, number)["x"]) for number in range(30, 60)]
     assert sum(abs(x - 0.8) < 0.15 for x in proposals) > 25
 
 
@@ -182,7 +182,7 @@ def test_trials_under_way_are_kept_clear_of() -> None:
         searcher.tell(Observation(number, {"x": x}, -min(abs(x - 0.2), abs(x - 0.8)), step=1))
 
     def near(place: float, pending: Sequence[PendingTrial]) -> int:
-        return sum(abs(float(proposal(searcher, number, pending)["x"]) - place) < 0.1 for number in range(100, 160))
+        return sum(abs(float(propose(searcher, number, pending)["x"]) - place) < 0.1 for number in range(100, 160))
 
     crowd = [PendingTrial(number, {"x": 0.8}) for number in range(30, 50)]
     assert near(0.8, crowd) < near(0.8, []) / 2
@@ -208,9 +208,9 @@ def test_a_space_without_a_choice_is_proposed_as_it_is() -> None:
     searcher = tpe(
         parameters({"name": "x", "choice": {"values": ["only"]}}, {"name": "y", "int": {"min": 3, "max": 3}})
     )
-    assert proposal(searcher, 0) == {"x": "only", "y": 3}
+    assert propose(searcher, 0) == {"x": "only", "y": 3}
     searcher.tell(Observation(0, {"x": "only", "y": 3}, 1.0, step=1))
-    assert proposal(searcher, 1, [PendingTrial(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
+    assert propose(searcher, 1, [PendingTrial(0, {"x": "only", "y": 3})]) == {"x": "only", "y": 3}
 
 
 def test_optuna_says_nothing_and_stays_as_talkative_as_it_was() -> None:

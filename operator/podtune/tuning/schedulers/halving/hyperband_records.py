@@ -55,8 +55,8 @@ def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]
     Raises:
         RecordError: There can be no such bracket.
     """
-    reading = RecordReader(trial, record)
-    return reading.integer("bracket", "band", most=MAX_BANDS), reading.integer("bracket", "s", most=most_rungs)
+    reader = RecordReader(trial, record)
+    return reader.integer("bracket", "band", most=MAX_BANDS), reader.integer("bracket", "s", most=most_rungs)
 
 
 def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float) -> BracketEntry:
@@ -71,38 +71,36 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
     Raises:
         RecordError: A milestone isn't one of the bracket's, something is missing, or no number.
     """
-    reading = RecordReader(trial, record)
-    entry = BracketEntry(trial, rewards=_read_rewards(reading, rounds, sign))
-    entry.round = reading.integer("bracket", "round", most=len(rounds))
-    if entry.rewards or "time" in reading.keys("bracket"):
-        time = reading.number("bracket", "time")
+    reader = RecordReader(trial, record)
+    entry = BracketEntry(trial, rewards=_read_rewards(reader, rounds, sign))
+    entry.round = reader.integer("bracket", "round", most=len(rounds))
+    if entry.rewards or "time" in reader.keys("bracket"):
+        time = reader.number("bracket", "time")
         entry.arrived = time if entry.rewards else entry.arrived
         entry.time = time if math.isfinite(time) else entry.time
-    entry.ended = "ended" in reading.keys("bracket")
+    entry.ended = "ended" in reader.keys("bracket")
     drawn = rounds[: min(entry.round, len(rounds) - 1)]
-    entry.cutoffs = tuple(_read_cutoff(reading, str(round_.milestone), sign) for round_ in drawn)
+    entry.cutoffs = tuple(_read_cutoff(reader, str(round_.milestone), sign) for round_ in drawn)
     return entry
 
 
-def _read_rewards(reading: RecordReader, rounds: Sequence[Round], sign: float) -> dict[int, float]:
+def _read_rewards(reader: RecordReader, rounds: Sequence[Round], sign: float) -> dict[int, float]:
+    reader.check_rungs(round_.milestone for round_ in rounds)
+    written = reader.keys("rungs")
     numbers = {str(round_.milestone): number for number, round_ in enumerate(rounds)}
-    written = reading.keys("rungs")
-    for strange in sorted(written - numbers.keys()):
-        known = ", ".join(numbers)
-        reading.refuse("rungs", strange, f"but the bracket's rungs are {known}; restore the scheduler's settings")
     return {
-        number: sign * reading.number("rungs", milestone)
+        number: sign * reader.number("rungs", milestone)
         for milestone, number in numbers.items()
         if milestone in written
     }
 
 
-def _read_cutoff(reading: RecordReader, milestone: str, sign: float) -> Cutoff:
-    match = _CUTOFF.fullmatch(reading.text("lines", milestone))
+def _read_cutoff(reader: RecordReader, milestone: str, sign: float) -> Cutoff:
+    match = _CUTOFF.fullmatch(reader.text("lines", milestone))
     if match is None:
-        reading.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")
+        reader.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")
     try:
         value = float(match["value"])
     except ValueError:
-        reading.refuse("lines", milestone, "which does not begin with a number; correct it or remove the record")
+        reader.refuse("lines", milestone, "which does not begin with a number; correct it or remove the record")
     return Cutoff(sign * value, int(match["trial"]), int(match["ranked"]))

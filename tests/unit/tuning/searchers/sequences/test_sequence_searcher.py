@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.testing.searchers import proposal
+from podtune.testing.searchers import propose
 from podtune.testing.spaces import parameters
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial
 from podtune.tuning.searchers.sequences.sequence_searcher import INFINITE_PATIENCE, PointSequence, SequenceSearcher
@@ -30,7 +30,7 @@ def sequence_searcher(points: PointSequence, *constraints: str) -> SequenceSearc
 
 def test_without_constraints_a_number_is_a_place() -> None:
     points = Counting()
-    assert proposal(sequence_searcher(points), 10**5) == {"x": 10**5}
+    assert propose(sequence_searcher(points), 10**5) == {"x": 10**5}
     assert points.looked_at == [10**5]
 
 
@@ -42,7 +42,7 @@ def test_a_number_counts_what_is_of_use() -> None:
 
 def test_repetitions_are_left_out() -> None:
     searcher = sequence_searcher(Counting(10, doubled=True))
-    assert [proposal(searcher, number)["x"] for number in range(5)] == [0, 1, 2, 3, 4]
+    assert [propose(searcher, number)["x"] for number in range(5)] == [0, 1, 2, 3, 4]
     assert searcher.ask(5, []) is None
 
 
@@ -66,7 +66,7 @@ def test_what_is_known_beforehand_is_left_out_of_what_is_finite() -> None:
     searcher.skip({"x": 1})
     searcher.tell(Observation(-1, {"x": 3}, 1.0, 1))
     searcher.tell(Observation(-2, {"x": 77}, 1.0, 1))
-    assert [proposal(searcher, number)["x"] for number in range(3)] == [0, 2, 4]
+    assert [propose(searcher, number)["x"] for number in range(3)] == [0, 2, 4]
     assert searcher.ask(3, []) is None
 
 
@@ -77,7 +77,7 @@ def test_a_sequence_that_is_refused_for_too_long_is_given_up() -> None:
     ):
         sequence_searcher(points, "x > 5000").ask(0, [])
     assert len(points.looked_at) == INFINITE_PATIENCE
-    assert proposal(sequence_searcher(Counting(9000), "x > 5000"), 0) == {"x": 5001}
+    assert propose(sequence_searcher(Counting(9000), "x > 5000"), 0) == {"x": 5001}
 
 
 def test_an_end_without_anything_of_use_is_an_error_and_no_end() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from podtune.api.tuning.search_space import LogNormalDomain, NormalDomain, Parameter
-from podtune.testing.searchers import proposal
+from podtune.testing.searchers import propose
 from podtune.tuning.domains.normal import share_below
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -49,7 +49,7 @@ def test_a_single_value_is_left_out_of_the_models(domain: dict[str, Any]) -> Non
 
 @given(space=search_spaces(), number=st.integers(0, 1000))
 def test_every_configuration_comes_back_exactly(space: list[Parameter], number: int) -> None:
-    configuration = proposal(RandomSearcher(space, seed=0), number)
+    configuration = propose(RandomSearcher(space, seed=0), number)
     there = OptunaSpace(space).encode(configuration)
     back = OptunaSpace(space).decode(there)
     assert list(back) == list(configuration)

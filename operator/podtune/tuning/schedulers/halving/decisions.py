@@ -1,0 +1,23 @@
+"""Decisions that all schedulers with rungs take in the same words."""
+
+from __future__ import annotations
+
+from podtune.tuning.numbers import readable
+from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
+
+
+def stop_at_max_time(time_attribute: str, time: float, limit: int) -> SchedulerDecision:
+    """Stops a trial that has had all the time that there is.
+
+    Args:
+        time_attribute: The metric that counts its progress.
+        time: How far it has come.
+        limit: The manifest's `maxTime`.
+    """
+    message = f"stopped at {time_attribute} {readable(time)}: maxTime {limit} is reached"
+    return SchedulerDecision(SchedulerAction.STOP, message, {"time": time, "maxTime": limit}, full=True)
+
+
+def keep_paused(milestone: int) -> SchedulerDecision:
+    """Pauses a trial that reports once more on its way to the pause at a rung."""
+    return SchedulerDecision(SchedulerAction.PAUSE, f"is paused at rung {milestone} already", {"rung": milestone})
