@@ -19,7 +19,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules.keys() -
 
 
 @pytest.mark.parametrize("name", ["replay.txt", "replay-syne-tune.txt"])
-def test_a_reference_s_environment_has_what_the_schedulers_import(name):
+def test_a_reference_s_environment_has_what_the_schedulers_import(name: str) -> None:
     pinned = {line.partition("==")[0] for line in (REQUIREMENTS / name).read_text().splitlines() if "==" in line}
     loaded = json.loads(subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True).stdout)
     packages = packages_distributions()

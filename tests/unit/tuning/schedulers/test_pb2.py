@@ -12,6 +12,7 @@ from podtune.testing.schedulers import SchedulerConformance
 from podtune.tuning.schedulers import pb2
 from podtune.tuning.schedulers.base import RecordError, Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
+from podtune.tuning.schedulers.population.explore import RankedPerformance
 from podtune.tuning.schedulers.population.gain_log import Gain
 from podtune.tuning.searchers.base import Configuration
 from tests.unit.tuning.manifests import experiment
@@ -227,7 +228,7 @@ class TestChoice:
         for trial, reached in gains.items():
             for time, score in reached:
                 configuration = {**START, "lr": 0.01 if trial == 0 else 0.5}
-                explorer.observe(trial, pb2.RankedPerformance(time, score, configuration))
+                explorer.observe(trial, RankedPerformance(time, score, configuration))
         donors = {**START, "lr": 0.01}
         alone = explorer.explore(0, donors, [], random.Random(1))
         crowded = explorer.explore(0, donors, [alone] * 10, random.Random(1))
@@ -242,29 +243,29 @@ def bandit_of(scheduler: Any) -> tuple[Any, Any, Any]:
 class TestGains:
     def test_are_what_a_configuration_has_gained_in_an_interval(self) -> None:
         explorer = pb2.Bandit(*bandit_of(population(8)))
-        explorer.observe(3, pb2.RankedPerformance(10, 0.5, START))
-        explorer.observe(3, pb2.RankedPerformance(20, 0.7, START))
+        explorer.observe(3, RankedPerformance(10, 0.5, START))
+        explorer.observe(3, RankedPerformance(20, 0.7, START))
         point = (pytest.approx(0.869, abs=1e-3), pytest.approx(0.484, abs=1e-3))
         assert explorer._logs[3].gains == (Gain(20, 0.02, point),)  # type: ignore[arg-type]
 
     def test_a_clone_gains_from_where_its_donor_was(self) -> None:
         explorer = pb2.Bandit(*bandit_of(population(8)))
-        explorer.observe(3, pb2.RankedPerformance(10, 0.1, START))
-        explorer.cloned(3, pb2.RankedPerformance(14, 0.5, START))
-        explorer.observe(3, pb2.RankedPerformance(24, 0.9, START))
+        explorer.observe(3, RankedPerformance(10, 0.1, START))
+        explorer.on_clone(3, RankedPerformance(14, 0.5, START))
+        explorer.observe(3, RankedPerformance(24, 0.9, START))
         assert [gain.rate for gain in explorer._logs[3].gains] == [0.04]
 
     def test_nan_is_no_gain(self) -> None:
         explorer = pb2.Bandit(*bandit_of(population(8)))
         for time, score in ((10, 0.1), (20, math.nan), (30, 0.5), (40, 0.6)):
-            explorer.observe(3, pb2.RankedPerformance(time, score, START))
+            explorer.observe(3, RankedPerformance(time, score, START))
         assert [gain.time for gain in explorer._logs[3].gains] == [40]
 
     def test_the_latest_are_kept_and_read_back_as_they_were(self) -> None:
         explorer = pb2.Bandit(*bandit_of(population(8)))
         draw = random.Random(0)
         for time in range(40):
-            explorer.observe(3, pb2.RankedPerformance(time, draw.random(), {**START, "lr": draw.random() / 2 + 0.1}))
+            explorer.observe(3, RankedPerformance(time, draw.random(), {**START, "lr": draw.random() / 2 + 0.1}))
         record = explorer.record(3)
         assert sum(len(values) for values in record["gains"].values()) < 1500
         other = pb2.Bandit(*bandit_of(population(8)))
