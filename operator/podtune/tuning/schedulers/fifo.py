@@ -20,8 +20,6 @@ class Fifo(Scheduler):
         scheduler: {}
     """
 
-    pauses = False
-
     @property
     @override
     def time_attribute(self) -> str:
