@@ -36,6 +36,10 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
 
+.PHONY: measures
+measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines
+	@$(BIN)/python docs/measure_codebase.py
+
 .PHONY: unit
 unit: install ## Run the tests that need nothing but Python
 	@$(BIN)/pytest -n auto --dist worksteal tests/unit

@@ -13,7 +13,8 @@ import uvloop
 
 from podtune.app.garbage import collect_in_small_portions
 from podtune.app.logs import configure_logging
-from podtune.app.operator import CannotListen, Operator
+from podtune.app.operator import Operator
+from podtune.app.servers import CannotListen
 from podtune.app.settings import Settings, SettingsError, read_settings
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.lease import LeaseLost

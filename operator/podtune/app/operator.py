@@ -10,23 +10,21 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from aiohttp import web
 from prometheus_client import REGISTRY
 
 from podtune import __version__
-from podtune.app.leader_label import LeaderLabel
-from podtune.app.probes import Probes
+from podtune.app.servers import Probes, serve
 from podtune.app.settings import Settings
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
-from podtune.cluster.lease import Lease, LeaseSettings
+from podtune.cluster.lease import LeaderLabel, Lease, LeaseSettings
 from podtune.controllers import metrics
 from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
@@ -37,7 +35,6 @@ from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.errors import ApiError, ResourceNotFound
 from podtune.results.authentication import Authenticator
-from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.server import ResultsServer
 from podtune.runner.settings import RunnerSettings
 
@@ -45,10 +42,6 @@ log = structlog.get_logger(__name__)
 
 STEP_DOWN_SECONDS = 3.0
 """How long each step of giving the leadership back may take."""
-
-
-class CannotListen(Exception):
-    """A port can't be listened on; the text names it."""
 
 
 class Operator:
@@ -97,8 +90,8 @@ class Operator:
         """
         listen_to_signals()
         async with contextlib.AsyncExitStack() as servers:
-            await servers.enter_async_context(_serving(self._probes, self._settings.probe_port))
-            await servers.enter_async_context(_serving(self._results, self._settings.results_port))
+            await servers.enter_async_context(serve(self._probes.application(), self._settings.probe_port))
+            await servers.enter_async_context(serve(self._results.application(), self._settings.results_port))
             await self._label.drop()
             self._probes.is_ready = True
             log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
@@ -175,34 +168,6 @@ def _counted(store: Store) -> Any:
     finally:
         REGISTRY.unregister(collector)
         metrics.LEADING.set(0)
-
-
-@contextlib.asynccontextmanager
-async def _serving(server: Probes | ResultsServer, port: int) -> AsyncIterator[None]:
-    """Serves on all interfaces; a request whose client has gone away is given up."""
-    connections = Connections()
-    application = server.application()
-    application.middlewares.append(connections.middleware)
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        handler_cancellation=True,
-        shutdown_timeout=1.0,
-        keepalive_timeout=IDLE_SECONDS,
-    )
-    await runner.setup()
-    assert runner.server is not None  # it is set up
-    try:
-        try:
-            listening = await connections.listen(runner.server, port)
-        except OSError as error:
-            raise CannotListen(f"port {port} can't be listened on: {error}") from error
-        try:
-            yield
-        finally:
-            listening.close()
-    finally:
-        await runner.cleanup()
 
 
 async def _first(*coroutines: Coroutine[Any, Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""One leader at a time, by a Lease.
+"""One leader at a time, by a Lease; a label on its pod leads the results Service to it.
 
 The holder renews the Lease; whoever finds it expired takes it over. Every write names the version that was read, so of
 two that try at once one is refused. A holder that can't renew in time stops leading before anyone else can begin:
@@ -8,6 +8,7 @@ it counts from before its last successful request, the others from when they fir
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from datetime import UTC, datetime
 
 import structlog
 
-from podtune.cluster.client import ClusterClient, read_if_there
+from podtune.api.names import LABEL_LEADER
+from podtune.cluster.client import MERGE, ClusterClient, list_pages, read_if_there
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
@@ -185,3 +187,36 @@ class Lease:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class LeaderLabel:
+    """Puts the label that the results Service selects on our own pod, and takes it off others.
+
+    Outside of a cluster it does nothing.
+    """
+
+    def __init__(self, client: ClusterClient, namespace: str, pod: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._pod = pod
+
+    async def take(self) -> None:
+        """We lead: the label comes off all others first, so that no result goes to two."""
+        if not self._pod:
+            return
+        selector = {"labelSelector": f"{LABEL_LEADER}=true"}
+        async for page in list_pages(self._client, paths.pods(self._namespace), selector):
+            for other in page["items"]:
+                if other["metadata"]["name"] != self._pod:
+                    await self._set(other["metadata"]["name"], None)
+        await self._set(self._pod, "true")
+
+    async def drop(self) -> None:
+        """We do not lead, or no longer."""
+        if self._pod:
+            await self._set(self._pod, None)
+
+    async def _set(self, name: str, value: str | None) -> None:
+        body = {"metadata": {"labels": {LABEL_LEADER: value}}}
+        with contextlib.suppress(ResourceNotFound):
+            await self._client.request("PATCH", paths.pod(self._namespace, name), body=body, content_type=MERGE)

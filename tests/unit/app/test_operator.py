@@ -17,7 +17,8 @@ import pytest
 
 from podtune.app import operator as operator_module
 from podtune.app.main import _failures
-from podtune.app.operator import CannotListen, Operator
+from podtune.app.operator import Operator
+from podtune.app.servers import CannotListen
 from podtune.app.settings import read_settings
 from podtune.cluster.lease import LeaseLost
 from podtune.kube.errors import ApiError, NotLeading

@@ -47,7 +47,7 @@ from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.front import Front
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
-from podtune.runner.experiment.tracker import ExperimentTracker, ExperimentView
+from podtune.runner.experiment.tracker import ExperimentTracker, StatusInputs
 from podtune.runner.experiment.trial_reset import TrialReset, opens
 from podtune.runner.experiment.ttl import TimeToLive
 from podtune.runner.records import Experiment
@@ -340,7 +340,7 @@ class ExperimentPlanner:
         """Has the Experiment's status say what is known."""
         self._front.take_in(self._search)
         self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
-        view = ExperimentView(
+        inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
             hold=self._refusals.hold,
@@ -354,7 +354,7 @@ class ExperimentPlanner:
         debounce = self._lasting.throttle.stretch_experiment_wait(
             settings.experiment_debounce, settings.throttle_above_experiments
         )
-        self.tracker.write(view, debounce, now)
+        self.tracker.write(inputs, debounce, now)
 
     # Steps that several sentences share
 

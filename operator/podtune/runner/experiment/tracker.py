@@ -50,7 +50,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class ExperimentView:
+class StatusInputs:
     """What the Experiment's status says besides what the trials have come to.
 
     Attributes:
@@ -217,19 +217,19 @@ class ExperimentTracker(TrialIndex):
         """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
         return self._recorded_end is not None
 
-    def write(self, view: ExperimentView, debounce: float, now: float) -> None:
+    def write(self, inputs: StatusInputs, debounce: float, now: float) -> None:
         """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
 
         Args:
-            view: What it says besides what the trials have come to.
+            inputs: What it says besides what the trials have come to.
             debounce: Seconds between two looks at it.
             now: The present time.
         """
         decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status
-        refusal = view.refusal if self.outcome is None else None
-        urgent = self.is_over or self.is_going_on or decided or view.asked is not None or view.storage != before.storage
-        urgent = urgent or refusal != before.pod_refusal
+        refusal = inputs.refusal if self.outcome is None else None
+        urgent = self.is_over or self.is_going_on or decided or inputs.asked is not None
+        urgent = urgent or inputs.storage != before.storage or refusal != before.pod_refusal
         if now < self._next_look and not urgent:
             self._actions.timers.set(EXPERIMENT, self._next_look)
             return
@@ -243,9 +243,9 @@ class ExperimentTracker(TrialIndex):
             outcome=self.outcome,
             over=self.is_over and not self.is_held,
             problem=self._experiment.problem,
-            blocker=view.blocker,
-            capped=view.capped,
-            hold=view.hold,
+            blocker=inputs.blocker,
+            capped=inputs.capped,
+            hold=inputs.hold,
             limit=self._limit,
             suspended=self.suspension.view,
             losses="" if recorded else self._losses,
@@ -257,15 +257,15 @@ class ExperimentTracker(TrialIndex):
                 **self.suspension.written(),
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
-                "proposal_request": view.asked or before.proposal_request,
+                "proposal_request": inputs.asked or before.proposal_request,
                 "pod_refusal": refusal,
-                "pareto_front": before.pareto_front if recorded else list(view.front),
-                "avoided_nodes": before.avoided_nodes if recorded else list(view.avoided),
+                "pareto_front": before.pareto_front if recorded else list(inputs.front),
+                "avoided_nodes": before.avoided_nodes if recorded else list(inputs.avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
                 "lost_checkpoints": before.lost_checkpoints if recorded else self._lost_checkpoints,
             }
         )
-        status = with_storage(status, view.storage, now=rfc3339(now))
+        status = with_storage(status, inputs.storage, now=rfc3339(now))
         if status != before and not recorded:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before:

@@ -1,11 +1,49 @@
-"""Metrics and health probes."""
+"""The operator's HTTP servers: how they listen, and the one for metrics and health probes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from podtune.results.connections import IDLE_SECONDS, Connections
+
+
+class CannotListen(Exception):
+    """A port can't be listened on; the text names it."""
+
+
+@contextlib.asynccontextmanager
+async def serve(application: web.Application, port: int) -> AsyncIterator[None]:
+    """Serves on all interfaces while the context lasts; a request whose client has gone away is cancelled.
+
+    Raises:
+        CannotListen: The port is taken.
+    """
+    connections = Connections()
+    application.middlewares.append(connections.middleware)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=1.0,
+        keepalive_timeout=IDLE_SECONDS,
+    )
+    await runner.setup()
+    assert runner.server is not None  # it is set up
+    try:
+        try:
+            listening = await connections.listen(runner.server, port)
+        except OSError as error:
+            raise CannotListen(f"port {port} can't be listened on: {error}") from error
+        try:
+            yield
+        finally:
+            listening.close()
+    finally:
+        await runner.cleanup()
 
 
 class Probes:
