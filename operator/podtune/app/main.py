@@ -18,8 +18,6 @@ from podtune.app.servers import CannotListen
 from podtune.app.settings import Settings, SettingsError, read_settings
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.lease import LeaseLost
-from podtune.controllers.watch.event_decoding import decode_events_with_orjson
-from podtune.controllers.watch.event_processing import give_events_to_handlers_alone
 from podtune.kube.errors import ApiError
 
 log = structlog.get_logger(__name__)
@@ -40,8 +38,6 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(f"podtune-operator: {error}")
     configure_logging(settings.log_level)
-    decode_events_with_orjson()
-    give_events_to_handlers_alone()
     collect_in_small_portions()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

@@ -30,7 +30,7 @@ from podtune.controllers.queue import WorkQueue
 from podtune.controllers.reconciler import Reconciler
 from podtune.controllers.store.overdue_pods import OverduePods
 from podtune.controllers.store.store import Store
-from podtune.controllers.watch.handlers import make_registry, run_kopf
+from podtune.controllers.watch.kopf import make_registry, run_kopf
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.errors import ApiError, ResourceNotFound

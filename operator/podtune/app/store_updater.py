@@ -6,7 +6,7 @@ from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.controllers.store.store import Store
-from podtune.controllers.watch.handlers import POD_KIND
+from podtune.controllers.watch.kopf import POD_KIND
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.manifests import Manifest
 

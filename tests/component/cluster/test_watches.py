@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.cluster.client import KubernetesClient
-from podtune.controllers.watch.handlers import make_registry, run_kopf
+from podtune.controllers.watch.kopf import make_registry, run_kopf
 
 pytestmark = pytest.mark.cluster
 

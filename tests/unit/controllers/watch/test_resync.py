@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from podtune.controllers.store.store import Store
-from podtune.controllers.watch.handlers import LISTED_AT_A_TIME, make_settings
+from podtune.controllers.watch.kopf import LISTED_AT_A_TIME, make_settings
 from podtune.controllers.watch.resync import AT_A_TIME, PERIOD, RESYNC_SOON, SETTLE, Resync
 from podtune.kube.errors import ApiError
 from podtune.runner.settings import RunnerSettings

@@ -1,16 +1,17 @@
-"""The kopf handlers: what the watches bring goes into the store. Nothing is decided here.
+"""Everything of kopf: its handlers feed the store with what the watches bring. Nothing is decided here.
 
-Only raw event handlers are used: kopf's create, update and delete handlers, timers and daemons keep their own state in
-annotations and finalizers, which would cost writes and could block a deletion. Kopf logs what a raw event handler
-raises and goes on, so a handler raises nothing: the store copes with whatever an object looks like.
+Kopf logs in, lists, watches, and begins a watch anew that has ended. Only its `@kopf.on.event` handlers are used: its
+create, update and delete handlers, timers and daemons keep their own state in annotations and finalizers, which would
+cost writes and could block a deletion. Kopf logs what an event handler raises and goes on, so a handler raises nothing:
+the store copes with whatever an object looks like.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, cast
 
 import kopf
 
@@ -27,6 +28,8 @@ LISTED = None
 
 LISTED_AT_A_TIME = 100
 """Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""
+IDLE_SECONDS = 0.5
+"""Kopf keeps a task for each object until so long after the object's last event."""
 
 Take = Callable[[Manifest], None]
 
@@ -71,6 +74,9 @@ def make_settings() -> kopf.OperatorSettings:
     settings.posting.level = logging.CRITICAL
     settings.scanning.disabled = True
     settings.peering.standalone = True
+    settings.persistence.diffbase_storage = NoDiffs()
+    settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
+    settings.queueing.idle_timeout = IDLE_SECONDS
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
     settings.watching.chunk_size = LISTED_AT_A_TIME
     settings.watching.server_timeout = 300
@@ -78,6 +84,26 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 10
     settings.networking.request_timeout = 30
     return settings
+
+
+class NoDiffs(kopf.DiffBaseStorage):
+    """Remembers no last state of an object: only change handlers need one, and there are none."""
+
+    def build(
+        self,
+        *,
+        body: kopf.Body,  # noqa: ARG002 - kopf's interface
+        extra_fields: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> kopf.BodyEssence:
+        """Nothing; by default kopf copies the whole object for it on every event."""
+        return cast("kopf.BodyEssence", {})
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - kopf's interface
+        """Nothing is known."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Nothing is stored."""
 
 
 async def run_kopf(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
