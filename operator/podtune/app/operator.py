@@ -26,13 +26,17 @@ from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.lease import LeaderLabel, Lease, LeaseSettings
 from podtune.controllers import metrics
-from podtune.controllers.queue import WorkQueue
-from podtune.controllers.reconciler import Reconciler
-from podtune.controllers.store.overdue_pods import OverduePods
+from podtune.controllers.action_runner import ActionRunner
+from podtune.controllers.decision_loop import DecisionLoop
+from podtune.controllers.pod_waiters import PodWaiters
+from podtune.controllers.pods.overdue_pods import OverduePods
+from podtune.controllers.report_handler import MachineReportHandler
+from podtune.controllers.searcher_threads import SearcherThreads
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.kopf import make_registry, run_kopf
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
+from podtune.controllers.work_queue import WorkQueue
 from podtune.kube.errors import ApiError, ResourceNotFound
 from podtune.results.authentication import Authenticator
 from podtune.results.server import ResultsServer
@@ -71,9 +75,20 @@ class Operator:
         self._health = WatchHealth(time.monotonic)
         observer = StoreUpdater(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._reporter())
-        self._reconciler = Reconciler(self._store, queue, executor, time.time, lambda: self._lease.is_held)
+        threads, pod_waiters = SearcherThreads(), PodWaiters()
+        actions = ActionRunner(queue, executor, threads, settings.proposal_deadline, time.time)
+        self._decisions = DecisionLoop(
+            self._store,
+            queue,
+            actions,
+            pod_waiters=pod_waiters,
+            threads=threads,
+            now=time.time,
+            may_decide=lambda: self._lease.is_held,
+        )
+        handler = MachineReportHandler(self._store, queue, self._decisions, pod_waiters, time.time)
         self._resync = Resync(client, self._store, settings.namespaces, rng)
-        self._results = ResultsServer(self._reconciler, Authenticator(client, time.monotonic), client)
+        self._results = ResultsServer(handler, Authenticator(client, time.monotonic), client)
         self._probes = Probes(lambda: self._health.is_alive)
 
     async def run(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
@@ -131,7 +146,7 @@ class Operator:
 
     async def _work(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            loops = (self._resync.run(), self._reconciler.run(), self._overdue_pods.run())
+            loops = (self._resync.run(), self._decisions.run(), self._overdue_pods.run())
             parts = [group.create_task(loop) for loop in loops]
             await self._label.take()
             await stop.wait()

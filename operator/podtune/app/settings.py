@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
-from podtune.controllers.store.namespace_caps import PodLimits
+from podtune.controllers.pods.namespace_caps import PodLimits
 
 _UNLIMITED = "unlimited"
 MAX_PODS = 1_000_000

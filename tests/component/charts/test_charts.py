@@ -12,7 +12,7 @@ import yaml
 
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
-from podtune.controllers.store.namespace_caps import PodLimits
+from podtune.controllers.pods.namespace_caps import PodLimits
 
 pytestmark = [pytest.mark.cluster]
 

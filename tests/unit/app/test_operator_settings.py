@@ -6,7 +6,7 @@ import pytest
 
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import SettingsError, read_settings
-from podtune.controllers.store.namespace_caps import PodLimits
+from podtune.controllers.pods.namespace_caps import PodLimits
 
 MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.controllers.proposing import Proposer
 from podtune.controllers.store.stalled import Stalled
+from podtune.runner.actions import Action, ActionResult
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, StoragePod, Trial
 
@@ -40,7 +40,6 @@ class ExperimentEntry:
     machine: ExperimentMachine | None = None
     """None also while a decision is offloaded."""
     offloaded: OffloadedDecision | None = None
-    proposer: Proposer | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
     storage_pods: dict[str, StoragePod] = field(default_factory=dict)
     """By UID."""
@@ -79,6 +78,13 @@ class ExperimentEntry:
                 self.drop_machine()
                 return False
         return True
+
+    def on_action_result(self, action: Action, result: ActionResult, now: float) -> bool:
+        """Tells who has asked for an action how it went; see `apply`."""
+        if self.machine is None and self.offloaded is None:
+            self.stalled.on_action_result(self.experiment, action, result, now)
+            return True
+        return self.apply(lambda machine: machine.on_action_result(action, result, now))
 
     def offload(self) -> OffloadedDecision:
         """Hands the machine, if there is one yet, to a thread; what is seen meanwhile waits."""

@@ -7,6 +7,7 @@ them a thing is seen first. What belongs to what is told by owners' UIDs alone; 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -18,12 +19,9 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cluster import decoders
 from podtune.cluster.decoders import MalformedObject
-from podtune.controllers.patient_semaphore import PatientSemaphore
-from podtune.controllers.proposing import Proposer
-from podtune.controllers.store.bounded_set import BoundedSet
+from podtune.controllers.pods.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
+from podtune.controllers.pods.overdue_pods import OverduePods
 from podtune.controllers.store.entry import ExperimentEntry, StateEvent
-from podtune.controllers.store.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
-from podtune.controllers.store.overdue_pods import OverduePods
 from podtune.controllers.store.stalled import Stalled
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
@@ -74,12 +72,11 @@ class Store:
         """By UID of the pod: its owner's UID."""
         self._storage_pods: dict[str, str] = {}
         """By UID of a pod that works in the bucket: its Experiment's UID."""
-        self._semaphore = PatientSemaphore()
         self._caps = NamespaceCaps(pod_limits, self._wake)
         self._throttle = StatusWriteThrottle()
-        self._gone = BoundedSet(REMEMBERED)
-        self._complained = BoundedSet(REMEMBERED)
-        self._spared = BoundedSet(REMEMBERED)
+        self._gone = _BoundedSet(REMEMBERED)
+        self._complained = _BoundedSet(REMEMBERED)
+        self._spared = _BoundedSet(REMEMBERED)
         """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
         self._synced = False
@@ -262,11 +259,9 @@ class Store:
         experiment = entry.experiment
         if entry.machine is not None or entry.offloaded is not None or not self._synced or not entry.is_ready:
             return None
-        assert experiment.spec is not None  # it is ready
         trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
         owners = (*(trial.uid for trial in trials), experiment.uid)
         pods = [pod for owner in owners for pod in self._pods_of(owner)]
-        entry.proposer = Proposer(experiment.spec, self._settings.proposal_deadline, self._semaphore)
         quota = self._caps.quota(experiment.namespace, experiment.name)
         return lambda: ExperimentMachine(
             experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
@@ -387,3 +382,23 @@ class Store:
         """Says once of an object that it is passed over."""
         if self._complained.add(uid):
             log.warning("object passed over", error=str(error))
+
+
+class _BoundedSet:
+    """A set that forgets what was added longest ago once it is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, item: str) -> bool:
+        """Adds an item; whether it was not in."""
+        if item in self._items:
+            return False
+        self._items[item] = None
+        if len(self._items) > self._size:
+            self._items.popitem(last=False)
+        return True
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._items

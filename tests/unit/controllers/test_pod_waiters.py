@@ -2,7 +2,7 @@
 
 import asyncio
 
-from podtune.controllers.store.pod_waiters import PodWaiters
+from podtune.controllers.pod_waiters import PodWaiters
 
 SOON, LATE = 0.01, 60.0
 

@@ -9,12 +9,11 @@ few.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Executor as Threads
 from dataclasses import dataclass, field, replace
 
 from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.controllers.patient_semaphore import PatientSemaphore
-from podtune.controllers.threads import in_thread
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.search.session import SearcherSession
 from podtune.tuning.searchers.base import NoConfiguration, Proposal
@@ -32,7 +31,7 @@ class _AskedSearcher:
     """A request that a searcher thinks about, and how often it was waited for."""
 
     request: Propose
-    task: asyncio.Task[SearcherAnswer]
+    answer: asyncio.Future[SearcherAnswer]
     waits: int = field(default=0)
 
     def is_about(self, request: Propose) -> bool:
@@ -46,17 +45,17 @@ class _AskedSearcher:
 class Proposer:
     """Holds an experiment's searcher; its caller has one request under way at a time."""
 
-    def __init__(self, spec: ExperimentSpec, deadline: float, semaphore: PatientSemaphore) -> None:
+    def __init__(self, spec: ExperimentSpec, deadline: float, threads: Threads) -> None:
         """Makes a proposer.
 
         Args:
             spec: The experiment's spec.
             deadline: Seconds that the searcher may think about a request before it is called slow.
-            semaphore: Says when it may begin; shared by all experiments.
+            threads: Where it thinks.
         """
         self._spec = spec
         self._deadline = deadline
-        self._semaphore = semaphore
+        self._threads = threads
         self._searcher: SearcherSession | None = None
         self._thinking: list[_AskedSearcher] = []
 
@@ -68,7 +67,7 @@ class Proposer:
         thinking.waits += 1
         try:
             async with asyncio.timeout(self._deadline):
-                self._searcher, proposals = await asyncio.shield(thinking.task)
+                self._searcher, proposals = await asyncio.shield(thinking.answer)
         except TimeoutError:
             return self._slow(f"no proposal within {thinking.waits * self._deadline:g} s")
         except NoConfiguration as error:
@@ -82,7 +81,7 @@ class Proposer:
 
     def _find(self, request: Propose) -> _AskedSearcher | None:
         """Who thinks about a request, or begins to; None where too many think about others already."""
-        self._thinking = [other for other in self._thinking if not other.task.done() or other.is_about(request)]
+        self._thinking = [other for other in self._thinking if not other.answer.done() or other.is_about(request)]
         same = [other for other in self._thinking if other.is_about(request)]
         has_room = len(self._thinking) < MAX_THREADS
         if same and (same[-1].waits < MAX_MISSED_DEADLINES or not has_room):
@@ -91,11 +90,10 @@ class Proposer:
 
     def _begin(self, request: Propose) -> _AskedSearcher:
         searcher, self._searcher = self._searcher, None  # until all went well
-        task = asyncio.create_task(
-            self._semaphore.take(lambda: in_thread(lambda: _answer(searcher or SearcherSession(self._spec), request)))
-        )
-        task.add_done_callback(_retrieve)
-        thinking = _AskedSearcher(request, task)
+        loop = asyncio.get_running_loop()
+        answer = loop.run_in_executor(self._threads, _answer, searcher, self._spec, request)
+        answer.add_done_callback(_retrieve)
+        thinking = _AskedSearcher(request, answer)
         self._thinking.append(thinking)
         return thinking
 
@@ -103,11 +101,12 @@ class Proposer:
         return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 
-def _answer(searcher: SearcherSession, request: Propose) -> SearcherAnswer:
+def _answer(searcher: SearcherSession | None, spec: ExperimentSpec, request: Propose) -> SearcherAnswer:
+    searcher = searcher or SearcherSession(spec)
     return searcher, searcher.answer(request)
 
 
-def _retrieve(task: asyncio.Task[SearcherAnswer]) -> None:
+def _retrieve(answer: asyncio.Future[SearcherAnswer]) -> None:
     """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
-    if not task.cancelled():
-        task.exception()
+    if not answer.cancelled():
+        answer.exception()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
 from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
-from podtune.controllers.patient_semaphore import MAX_AT_ONCE, PatientSemaphore
-from podtune.controllers.proposing import MAX_MISSED_DEADLINES, MAX_THREADS, Proposer
-from podtune.controllers.threads import BUSY
+from podtune.controllers.proposer import MAX_MISSED_DEADLINES, MAX_THREADS, Proposer
+from podtune.controllers.searcher_threads import SearcherThreads
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.search import session
 from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
@@ -51,7 +49,7 @@ class Workshop:
         self.made: list[Recorder] = []
         self.limit = 100
         self.act: Callable[[], None] = lambda: None
-        self.semaphore = PatientSemaphore(patience=SHORT)
+        self.threads = SearcherThreads(idle_seconds=0.01)
 
     def make(self, _: object) -> Recorder:
         return Recorder(self.made, self.limit, self.act)
@@ -59,7 +57,7 @@ class Workshop:
     def proposer(self, deadline: float = DEADLINE) -> Proposer:
         spec = experiment_record().spec
         assert spec is not None
-        return Proposer(spec, deadline, self.semaphore)
+        return Proposer(spec, deadline, self.threads)
 
 
 @pytest.fixture
@@ -93,11 +91,12 @@ async def gate() -> AsyncIterator[Gate]:
 
 
 def searching() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == BUSY]
+    return [thread for thread in threading.enumerate() if thread.name == "searcher"]
 
 
 async def until_nobody_searches() -> None:
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    assert await until(lambda: not searching(), 30, interval=0.001)
+    await asyncio.sleep(0.01)  # their answers come by way of the event loop
 
 
 def observations(count: int) -> list[Observation]:
@@ -229,54 +228,3 @@ async def test_another_experiments_searcher_is_not_held_up(workshop: Workshop, g
     assert not thinking.done()
     gate.open()
     assert (await thinking).status is ActionStatus.DONE
-
-
-async def test_one_that_computes_holds_up_neither_others_nor_the_event_loop(workshop: Workshop) -> None:
-    begun, is_over = threading.Barrier(MAX_AT_ONCE + 1), threading.Event()
-
-    def compute() -> None:
-        begun.wait(30)
-        while not is_over.is_set():
-            pass
-
-    workshop.act = compute
-    computing = [asyncio.create_task(workshop.proposer().propose(ask([], 0))) for _ in range(MAX_AT_ONCE)]
-    try:
-        await asyncio.to_thread(begun.wait, 30)
-        workshop.act = lambda: None
-        assert (await workshop.proposer().propose(ask([], 0))).status is ActionStatus.DONE
-        assert not any(task.done() for task in computing)
-    finally:
-        is_over.set()
-    assert {outcome.status for outcome in await asyncio.gather(*computing)} == {ActionStatus.DONE}
-
-
-async def test_a_crowd_that_thinks_for_a_moment_needs_few_threads(workshop: Workshop) -> None:
-    workshop.semaphore = PatientSemaphore(patience=DEADLINE)
-    lock = threading.Lock()
-    thinking = most = 0
-
-    def count() -> None:
-        nonlocal thinking, most
-        with lock:
-            thinking += 1
-            most = max(most, thinking)
-        time.sleep(0.001)
-        with lock:
-            thinking -= 1
-
-    workshop.act = count
-    outcomes = await asyncio.gather(*(workshop.proposer().propose(ask([], 0)) for _ in range(50)))
-    assert {outcome.status for outcome in outcomes} == {ActionStatus.DONE}
-    assert 0 < most <= MAX_AT_ONCE
-
-
-async def test_a_searcher_that_thinks_for_ever_does_not_keep_the_process_alive(workshop: Workshop, gate: Gate) -> None:
-    workshop.act = gate.wait
-    task = asyncio.create_task(workshop.proposer().propose(ask([], 0)))
-    await asyncio.to_thread(gate.reached.wait)
-    (thread,) = searching()
-    assert thread.daemon
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from podtune.controllers.fair_queue import FairQueue
+import asyncio
+from functools import partial
+
+from podtune.controllers.fair_tasks import FairQueue, FairTasks
+from tests.unit.cluster.virtual_time import in_virtual_time, now
 
 
 def taken(queue: FairQueue[int]) -> list[str]:
@@ -72,3 +76,64 @@ def test_a_key_that_fills_up_while_it_is_worked_on_waits_for_that() -> None:
     assert taken(queue) == []
     queue.done("a")
     assert taken(queue) == ["a"]
+
+
+# Tasks
+
+
+class Recorder:
+    """Work that takes a while."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+        self.ended = 0
+
+    async def work(self, seconds: float) -> None:
+        self.begun.append(now())
+        await asyncio.sleep(seconds)
+        self.ended += 1
+
+
+@in_virtual_time
+async def test_a_task_is_started_when_another_has_ended() -> None:
+    tasks, recorder = FairTasks(2, 2), Recorder()
+    begun = now()
+    for _ in range(5):
+        tasks.add("a", partial(recorder.work, 10.0))
+    await asyncio.sleep(60)
+    assert [moment - begun for moment in recorder.begun] == [0, 0, 10, 10, 20]
+    assert recorder.ended == 5
+
+
+@in_virtual_time
+async def test_one_that_takes_long_keeps_the_next_from_being_started_no_longer() -> None:
+    tasks, recorder = FairTasks(1, 1, patience=1.0), Recorder()
+    begun = now()
+    for _ in range(3):
+        tasks.add("a", partial(recorder.work, 10.0))
+    await asyncio.sleep(60)
+    assert [moment - begun for moment in recorder.begun] == [0, 1, 2]
+    assert recorder.ended == 3
+
+
+@in_virtual_time
+async def test_tasks_of_a_key_that_is_gone_end_and_others_are_started_in_their_place() -> None:
+    tasks, gone, other = FairTasks(2, 2), Recorder(), Recorder()
+    for _ in range(5):
+        tasks.add("gone", partial(gone.work, 10.0))
+    tasks.add("other", partial(other.work, 10.0))
+    await asyncio.sleep(1)
+    tasks.cancel("gone")
+    await asyncio.sleep(60)
+    assert (len(gone.begun), gone.ended, other.ended) == (2, 0, 1)
+
+
+@in_virtual_time
+async def test_none_is_started_after_the_end() -> None:
+    tasks, recorder = FairTasks(1, 1), Recorder()
+    for _ in range(3):
+        tasks.add("a", partial(recorder.work, 10.0))
+    await asyncio.sleep(1)
+    await tasks.close()
+    await asyncio.sleep(60)
+    assert (len(recorder.begun), recorder.ended) == (1, 0)

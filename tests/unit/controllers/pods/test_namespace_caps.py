@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podtune.controllers.store.namespace_caps import NamespaceCaps, PodLimits
+from podtune.controllers.pods.namespace_caps import NamespaceCaps, PodLimits
 from podtune.controllers.store.store import Store
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.objects import experiment_body, pod_body, trial_body

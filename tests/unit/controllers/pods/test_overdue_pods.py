@@ -18,7 +18,7 @@ from podtune.api.names import (
     LABEL_MADE_FOR,
     LABEL_TRIAL,
 )
-from podtune.controllers.store.overdue_pods import RETRY_SECONDS, OverduePods
+from podtune.controllers.pods.overdue_pods import RETRY_SECONDS, OverduePods
 from podtune.controllers.store.store import Store
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored

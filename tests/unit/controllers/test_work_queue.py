@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.controllers.queue import WorkQueue
+from podtune.controllers.work_queue import WorkQueue
 from tests.unit.cluster.virtual_time import in_virtual_time, now, settle
 
 
@@ -68,7 +68,7 @@ async def test_a_key_that_is_forgotten_comes_no_more() -> None:
     queue.add("a")
     queue.add_at("a", now() + 5)
     queue.add("b")
-    queue.forget("a")
+    queue.remove("a")
     await asyncio.sleep(10)
     assert await drain(queue) == ["b"]
 
@@ -95,3 +95,21 @@ def test_of_a_keys_times_the_one_that_was_set_last_counts(calls: list[tuple[str,
         assert len(queue) == 0, due
 
     in_virtual_time(test)()
+
+
+@in_virtual_time
+async def test_a_key_whose_processing_fails_again_and_again_comes_back_later_and_later() -> None:
+    queue = WorkQueue(now)
+    waits = []
+    for _ in range(12):
+        begun = now()
+        queue.add_rate_limited("a")
+        await queue.get()
+        waits.append(now() - begun)
+    assert all(0.5 * 2**n <= wait <= 2**n for n, wait in enumerate(waits[:8]))
+    assert 150 <= waits[-1] <= 300
+    queue.forget("a")
+    begun = now()
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert now() - begun <= 1

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,19 +14,23 @@ import pytest
 from structlog.testing import capture_logs
 
 from podtune.api.pods.pod_template import AGENT_CONTAINER
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.events import Reporter
-from podtune.cluster.executor import Executor
+from podtune.cluster.executor import Executor as ApiExecutor
 from podtune.cluster.pods.manifest import AgentSettings
-from podtune.controllers import proposing, reconciler
+from podtune.controllers import action_runner, decision_loop, proposer
+from podtune.controllers.action_runner import ActionRunner
+from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
-from podtune.controllers.queue import WorkQueue
-from podtune.controllers.reconciler import Reconciler
+from podtune.controllers.pod_waiters import PodWaiters
+from podtune.controllers.pods.namespace_caps import NO_LIMITS, PodLimits
+from podtune.controllers.report_handler import MachineReportHandler
 from podtune.controllers.store import store
-from podtune.controllers.store.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
+from podtune.controllers.work_queue import WorkQueue
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
@@ -37,26 +42,60 @@ Manifest = dict[str, Any]
 STARTED = {"startedAt": "2024-05-01T12:00:00Z"}
 
 
-@pytest.fixture(autouse=True)
-def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(work: Callable[[], Any]) -> Any:
-        return work()
+class AtOnce(Executor):
+    """Does all work at once: virtual time knows no threads."""
 
-    monkeypatch.setattr(proposing, "in_thread", at_once)
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class HangingWithSeed13(AtOnce):
+    """Does work at once, but the answers of one experiment's searcher do not come."""
+
+    def __init__(self) -> None:
+        self.hanging: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        answer = super().submit(fn, *args, **kwargs)
+        spec = next((value for value in args if isinstance(value, ExperimentSpec)), None)
+        if spec is None or spec.search.seed != 13:
+            return answer
+        self.hanging.append((Future(), answer.result()))
+        return self.hanging[-1][0]
+
+    def answer(self) -> None:
+        for future, answer in self.hanging:
+            future.set_result(answer)
 
 
 class Operator:
     """Everything between the watches and the API server."""
 
-    def __init__(self, cluster: FakeCluster, pod_limits: PodLimits = NO_LIMITS) -> None:
+    def __init__(
+        self, cluster: FakeCluster, pod_limits: PodLimits = NO_LIMITS, threads: Executor | None = None
+    ) -> None:
         self.clock_is_off = 0.0
+        self.leads = True
         self.queue = WorkQueue(self.now)
         self.store = Store(RunnerSettings(), self.queue.add, pod_limits=pod_limits)
         self.health = WatchHealth(now)
         reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
         observer = StoreUpdater(self.store, self.health)
-        executor = Executor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
-        self.reconciler = Reconciler(self.store, self.queue, executor, self.now)
+        executor = ApiExecutor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
+        pod_waiters, threads = PodWaiters(), threads or AtOnce()
+        actions = ActionRunner(self.queue, executor, threads, RunnerSettings().proposal_deadline, self.now)
+        self.decisions = DecisionLoop(
+            self.store,
+            self.queue,
+            actions,
+            pod_waiters=pod_waiters,
+            threads=threads,
+            now=self.now,
+            may_decide=lambda: self.leads,
+        )
+        self.handler = MachineReportHandler(self.store, self.queue, self.decisions, pod_waiters, self.now)
         self.resync = Resync(cluster, self.store, (), random.Random(1))
         self._take = {
             "experiments": (self.store.experiment, self.store.experiment_gone),
@@ -94,15 +133,16 @@ class World:
         self.exit_code = 0
         self.runs: Counter[str] = Counter()
         self.pod_limits = NO_LIMITS
+        self.threads: Executor = AtOnce()
         self._kubelets: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def operating(self) -> AsyncIterator[Operator]:
-        operator = Operator(self.cluster, self.pod_limits)
+        operator = Operator(self.cluster, self.pod_limits, self.threads)
         await operator.resync.first()
         self.operator = operator
-        task = asyncio.create_task(operator.reconciler.run())
+        task = asyncio.create_task(operator.decisions.run())
         try:
             yield operator
             assert not task.done(), task
@@ -279,20 +319,10 @@ async def test_experiments_do_not_get_in_each_others_way() -> None:
 
 
 @in_virtual_time
-async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = asyncio.Event()
-    thoughts = 0
-
-    async def slow_with_seed_13(work: Callable[[], Any]) -> Any:
-        nonlocal thoughts
-        offloaded = work()
-        if offloaded[0].spec.search.seed == 13:
-            thoughts += 1
-            await answers.wait()
-        return offloaded
-
-    monkeypatch.setattr(proposing, "in_thread", slow_with_seed_13)
+async def test_a_searcher_that_hangs_delays_its_own_experiment_only() -> None:
+    threads = HangingWithSeed13()
     world = World()
+    world.threads = threads
     async with world.operating():
         slow = {"algorithm": "tpe", "maxTrials": 3, "seed": 13}
         world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2", search=slow))
@@ -301,8 +331,8 @@ async def test_a_searcher_that_hangs_delays_its_own_experiment_only(monkeypatch:
         assert world.condition("ProposalsMade", "other") == ""
         await world.until_it(lambda: world.condition("ProposalsMade", "other") == "False")
         await asyncio.sleep(3600)
-        assert thoughts == proposing.MAX_THREADS
-        answers.set()
+        assert len(threads.hanging) == proposer.MAX_THREADS
+        threads.answer()
         await world.until_it(lambda: world.condition("Complete", "other") == "True")
     assert world.condition("ProposalsMade", "other") == "True"
 
@@ -454,7 +484,7 @@ async def test_no_more_requests_of_an_experiment_are_under_way_at_a_time_than_ma
         world.cluster.request = slow  # type: ignore[method-assign]
         world.experiment(search={"algorithm": "random", "maxTrials": 200, "seed": 7}, maxConcurrentTrials=200)
         await asyncio.sleep(60)
-    assert most == reconciler.MAX_ACTIONS_OF_ONE
+    assert most == action_runner.MAX_REQUESTS_OF_ONE
 
 
 @in_virtual_time
@@ -619,7 +649,7 @@ async def test_results_are_taken_in_and_written_to_the_trial() -> None:
         await asyncio.sleep(3)
         pod = world.cluster.get(f"{PODS}/digits-0-1")
         assert pod is not None
-        answer = operator.reconciler.report("team", "digits-0", "digits-0-1", report(pod["metadata"]["uid"], 0.5, 0.9))
+        answer = operator.handler.report("team", "digits-0", "digits-0-1", report(pod["metadata"]["uid"], 0.5, 0.9))
         assert isinstance(answer, Reply)
         assert (answer.acked_seq, answer.durable_seq) == (2, 0)
         await world.until("Complete")
@@ -631,54 +661,60 @@ async def test_results_are_taken_in_and_written_to_the_trial() -> None:
 async def test_results_of_what_is_not_known_yet_come_too_early() -> None:
     world = World()
     operator = Operator(world.cluster)
-    assert operator.reconciler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
+    assert operator.handler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
     operator.store.experiment(experiment_body())
     operator.store.trial(trial_body())
     operator.store.pod(pod_body())
-    assert operator.reconciler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
-    assert not operator.reconciler.is_leading
+    assert operator.handler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
+    assert not operator.handler.is_leading
 
 
 @in_virtual_time
 async def test_who_has_lost_the_lease_decides_on_nothing() -> None:
     world = World()
     operator = Operator(world.cluster)
-    leads = True
-    decider = Reconciler(operator.store, operator.queue, None, now, lambda: leads)  # type: ignore[arg-type]
-    task = asyncio.create_task(decider.run())
+    task = asyncio.create_task(operator.decisions.run())
     await asyncio.sleep(1)
-    assert decider.is_leading
-    leads = False
-    assert not decider.is_leading
+    assert operator.handler.is_leading
+    operator.leads = False
+    assert not operator.handler.is_leading
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    leads = True
-    assert not decider.is_leading
+    operator.leads = True
+    assert not operator.handler.is_leading
 
 
 # Decisions that take long
 
 
+class Slowly(AtOnce):
+    """Takes a second for all work."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        answer = super().submit(fn, *args, **kwargs)
+        if any(isinstance(value, ExperimentSpec) for value in args):
+            return answer  # a searcher's
+        self.begun.append(now())
+        future: Future[Any] = Future()
+        asyncio.get_running_loop().call_later(1.0, future.set_result, answer.result())
+        return future
+
+
 @pytest.fixture
-def thoughts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Every experiment is one of many trials: when somebody began to think about it, which takes a second."""
-    begun: list[float] = []
-
-    async def slowly(work: Callable[[], Any]) -> Any:
-        begun.append(now())
-        value = work()
-        await asyncio.sleep(1.0)
-        return value
-
-    monkeypatch.setattr(reconciler, "in_thread", slowly)
-    monkeypatch.setattr(reconciler, "MANY", -1)
+def threads(monkeypatch: pytest.MonkeyPatch) -> Slowly:
+    """Every experiment is one of many trials."""
+    monkeypatch.setattr(decision_loop, "MANY", -1)
     monkeypatch.setattr(store, "MANY", -1)
-    return begun
+    return Slowly()
 
 
 @in_virtual_time
-async def test_what_is_seen_while_a_machine_is_made_reaches_it(thoughts: list[float]) -> None:
+async def test_what_is_seen_while_a_machine_is_made_reaches_it(threads: Slowly) -> None:
     world = World()
+    world.threads = threads
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.5)
@@ -687,13 +723,14 @@ async def test_what_is_seen_while_a_machine_is_made_reaches_it(thoughts: list[fl
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(search=fewer))
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["metadata"].update(generation=2))
         await world.until("Complete")
-    assert len(thoughts) == 1
+    assert len(threads.begun) == 1
     assert world.states() == {"TERMINATED": 2}
 
 
 @in_virtual_time
-async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(thoughts: list[float]) -> None:
+async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(threads: Slowly) -> None:
     world = World()
+    world.threads = threads
     async with world.operating() as operator:
         _take_time(world, 0.5)
         world.experiment()
@@ -704,19 +741,20 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(th
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")
-    assert len(thoughts) == 2
+    assert len(threads.begun) == 2
     assert world.states() == {"TERMINATED": 3}
 
 
 @in_virtual_time
 async def test_nothing_is_done_for_an_experiment_that_is_deleted_while_its_machine_is_made(
-    thoughts: list[float],
+    threads: Slowly,
 ) -> None:
     world = World()
+    world.threads = threads
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.5)
         operator.store.experiment_gone(world.cluster.all("experiments")[0])
         await asyncio.sleep(5.0)
-    assert len(thoughts) == 1
+    assert len(threads.begun) == 1
     assert world.cluster.all("trials") == []

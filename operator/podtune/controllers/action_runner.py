@@ -1,0 +1,158 @@
+"""Carries out what the machines have decided, and tells them how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor as Threads
+from functools import partial
+
+import structlog
+
+from podtune.cluster.executor import Executor
+from podtune.controllers import metrics
+from podtune.controllers.fair_tasks import FairTasks
+from podtune.controllers.proposer import Proposer
+from podtune.controllers.store.entry import ExperimentEntry
+from podtune.controllers.work_queue import WorkQueue
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    EmitEvent,
+    FindCheckpoint,
+    LoadWarmStart,
+    Propose,
+    WriteTrialStatus,
+)
+
+log = structlog.get_logger(__name__)
+
+MAX_REQUESTS, MAX_REQUESTS_OF_ONE = 40, 32
+"""Actions on the API server under way at a time, over all experiments and of one."""
+MAX_LOOK_UPS, MAX_LOOK_UPS_OF_ONE = 8, 2
+"""Look-ups of what other experiments have come to. What is looked up is named by a user, so how long it takes is not
+ours to say: however many of them stand still, nothing else waits for them."""
+MAX_SEARCHERS = 4
+"""Searchers that begin to think together: each thread that computes keeps the event loop waiting for its part."""
+SEARCHER_PATIENCE = 1.0
+"""Seconds after which a searcher that still thinks keeps the next from beginning no longer."""
+
+
+class ActionRunner:
+    """Starts each action when it is its experiment's turn."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        executor: Executor,
+        threads: Threads,
+        proposal_deadline: float,
+        now: Callable[[], float],
+    ) -> None:
+        """Makes a runner.
+
+        Args:
+            queue: Gets the key of each experiment one of whose actions has ended.
+            executor: Carries out actions on the API server.
+            threads: Where searchers think.
+            proposal_deadline: Seconds that a searcher may think before it is called slow.
+            now: The present time, in seconds since the epoch.
+        """
+        self._queue = queue
+        self._executor = executor
+        self._threads = threads
+        self._proposal_deadline = proposal_deadline
+        self._now = now
+        self._requests = FairTasks(MAX_REQUESTS, MAX_REQUESTS_OF_ONE)
+        self._look_ups = FairTasks(MAX_LOOK_UPS, MAX_LOOK_UPS_OF_ONE)
+        self._searchers = FairTasks(MAX_SEARCHERS, MAX_SEARCHERS, SEARCHER_PATIENCE)
+        self._proposers: dict[str, Proposer] = {}
+
+    def start(self, entry: ExperimentEntry, actions: Iterable[Action]) -> None:
+        """Has actions carried out."""
+        uid = entry.experiment.uid
+        for action in actions:
+            work = partial(self._carry_out, entry, action)
+            match action:
+                case Propose():
+                    self._searchers.add(uid, work)
+                case FindCheckpoint() | LoadWarmStart():
+                    self._look_ups.add(uid, work)
+                case _:
+                    self._requests.add(uid, work, routine=isinstance(action, WriteTrialStatus) and action.routine)
+
+    def cancel(self, uid: str) -> None:
+        """An experiment is gone: what it looks up, and its searcher, are of no use; its requests are let go on."""
+        self._look_ups.cancel(uid)
+        self._proposers.pop(uid, None)
+
+    async def close(self) -> None:
+        """Ends all that is under way."""
+        for tasks in (self._look_ups, self._searchers, self._requests):
+            await tasks.close()
+
+    async def _carry_out(self, entry: ExperimentEntry, action: Action) -> None:
+        """Has an action done and tells the machine; whatever happens, the machine hears of it."""
+        _log_leftovers(entry, action)
+        kind, ended = type(action).__name__, _ended_attempt(entry, action)
+        result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
+        try:
+            if isinstance(action, Propose):
+                result = await self._proposer(entry).propose(action)
+            else:
+                with metrics.ACTION_SECONDS.labels(kind).time():
+                    result = await self._executor.execute(entry.served, action)
+        except Exception:
+            log.exception("action failed", experiment=entry.experiment.name, action=kind)
+        if ended is not None and result.status is ActionStatus.DONE:
+            metrics.ATTEMPTS.labels(ended).inc()
+        self._tell(entry, action, result)
+
+    def _proposer(self, entry: ExperimentEntry) -> Proposer:
+        uid, spec = entry.experiment.uid, entry.served.spec
+        if uid not in self._proposers:
+            assert spec is not None  # who asks has a machine
+            self._proposers[uid] = Proposer(spec, self._proposal_deadline, self._threads)
+        return self._proposers[uid]
+
+    def _tell(self, entry: ExperimentEntry, action: Action, result: ActionResult) -> None:
+        """Tells the machine how an action went."""
+        experiment, kind, now = entry.experiment, type(action).__name__, self._now()
+        metrics.ACTIONS.labels(kind, result.status).inc()
+        if result.status is not ActionStatus.DONE:
+            log.warning(
+                "action not done",
+                namespace=experiment.namespace,
+                experiment=experiment.name,
+                action=kind,
+                status=str(result.status),
+                message=result.message,
+            )
+        if entry.on_action_result(action, result, now):
+            self._queue.add(experiment.uid)
+        else:
+            metrics.RECONCILE_ERRORS.inc()
+            self._queue.add_rate_limited(experiment.uid)
+
+
+def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
+    """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
+    if isinstance(action, EmitEvent) and action.left_at:
+        metrics.CHECKPOINTS_LEFT.inc()
+        log.warning(
+            "checkpoints left",
+            namespace=entry.experiment.namespace,
+            experiment=entry.experiment.name,
+            uid=entry.experiment.uid,
+            prefix=action.left_at,
+            message=action.message,
+        )
+
+
+def _ended_attempt(entry: ExperimentEntry, action: Action) -> str | None:
+    """Class of the attempt whose end an action writes down; None where it writes down no end."""
+    if not isinstance(action, WriteTrialStatus) or action.status.last_attempt is None:
+        return None
+    known = entry.trials.get(action.name)
+    before = known.status.last_attempt if known is not None else None
+    return action.status.last_attempt.failure_class if action.status.last_attempt != before else None

@@ -1,0 +1,159 @@
+"""Asks the machine of each experiment that something happened to what to do, and has it done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor as Threads
+
+import structlog
+
+from podtune.controllers import metrics
+from podtune.controllers.action_runner import ActionRunner
+from podtune.controllers.pod_waiters import PodWaiters
+from podtune.controllers.store.entry import ExperimentEntry
+from podtune.controllers.store.store import MANY, Store
+from podtune.controllers.work_queue import WorkQueue
+from podtune.runner.experiment_machine import ActionPlan, ExperimentMachine
+
+log = structlog.get_logger(__name__)
+
+CLOCK_TOLERANCE = 5.0
+"""Seconds that the clock may go back, as it does a little now and then, before anything is done about it."""
+
+
+class DecisionLoop:
+    """Works off the queue, one experiment after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: WorkQueue,
+        actions: ActionRunner,
+        *,
+        pod_waiters: PodWaiters,
+        threads: Threads,
+        now: Callable[[], float],
+        may_decide: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Makes a loop.
+
+        Args:
+            store: Knows the machines.
+            queue: Keys of the experiments that something happened to.
+            actions: Has actions carried out.
+            pod_waiters: Warm pods that wait for their next trial.
+            threads: Where decisions are made that take long.
+            now: The present time, in seconds since the epoch.
+            may_decide: Whether we still lead.
+        """
+        self._store = store
+        self._queue = queue
+        self._actions = actions
+        self._pod_waiters = pod_waiters
+        self._threads = threads
+        self._now = now
+        self._may_decide = may_decide
+        self._offloaded: set[asyncio.Task[None]] = set()
+        self._latest = 0.0
+        """The time at which something was decided last."""
+        self._is_running = False
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this process decides."""
+        return self._is_running and self._may_decide()
+
+    async def run(self) -> None:
+        """Works for ever."""
+        self._is_running = True
+        try:
+            while True:
+                self._reconcile(await self._queue.get())
+                await asyncio.sleep(0)  # let results and watches in between two experiments
+        finally:
+            self._is_running = False
+            for task in self._offloaded:
+                task.cancel()
+            await self._actions.close()
+
+    def _reconcile(self, uid: str) -> None:
+        try:
+            with metrics.RECONCILE_SECONDS.time():
+                self._decide(uid)
+        except Exception:
+            log.exception("reconcile failed", uid=uid)
+            self._retry(uid)
+        else:
+            self._queue.forget(uid)
+
+    def _decide(self, uid: str) -> None:
+        now = self._now()
+        self._heed_clock(now)
+        entry = self._store.entry(uid)
+        if entry is None:
+            self._queue.remove(uid)
+            self._actions.cancel(uid)
+        elif entry.offloaded is not None:
+            pass  # it is asked once more afterwards
+        elif (prepare := self._long_preparation(entry)) is not None:
+            task = asyncio.create_task(self._offload(entry, prepare))
+            self._offloaded.add(task)
+            task.add_done_callback(self._offloaded.discard)
+        elif entry.machine is not None:
+            try:
+                plan = entry.machine.decide(now)
+            finally:
+                self._store.decided(entry)
+            self._carry_out(entry, plan)
+        elif entry.experiment.problem:
+            self._carry_out(entry, entry.stalled.decide(entry.experiment, now))
+
+    def _long_preparation(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
+        """What a decision begins with that would hold everything else up; None where there is no such thing."""
+        machine = entry.machine
+        if machine is None:
+            return self._store.maker(entry)
+        return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
+
+    async def _offload(self, entry: ExperimentEntry, prepare: Callable[[], ExperimentMachine]) -> None:
+        """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
+        uid, machine, now = entry.experiment.uid, entry.machine, self._now()
+        offloaded = entry.offload()
+
+        def decide() -> tuple[ExperimentMachine, ActionPlan]:
+            deciding = prepare()
+            return deciding, deciding.decide(now)
+
+        try:
+            deciding, plan = await asyncio.get_running_loop().run_in_executor(self._threads, decide)
+        except Exception:
+            log.exception("reconcile failed", uid=uid)
+            self._retry(uid)
+            entry.take_back(offloaded, machine)
+            self._store.decided(entry)
+            return
+        counts = entry.take_back(offloaded, deciding)
+        self._store.decided(entry)
+        if counts:
+            self._carry_out(entry, plan)
+        self._queue.add(uid)
+
+    def _carry_out(self, entry: ExperimentEntry, plan: ActionPlan) -> None:
+        self._actions.start(entry, plan.actions)
+        self._pod_waiters.wake(plan.assigned)
+        self._queue.add_at(entry.experiment.uid, plan.wake)
+
+    def _retry(self, uid: str) -> None:
+        """Looks at an experiment again after a while."""
+        metrics.RECONCILE_ERRORS.inc()
+        self._queue.add_rate_limited(uid)
+
+    def _heed_clock(self, now: float) -> None:
+        """Makes all machines anew where the clock has gone back: what they wait for would be far away."""
+        if now < self._latest - CLOCK_TOLERANCE:
+            log.warning("machines made anew: the clock has gone back", seconds=round(self._latest - now, 1))
+            for entry in self._store.entries():
+                entry.drop_machine()
+                self._queue.add(entry.experiment.uid)
+        self._latest = now

@@ -1,0 +1,71 @@
+"""Takes what agents report to the machines of their trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from podtune.api.pods.pod_template import trial_container
+from podtune.controllers import metrics
+from podtune.controllers.decision_loop import DecisionLoop
+from podtune.controllers.pod_waiters import PodWaiters
+from podtune.controllers.store.store import Store
+from podtune.controllers.work_queue import WorkQueue
+from podtune.protocol.assignment import pod_of
+from podtune.protocol.messages import Reply, Report
+from podtune.runner.experiment_machine import Unaccepted
+
+
+class MachineReportHandler:
+    """The results server's `ReportHandler`."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: WorkQueue,
+        decisions: DecisionLoop,
+        pod_waiters: PodWaiters,
+        now: Callable[[], float],
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            store: Knows the machines.
+            queue: Gets the key of each experiment that has new results.
+            decisions: Decides on them.
+            pod_waiters: Warm pods that wait for their next trial.
+            now: The present time, in seconds since the epoch.
+        """
+        self._store = store
+        self._queue = queue
+        self._decisions = decisions
+        self._pod_waiters = pod_waiters
+        self._now = now
+
+    @property
+    def is_leading(self) -> bool:
+        """See `ReportHandler.is_leading`."""
+        return self._decisions.is_leading
+
+    def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
+        """See `ReportHandler.report`."""
+        self._store.agent_heard(pod_of(report.attempt), report.unstored)
+        entry = self._store.entry_of_trial(namespace, trial)
+        if entry is None or entry.machine is None:
+            return Unaccepted.TOO_EARLY
+        answer = entry.machine.report(trial, pod, report, self._now())
+        if isinstance(answer, Reply):
+            metrics.RESULTS_TAKEN.inc(len(report.results))
+            self._queue.add(entry.experiment.uid)
+        return answer
+
+    async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
+        """See `ReportHandler.wait_for_next`."""
+        await self._pod_waiters.wait(pod_uid, seconds)
+
+    def program_container(self, namespace: str, trial: str) -> str | None:
+        """See `ReportHandler.program_container`."""
+        entry = self._store.entry_of_trial(namespace, trial)
+        spec = entry.served.spec if entry is not None else None
+        if spec is None or spec.results.stdout is None:
+            return None
+        return trial_container(spec.trial_template.spec)
