@@ -26,20 +26,20 @@ from e2e.bench.tuner import __main__ as tuner
 
 COMMITTED = DIRECTORY / "operator.json"
 CONSOLE = Console(width=None if sys.stdout.isatty() else 130, highlight=False)
-PARTS = (
-    "lifecycle",
-    "results",
-    "growth",
-    "profile",
-    "restart",
-    "reaction",
-    "fairness",
-    "agent",
-    "sync",
-    "short",
-    "start",
-)
-"""Modules beside this one, each with a function `measure`."""
+PARTS = {
+    "lifecycle": "on_cluster.lifecycle",
+    "results": "operator.results",
+    "growth": "operator.growth",
+    "profile": "operator.profile",
+    "restart": "operator.restart",
+    "reaction": "operator.reaction",
+    "fairness": "operator.fairness",
+    "agent": "sync.agent",
+    "sync": "sync.sync",
+    "short": "on_cluster.short",
+    "start": "on_cluster.start",
+}
+"""Modules below this folder, each with a function `measure`."""
 TUNER = "tuner"
 TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5"]
 """Of the tuner's own benchmark, what takes a minute; in full it takes ten."""
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 def _measure(name: str, full: bool) -> Found:
     CONSOLE.print(f"{name} …")
     begun = time.monotonic()
-    part: Part = importlib.import_module(f"e2e.bench.{name}").measure
+    part: Part = importlib.import_module(f"e2e.bench.{PARTS[name]}").measure
     found = in_fresh_process(part, full)
     CONSOLE.print(found.table())
     CONSOLE.print(f"{name} took {time.monotonic() - begun:.0f} s")
