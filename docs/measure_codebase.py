@@ -43,7 +43,7 @@ WALKS = {
     "From a failed pod to the retry": 25,
     "From a checkpoint to its restore": 35,
 }
-STEP = re.compile(r"\s*\d+\. `(podtune/[\w/]+\.py)`")
+STEP = re.compile(r"\s*\d+\. `([\w/]+\.py)`")
 
 
 @dataclass(frozen=True)
