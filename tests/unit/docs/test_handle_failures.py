@@ -38,7 +38,7 @@ def first_column(heading: str) -> list[str]:
 def test_every_class_and_every_action_is_described() -> None:
     classes = re.findall(r"\| `([a-z]+)` \|", PAGE)
     assert sorted(classes) == sorted(FailureClass)
-    assert first_column("matches if all that it names does")[: len(FailureAction)] == list(FailureAction)
+    assert first_column("matches if all its fields match")[: len(FailureAction)] == list(FailureAction)
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
