@@ -13,7 +13,7 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,9 @@ WALKS = {
     "From a failed pod to the retry": 25,
     "From a checkpoint to its restore": 35,
 }
-STEP = re.compile(r"\s*\d+\. `([\w/]+\.py)`")
+# An item of a walk begins with its file; other files of the section are called on the way.
+STEP = re.compile(r"^\d+\. `([\w/]+\.py)`", re.MULTILINE)
+FILE = re.compile(r"`([\w/]+\.py)`")
 
 
 @dataclass(frozen=True)
@@ -200,16 +202,24 @@ def _name_kind(line: str, is_docstring: bool, is_literal: bool) -> str:
     return "comments" if line.startswith("#") else "code"
 
 
-def read_walks(root: Path) -> dict[str, list[str]]:
-    """Reads the files of each walk, in order, from the map of the code; none where there is no map."""
+@dataclass(frozen=True)
+class Walk:
+    """The files that an event passes: those that hand it on, and those that they call on the way."""
+
+    steps: frozenset[str]
+    called: frozenset[str]
+
+
+def read_walks(root: Path) -> dict[str, Walk]:
+    """Reads the walks from the map of the code; none where there is no map."""
     page = root / MAP
-    walks: dict[str, list[str]] = {}
-    heading = ""
-    for line in page.read_text(encoding="utf-8").splitlines() if page.exists() else ():
-        if line.startswith("#"):
-            heading = line.lstrip("# ").replace("’", "'")
-        elif heading in WALKS and (step := STEP.match(line)):
-            walks.setdefault(heading, []).append(step[1])
+    sections = re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE) if page.exists() else []
+    walks = {}
+    for section in sections:
+        heading, _, text = section.partition("\n")
+        if heading in WALKS:
+            steps = frozenset(STEP.findall(text))
+            walks[heading] = Walk(steps, frozenset(FILE.findall(text)) - steps)
     return walks
 
 
@@ -218,16 +228,22 @@ def measure(root: Path, files: list[SourceFile]) -> list[Figure]:
     double = tuple(f"{name}: {', '.join(paths)}" for name, paths in find_double_names(files).items())
     crowded = tuple(f"{folder}: {size}" for folder, size in find_crowded_folders(files).items())
     tiny = tuple(f"{module}: imported by {importer}" for module, importer in find_tiny_modules(files).items())
-    walks = read_walks(root)
     return [
         Figure("public names that several modules define", len(double), 0, double),
         Figure(f"folders with more than {MOST_FILES_IN_A_FOLDER} files", len(crowded), 0, crowded),
         Figure(f"modules below {FEWEST_LINES} lines with one importer", len(tiny), 0, tiny),
-        *(
-            Figure(f"files: {heading}", len(set(walks[heading])) if heading in walks else None, bound)
-            for heading, bound in WALKS.items()
-        ),
+        *_measure_walks(read_walks(root)),
     ]
+
+
+def _measure_walks(walks: Mapping[str, Walk]) -> Iterator[Figure]:
+    for heading, bound in WALKS.items():
+        walk = walks.get(heading)
+        if walk is None:
+            yield Figure(f"files: {heading}", None, bound, ("no such walk on the map",))
+        else:
+            called = f"{len(walk.steps | walk.called)} with those that are called on the way"
+            yield Figure(f"files: {heading}", len(walk.steps), bound, (called,))
 
 
 def print_figures(figures: list[Figure]) -> None:

@@ -358,7 +358,7 @@ def _end(name: str, terminated: Object) -> ContainerEnd:
 
 
 def _agent_message(containers: Collection[Object]) -> str:
-    """The agent's last words; one that was restarted, or killed before it could say any, may have left some before."""
+    """The agent's final commit; one that was restarted or killed may have written it before."""
     for container in containers:
         if container["name"] == AGENT_CONTAINER:
             for state in (_state(container), container.get("lastState") or {}):

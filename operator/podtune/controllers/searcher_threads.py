@@ -17,14 +17,14 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-IDLE_SECONDS = 10.0
+THREAD_IDLE_SECONDS = 10.0
 """A thread waits so long for more work: to start one takes longer than most searchers think."""
 
 
 class SearcherThreads(Executor):
     """Starts a thread whenever none is idle."""
 
-    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, idle_seconds: float = THREAD_IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._idle = threading.Semaphore(0)
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()

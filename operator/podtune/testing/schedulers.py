@@ -141,7 +141,7 @@ class SchedulerConformance:
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
-    def test_a_trial_that_is_dismissed_is_never_chosen(self, seed: int) -> None:
+    def test_a_paused_trial_that_is_stopped_is_never_chosen(self, seed: int) -> None:
         """It is on its way out."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         trials_to_stop: set[int] = set()

@@ -88,7 +88,7 @@ class PodSession:
         return restored if whole else None
 
     def should_checkpoint(self) -> bool:
-        """Whether a checkpoint is wanted; one that was reported since the wish came answers it."""
+        """Whether a checkpoint is wanted; one that was reported since the request came answers it."""
         wanted = self._control.read("shouldCheckpoint")
         if not wanted:
             self._request_answered = False
@@ -181,7 +181,7 @@ class LocalSession:
 
 
 class ControlFile:
-    """The agent's wishes; the file is parsed only when it has been replaced."""
+    """The agent's requests. The file is parsed only after it has been replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -189,7 +189,7 @@ class ControlFile:
         self._content: dict[str, Any] = {}
 
     def read(self, key: str) -> bool:
-        """One of the wishes; False while there is no file."""
+        """Whether the agent requests this; False while there is no file."""
         try:
             status = self._path.stat()
             version = (status.st_ino, status.st_mtime_ns)

@@ -35,7 +35,7 @@ def rank(start_agent, store, tmp_path):
         own = {
             "PODTUNE_DIR": str(directory),
             "PODTUNE_RANK": str(number),
-            "PODTUNE_TERMINATION_LOG": str(tmp_path / f"last-words-{number}"),
+            "PODTUNE_TERMINATION_LOG": str(tmp_path / f"termination-message-{number}"),
         }
         if number:
             own |= {"PODTUNE_POD_UID": f"pod-of-{number}", "PODTUNE_ATTEMPT_ID": "pod-1"}

@@ -108,7 +108,7 @@ class Bucket(MemoryStore):
 
 @fuzzed
 @given(st.lists(keys, max_size=12).map(lambda others: [*others, f"{KEPT}/manifest.json", f"{KEPT}/data/x"]))
-def test_only_checkpoints_of_known_trials_that_are_not_kept_are_tidied_away(there: list[str]) -> None:
+def test_only_checkpoints_of_known_trials_that_are_not_kept_are_pruned(there: list[str]) -> None:
     bucket = Bucket(there)
     prune_checkpoints(bucket, PREFIX, {"e-0": frozenset([KEPT])})
     for key in bucket.deleted:

@@ -63,7 +63,7 @@ USES = {
     "reading results": lambda directory: ResultsFile(directory).read_lines(),
     "reading what was restored": read_restore_info,
     "writing what was restored": lambda directory: RestoreInfo().write(directory),
-    "writing wishes": lambda directory: ControlFileWriter(directory).write({"shouldStop": True}),
+    "writing requests": lambda directory: ControlFileWriter(directory).write({"shouldStop": True}),
     "storing artifacts": tree_of,
 }
 

@@ -168,12 +168,12 @@ class TestInAPod:
         (pod / "restored").rmdir()
         assert trial.restored_checkpoint() is None
 
-    def test_the_agents_wishes_are_followed(self, pod):
+    def test_the_agents_requests_are_followed(self, pod):
         assert (trial.should_stop(), trial.should_checkpoint()) == (False, False)
         control(pod, shouldStop=True, shouldCheckpoint=True)
         assert (trial.should_stop(), trial.should_checkpoint()) == (True, True)
 
-    def test_a_checkpoint_answers_the_wish_for_one(self, pod, checkpoint):
+    def test_a_checkpoint_answers_the_request_for_one(self, pod, checkpoint):
         control(pod, shouldCheckpoint=True)
         assert trial.should_checkpoint()
         trial.report({"epoch": 1}, checkpoint=checkpoint)

@@ -61,7 +61,7 @@ class Progress:
 
     @property
     def outcome(self) -> tuple[int, str] | None:
-        """Exit code and last words, once there is nothing more to wait for."""
+        """The exit code and the closing message, once there is nothing more to wait for."""
         if not self.is_known:
             return None
         if self.experiment is None:

@@ -28,7 +28,7 @@ LISTED = None
 
 LISTED_AT_A_TIME = 100
 """Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""
-IDLE_SECONDS = 0.5
+TASK_IDLE_SECONDS = 0.5
 """Kopf keeps a task for each object until so long after the object's last event."""
 
 Take = Callable[[Manifest], None]
@@ -76,7 +76,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.persistence.diffbase_storage = NoDiffs()
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
-    settings.queueing.idle_timeout = IDLE_SECONDS
+    settings.queueing.idle_timeout = TASK_IDLE_SECONDS
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
     settings.watching.chunk_size = LISTED_AT_A_TIME
     settings.watching.server_timeout = 300

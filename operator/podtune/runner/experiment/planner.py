@@ -22,6 +22,7 @@ from podtune.runner.actions import (
     CreatePod,
     CreateStoragePod,
     CreateTrial,
+    DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
     FetchLogs,
@@ -49,7 +50,6 @@ from podtune.runner.experiment.front import Front
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment.tracker import ExperimentTracker, StatusInputs
 from podtune.runner.experiment.trial_reset import TrialReset, opens
-from podtune.runner.experiment.ttl import TimeToLive
 from podtune.runner.records import Experiment
 from podtune.runner.scheduling.exploits import Exploits
 from podtune.runner.scheduling.namespace_cap import PodQuota
@@ -149,7 +149,6 @@ class ExperimentPlanner:
         self._registration = SchedulerRegistration(processor, search)
         self._trial_reset = TrialReset(experiment.status.resumption, trials.values())
         self._finalizer = Finalizer(actions)
-        self._ttl = TimeToLive(actions)
         self._indexes: tuple[TrialIndex, ...] = (self.tracker, self._pins, self._nodes, self.slots, self._cleanup)
         """None of them reads another, so any order would do; what Cleanup asks for is asked for last."""
         for trial in trials.values():
@@ -333,8 +332,18 @@ class ExperimentPlanner:
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
         tracker.is_held = exporting and not tracker.is_recorded
         if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
-            self._ttl.check(self.experiment, self.spec, now)
+            self._delete_after_ttl(now)
         return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
+
+    def _delete_after_ttl(self, now: float) -> None:
+        """Deletes the Experiment `ttlSecondsAfterFinished` after the end on record, as Kubernetes deletes Jobs."""
+        ended, ttl = parse_rfc3339(self.experiment.status.completion_time), self.spec.ttl_seconds_after_finished
+        if ended is None or ttl is None:
+            return
+        if now < ended + ttl:
+            self._actions.timers.set(EXPERIMENT, ended + ttl)
+        else:
+            self._actions.enqueue(DeleteExperiment(self.experiment.version), now)
 
     def _write_status(self, storage: StorageStatus | None, now: float) -> None:
         """Has the Experiment's status say what is known."""

@@ -18,7 +18,7 @@ from podtune.tuning.schedulers.pbt_synchronous import SynchronousPbt
 from podtune.tuning.schedulers.population.barrier_release import BarrierReleaseWriter
 from podtune.tuning.schedulers.population.explore import Explorer, Perturbing, Space
 
-PLUGIN_GROUP = "podtune.schedulers"
+SCHEDULER_PLUGINS = "podtune.schedulers"
 """The group of entry points by which other packages offer schedulers."""
 
 
@@ -43,7 +43,7 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
     if asked.population is not None:
         return _make_population_scheduler(*asked.population, spec)
     if asked.plugin is not None:
-        return make_plugin(PLUGIN_GROUP, asked.plugin, Scheduler, objective=objective, seed=seed)  # type: ignore[type-abstract]
+        return make_plugin(SCHEDULER_PLUGINS, asked.plugin, Scheduler, objective=objective, seed=seed)  # type: ignore[type-abstract]
     return Fifo()
 
 

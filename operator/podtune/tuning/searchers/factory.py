@@ -23,7 +23,7 @@ from podtune.tuning.searchers.random import RandomSearcher, make_without_repetit
 from podtune.tuning.searchers.rejection import RejectionSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
-PLUGIN_GROUP = "podtune.searchers"
+SEARCHER_PLUGINS = "podtune.searchers"
 """The group of entry points by which other packages offer searchers."""
 
 
@@ -105,6 +105,6 @@ def _make_drawing(spec: ExperimentSpec, sampled: Sequence[Parameter]) -> Searche
         case "plugin":
             assert search.plugin is not None  # the model holds this
             asked, objective, seed = search.plugin, spec.objective, search.seed
-            return make_plugin(PLUGIN_GROUP, asked, Searcher, parameters=sampled, objective=objective, seed=seed)  # type: ignore[type-abstract]
+            return make_plugin(SEARCHER_PLUGINS, asked, Searcher, parameters=sampled, objective=objective, seed=seed)  # type: ignore[type-abstract]
         case _:
             return RandomSearcher(sampled, search.seed)

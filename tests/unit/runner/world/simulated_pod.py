@@ -45,7 +45,7 @@ class _End:
     reason: str
     message: str
     speaks: bool
-    """Whether its agent has last words."""
+    """Whether its agent leaves a termination message."""
 
 
 class SimulatedPod:

@@ -162,7 +162,7 @@ class TestRounds:
         assert scheduler.on_trial_complete(8, {"epoch": 1, "accuracy": 0.25}) is False
         assert choices(scheduler, *range(8)) == [0, 1, 2]
 
-    def test_a_dismissed_trial_hears_why(self) -> None:
+    def test_a_paused_trial_that_is_stopped_hears_why(self) -> None:
         scheduler = bohb()
         add(scheduler, *range(9))
         for trial in range(9):

@@ -277,7 +277,7 @@ def test_paused_trials_that_nothing_can_promote_any_more_end_with_the_experiment
     assert (experiment.state, experiment.trials.stopped_early) == (ExperimentState.COMPLETE, 1)
 
 
-def test_a_dismissed_trial_is_stopped_where_it_is() -> None:
+def test_a_paused_trial_that_the_scheduler_gives_up_is_stopped_where_it_is() -> None:
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
     scheduler.gives_up = [StopPaused(0, "not among the best 1 of 3 at rung 2", {"rank": 2})]
     simulation.wake()
@@ -358,7 +358,7 @@ def test_a_search_that_goes_on_after_all_has_the_scheduler_made_anew() -> None:
     assert scheduler.told[3:] == ["add 0", "add 1", "add 2", "search over"]
 
 
-def test_a_paused_trial_outlives_its_users_wishes() -> None:
+def test_a_paused_trial_outlives_its_users_requests() -> None:
     """What its user pauses is not offered; when it is resumed, the scheduler's pause is still there."""
     simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2), trials=1)
     scheduler.pick = paused_first
