@@ -35,6 +35,7 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/python docs/generate_rights.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
+	@$(BIN)/python docs/measure_codebase.py --check
 
 .PHONY: measures
 measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines
