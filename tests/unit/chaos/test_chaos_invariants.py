@@ -1,4 +1,4 @@
-"""The judge of `make chaos` is judged: each invariant sees what it is there for, and nothing in a good run."""
+"""The invariants of `make chaos` are tested: each sees what it is there for, and nothing in a good run."""
 
 from __future__ import annotations
 

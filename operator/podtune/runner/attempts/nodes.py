@@ -82,7 +82,7 @@ class Nodes(TrialIndex):
         after = self._after
         if after is None:
             return ()
-        found = [node for name, entries in self._failures.items() if (node := self._judge(name, entries, after, now))]
+        found = [node for name, entries in self._failures.items() if (node := self._assess(name, entries, after, now))]
         found.sort(key=lambda node: (-node.trials, node.name))
         return tuple(found[: min(MAX_AVOIDED_NODES, len(+self._seen) // 2)])
 
@@ -103,7 +103,7 @@ class Nodes(TrialIndex):
                 times[failure.node] = max(times.get(failure.node, 0.0), self._until(failure))
         return min((times.get(node, now) for node in avoids), default=NEVER)
 
-    def _judge(self, name: str, entries: Sequence[tuple[float, str]], after: int, now: float) -> Avoided | None:
+    def _assess(self, name: str, entries: Sequence[tuple[float, str]], after: int, now: float) -> Avoided | None:
         if len(entries) < after:
             return None
         until = entries[-after][0] + self._memory

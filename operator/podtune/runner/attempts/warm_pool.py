@@ -121,7 +121,7 @@ class WarmPool:
         """A Trial was deleted: what its pod does for it counts for nothing, and none is retained for it."""
         if (failed := self._pods.get(self._failed_in.pop(name, ""))) is not None:
             failed.failed = False
-        self._judge_anew([uid for uid in self._retained if (one := self._pods[uid]) is failed or one.pod.trial == name])
+        self._reassess([uid for uid in self._retained if (one := self._pods[uid]) is failed or one.pod.trial == name])
         self._making.discard(name)
         known = self._pods.get(self._claims.pop(name, ""))
         if known is not None:
@@ -240,7 +240,7 @@ class WarmPool:
             retention: Which pods stay after their end.
         """
         if retention == "None" and self._retained:
-            self._judge_anew(list(self._retained))
+            self._reassess(list(self._retained))
         for uid in list(self._idle):
             known = self._pods[uid]
             if known.deleted or known.pod.deleting:
@@ -280,7 +280,7 @@ class WarmPool:
         trial = self._trials.get(known.pod.trial)
         return trial is not None and trial.uid == known.pod.trial_uid
 
-    def _judge_anew(self, retained: list[str]) -> None:
+    def _reassess(self, retained: list[str]) -> None:
         """Has pods that were retained looked at again."""
         for uid in retained:
             del self._retained[uid]
@@ -307,7 +307,7 @@ class WarmPool:
             if (known := self._pods.get(pod_uid)) is not None:
                 known.failed = has_failed
         if before in self._retained:
-            self._judge_anew([before])
+            self._reassess([before])
 
     def _show(self, known: WarmPod) -> list[str]:
         """Shows a pod to the trials that it serves; returns their names."""

@@ -68,7 +68,7 @@ class Cleanup(TrialIndex):
             if pod.uid not in retained
             and not pod.deleting
             and pod.uid not in trial.expectations.deletions
-            and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is for another operator to judge
+            and (trial.is_finished or pod.attempt < trial.attempt)  # a later one is another operator's to decide on
         ]
         if trial.is_finished and not retained and any(pod.is_over for pod in doomed):
             self._gathered[trial.name] = (since, trial)

@@ -243,7 +243,7 @@ class TrialMachine:
         return may_find and bool(self.context.store_prefix) and self.context.replicas == 1
 
     @property
-    def is_opening(self) -> bool:
+    def is_being_reset(self) -> bool:
         """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
         return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
 

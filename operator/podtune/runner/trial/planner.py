@@ -364,7 +364,7 @@ class TrialPlanner:
         if not self._actions.ready(("write-trial", trial.name), now, trial.name):
             return
         trial.cover()
-        if not trial.is_opening:
+        if not trial.is_being_reset:
             self._processor.barrier.refresh_record(trial)
         status_text.finish_wording(trial, self._processor.limits(trial), now)
         trial.write_due = NEVER

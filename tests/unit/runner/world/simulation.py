@@ -343,9 +343,9 @@ class Simulation:
                 seen, outcome = [], ActionResult(ActionStatus.FAILED, "no answer")
                 if isinstance(action, CreatePod):
                     self.api.unanswered.add(action.name)
-        self.after(self.random.uniform(0, self.weather.latency), lambda: self._land(life, action, seen, outcome))
+        self.after(self.random.uniform(0, self.weather.latency), lambda: self._answer(life, action, seen, outcome))
 
-    def _land(self, life: int, action: Action, seen: list[Thing], outcome: ActionResult) -> None:
+    def _answer(self, life: int, action: Action, seen: list[Thing], outcome: ActionResult) -> None:
         if life != self._life or self.machine is None:
             return
         for thing in seen:

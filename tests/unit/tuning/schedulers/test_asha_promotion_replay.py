@@ -45,7 +45,7 @@ def answers(scheduler: AshaPromotion, events: list[list[Any]]) -> Iterator[str |
                 raise AssertionError(kind)
 
 
-def ladders(scheduler: AshaPromotion, history: dict[str, Any]) -> dict[int, list[tuple[str, str, bool]]]:
+def read_rungs(scheduler: AshaPromotion, history: dict[str, Any]) -> dict[int, list[tuple[str, str, bool]]]:
     """What our records hold, by trial: milestone, value, whether it was promoted there."""
     found = {}
     for kind, trial, *_ in history["events"]:
@@ -58,7 +58,7 @@ def ladders(scheduler: AshaPromotion, history: dict[str, Any]) -> dict[int, list
     return found
 
 
-def syne_tunes_ladders(history: dict[str, Any]) -> dict[int, list[tuple[str, str, bool]]]:
+def read_syne_tunes_rungs(history: dict[str, Any]) -> dict[int, list[tuple[str, str, bool]]]:
     found: dict[int, list[tuple[str, str, bool]]] = {event[1]: [] for event in history["events"] if event[0] == "add"}
     for milestone, entries in reversed(history["rungs"]):
         for trial, value, promoted in entries:
@@ -71,7 +71,7 @@ def test_decides_as_syne_tune_does(history: dict[str, Any]) -> None:
     scheduler = scheduler_of(history)
 
     assert list(answers(scheduler, history["events"])) == history["answers"]
-    assert ladders(scheduler, history) == syne_tunes_ladders(history)
+    assert read_rungs(scheduler, history) == read_syne_tunes_rungs(history)
     assert [level for level, _ in reversed(history["rungs"])] == list(scheduler._settings.levels)
 
 
