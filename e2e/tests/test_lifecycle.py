@@ -49,7 +49,7 @@ def test_a_paused_trial_gives_its_gpu_back_and_goes_on_with_new_values(cluster: 
         experiment("pause", counter(HELD), search=ONE, checkpoints={"store": store(cluster), "keep": {"count": 2}})
     )
     eventually(lambda: has_checkpoint(namespace, "pause-0"))
-    assert "is to pause" in podtune(namespace, "pause", "pause-0")
+    assert "will pause" in podtune(namespace, "pause", "pause-0")
     paused = eventually(lambda: status_of(namespace, "pause-0"), lambda status: status.get("state") == "PAUSED")
     assert paused["reason"] == "PausedByUser"
     eventually(lambda: not pods_of(namespace, "pause"), what="the GPU is free")

@@ -410,7 +410,7 @@ def test_logs_of_a_trial_in_a_pod_that_is_reused_are_those_of_that_pod(api: Fake
 def test_a_trial_of_one_pod_has_no_other_ranks(api: FakeApi, podtune: Command) -> None:
     _add_running_trial(api, ["trial"])
     podtune("logs digits-7 --rank 1", expect=1)
-    assert podtune.error == "error: digits-7 has one pod, and so none of rank 1; leave --rank out\n"
+    assert podtune.error == "error: digits-7 has only one pod, without ranks; leave out --rank\n"
 
 
 def test_logs_of_a_trial_that_has_not_started_say_why(api: FakeApi, podtune: Command) -> None:

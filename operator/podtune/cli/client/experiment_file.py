@@ -49,10 +49,10 @@ def read_experiment_file(path: Path) -> ExperimentFile:
     experiments = [document for document in read_documents(path) if _is_experiment(document)]
     if len(experiments) != 1:
         found = f"{len(experiments)} of them" if experiments else "none"
-        raise CliError(f"{path}: a file with one {EXPERIMENT_KIND} ({API_VERSION}) is needed; it has {found}")
+        raise CliError(f"{path}: the file must contain exactly one {EXPERIMENT_KIND} ({API_VERSION}); it has {found}")
     resource = experiments[0]
     if not isinstance(resource.get("metadata", {}), Mapping):
-        raise CliError(f"{path}: metadata is no map; write name: … below it")
+        raise CliError(f"{path}: metadata must be a map; write name: … below it")
     name = str(resource.get("metadata", {}).get("name", "")) or path.stem
     problems = find_problems(resource, UNKNOWN_POLICY)
     return ExperimentFile(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
@@ -121,7 +121,7 @@ def read_documents(path: Path) -> list[Any]:
     try:
         return list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # what looks like a date need not be one
-        raise CliError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+        raise CliError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def _is_experiment(document: Any) -> bool:

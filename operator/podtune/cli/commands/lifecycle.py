@@ -97,7 +97,7 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
     """
     kind, _, name = written.rpartition("/")
     if kind and kind not in _KINDS:
-        raise CliError(f"{written!r} names no kind; write trial/{name} or experiment/{name}")
+        raise CliError(f"{written!r} has an unknown kind; write trial/{name} or experiment/{name}")
     wanted = [kind] if kind else list(_KINDS)
     found = [target for kind in wanted if (target := _read(api, namespace, kind, name)) is not None]
     if not found:
@@ -123,17 +123,17 @@ def request_pause(api: Api, namespace: str, target: Target) -> str:
         CliError: It can't be paused.
     """
     if target.has_ended:
-        raise CliError(f"{target.name} has ended ({target.view.state}); there is nothing to pause")
+        raise CliError(f"{target.name} has ended ({target.view.state}); you can't pause it")
     if isinstance(target.view, ExperimentView):
         _change(api, target, {"suspend": True})
-        return f"{target.name} is suspended: its trials store a checkpoint and give their pods back; `resume` goes on"
+        return f"{target.name} is suspended: each trial stores a checkpoint and ends its pod; `resume` continues it"
     if target.view.is_running and not _has_store(api, namespace, target.view.experiment):
         raise CliError(
-            f"{target.name} can't be paused: Experiment {target.view.experiment} has no checkpoints.store to keep what "
-            "it has learnt; give it one, stop the trial, or pause the whole experiment, which loses that"
+            f"{target.name} can't be paused, because Experiment {target.view.experiment} has no checkpoints.store: it "
+            "would lose its progress; add a store, stop the trial, or pause the whole experiment, which loses progress"
         )
     _change(api, target, {"desiredState": DesiredState.PAUSED})
-    return f"{target.name} is to pause: it stores a checkpoint, gives its pod back and keeps its place"
+    return f"{target.name} will pause: it stores a checkpoint, then its pod is deleted"
 
 
 def request_resume(
@@ -157,17 +157,17 @@ def request_resume(
     if isinstance(target.view, ExperimentView):
         return _resume_experiment(api, target, values, policies or {})
     if policies:
-        raise CliError(f"{target.name} is one trial; --{next(iter(policies))} goes with an Experiment")
+        raise CliError(f"{target.name} is one trial; --{next(iter(policies))} applies only to an Experiment")
     if target.has_ended:
-        raise CliError(f"{target.name} has ended ({target.view.state}); what has ended can't be resumed alone")
+        raise CliError(f"{target.name} has ended ({target.view.state}); resume its Experiment instead")
     if not values:
         _change(api, target, {"desiredState": DesiredState.RUNNING})
-        return f"{target.name} goes on as soon as a slot is free"
+        return f"{target.name} continues as soon as a slot is free"
     if target.view.is_running:
-        raise CliError(f"{target.name} runs, and its parameters can't be changed meanwhile; pause it first")
+        raise CliError(f"{target.name} is running; pause it before you change its parameters")
     overrides = _checked_overrides(api, namespace, target.view, target.spec, values)
     _change(api, target, {"desiredState": DesiredState.RUNNING, "overrides": overrides})
-    return f"{target.name} goes on with {', '.join(values)} as soon as a slot is free"
+    return f"{target.name} continues with {', '.join(values)} as soon as a slot is free"
 
 
 def request_stop(api: Api, target: Target) -> str:
@@ -177,7 +177,7 @@ def request_stop(api: Api, target: Target) -> str:
         What will happen, in a sentence.
     """
     if target.has_ended:
-        return f"{target.name} has ended already ({target.view.state})"
+        return f"{target.name} has already ended ({target.view.state})"
     if isinstance(target.view, ExperimentView):
         _change(api, target, {"stop": {"now": True}})
         return f"{target.name} ends: its trials are stopped after their last checkpoints are stored"
@@ -187,13 +187,13 @@ def request_stop(api: Api, target: Target) -> str:
 
 def _resume_experiment(api: Api, target: Target, values: Sequence[str], policies: Mapping[str, str]) -> str:
     if values:
-        raise CliError(f"{target.name} has many trials; --set goes with one of them")
+        raise CliError(f"{target.name} has many trials; use --set with one of them")
     if target.has_ended:
         return _go_on(api, target, policies)
     if policies:
-        raise CliError(f"{target.name} has not ended; --{next(iter(policies))} is about one that has")
+        raise CliError(f"{target.name} has not ended; --{next(iter(policies))} is only for one that has")
     _change(api, target, {"suspend": False})
-    return f"{target.name} goes on: its trials resume from their checkpoints"
+    return f"{target.name} continues: its trials resume from their checkpoints"
 
 
 def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
@@ -204,7 +204,7 @@ def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
     if (target.spec.get("stop") or {}).get("now"):
         change["stop"] = {"now": None}
     _change(api, target, change)
-    return f"{target.name} goes on after its end, unless its limits say otherwise; `podtune watch` shows it"
+    return f"{target.name} continues, unless its limits end it again; see `podtune watch`"
 
 
 def _checked_overrides(
@@ -217,7 +217,7 @@ def _checked_overrides(
         parameters = [Parameter.model_validate(entry) for entry in experiment.get("parameters") or ()]
         with_overrides(parameters, experiment.get("constraints") or (), trial.parameters, overrides)
     except ResourceNotFound as error:
-        raise CliError(f"trial {trial.name} is of Experiment {trial.experiment!r}, which is not there") from error
+        raise CliError(f"trial {trial.name} belongs to Experiment {trial.experiment!r}, which doesn't exist") from error
     except FieldError as error:
         raise CliError(f"--set: {error}") from error
     except ValidationError:
@@ -236,7 +236,7 @@ def _has_store(api: Api, namespace: str, experiment: str) -> bool:
 def _split(value: str) -> tuple[str, str]:
     name, given, text = value.partition("=")
     if not given or not name:
-        raise CliError(f"--set {value!r} is not of the form name=value; write it like --set learning_rate=0.01")
+        raise CliError(f"--set {value!r} must have the form name=value, for example --set learning_rate=0.01")
     return name, text
 
 

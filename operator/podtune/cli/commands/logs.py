@@ -80,7 +80,7 @@ def _pod_of(trial: TrialView, rank: int) -> str:
     own = trial.pod.startswith(f"{trial.name}-")
     attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-") if own else ("", "", "")
     if rank and not of_gang:
-        raise CliError(f"{trial.name} has one pod, and so none of rank {rank}; leave --rank out")
+        raise CliError(f"{trial.name} has only one pod, without ranks; leave out --rank")
     return f"{trial.name}-{attempt}-{rank}" if of_gang else trial.pod
 
 

@@ -120,7 +120,7 @@ def _curves(
     from podtune.tuning.schedulers.factory import make_scheduler  # noqa: PLC0415
 
     if table is not None and function is not None:
-        raise CliError("--curves and --function both say what trials report; give one of them")
+        raise CliError("use either --curves or --function, not both")
     if table is not None:
         time = make_scheduler(spec).time_attribute
         try:

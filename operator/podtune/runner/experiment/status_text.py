@@ -50,7 +50,7 @@ class Suspended:
         """In a sentence."""
         if not self.taken:
             return "suspended: no trial has a pod, and none gets one until spec.suspend is false"
-        return f"suspending: {self.taken} trials still have a pod, and store a checkpoint"
+        return f"suspending: {self.taken} trials still have a pod and are storing a checkpoint"
 
 
 def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:

@@ -86,7 +86,7 @@ class Overrides:
     def _accept(self, trial: TrialMachine, now: float) -> None:
         trial.refusal = ""
         if trial.status.reason == TrialReason.INVALID_OVERRIDES:
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for a free slot (maxConcurrentTrials)")
             trial.touch(now)
 
     def _refuse(self, trial: TrialMachine, problem: str, now: float) -> None:

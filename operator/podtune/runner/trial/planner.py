@@ -252,7 +252,7 @@ class TrialPlanner:
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.phase is TrialPhase.PAUSED_BY_USER:
             trial.set(decision=None)
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for one of maxConcurrentTrials slots")
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for a slot (maxConcurrentTrials)")
             trial.touch(now)
 
     # The end of an attempt

@@ -32,7 +32,7 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
     elif taken := next((pod for pod in trial.current.pods if pod.disruption and not pod.is_over), None):
-        message = f"{taken.disruption}; waits for the end of pod {taken.name} on node {taken.node}"
+        message = f"{taken.disruption}; waits until pod {taken.name} on node {taken.node} has ended"
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DISRUPTED, clip(message)):
             trial.touch(now + trial.context.settings.pending_debounce)
     elif trial.current.pods.lacks_some:
@@ -58,7 +58,7 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
 def explain_queue(trial: TrialMachine, now: float) -> None:
     """Says in the status that a trial without a pod waits for its turn."""
     if trial.status.state is None:
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for one of maxConcurrentTrials slots")
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for a free slot (maxConcurrentTrials)")
         trial.touch(now + trial.context.settings.starting_debounce)
 
 
@@ -101,7 +101,7 @@ def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
     if trial.current.store_problem is not None:
         parts.append(trial.current.store_problem.message)
     if trial.status.missing_metrics:
-        parts.append(f"{trial.status.missing_metrics} results were passed over for want of a metric")
+        parts.append(f"{trial.status.missing_metrics} results were ignored because they lack a metric")
     if trial.remark:
         parts.append(trial.remark)
     if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
@@ -147,7 +147,7 @@ def _pause_message(trial: TrialMachine) -> str:
 
 def _why_pending(pod: Pod) -> tuple[str, str]:
     if pod.restoring:
-        return TrialReason.RESTORING, "the checkpoint is being restored"
+        return TrialReason.RESTORING, "restoring the checkpoint"
     if pod.waiting is None:
         return TrialReason.STARTING, f"pod {pod.name} is starting" + (f" on node {pod.node}" if pod.node else "")
     words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting.message else pod.waiting.reason
@@ -208,5 +208,5 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
         put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
     if trial.results_lost:
-        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "results of an ended attempt could not be had")
+        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "some results of an ended attempt are lost")
     return conditions

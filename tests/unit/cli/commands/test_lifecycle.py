@@ -68,19 +68,19 @@ def test_a_paused_trial_goes_on_with_new_values(api: FakeApi, capsys: pytest.Cap
     [
         ("resume digits-7 --set learning_rate=5", "PAUSED", "--set: overrides.learning_rate: '5' is not a value of"),
         ("resume digits-7 --set rate=5", "PAUSED", "--set: overrides.rate: is no parameter; correct or remove it"),
-        ("resume digits-7 --set learning_rate", "PAUSED", "--set 'learning_rate' is not of the form name=value"),
+        ("resume digits-7 --set learning_rate", "PAUSED", "--set 'learning_rate' must have the form name=value"),
         (
             "resume digits-7 --set learning_rate=0.1 --set hidden_units=256",
             "PAUSED",
             "--set: overrides: make no configuration: the constraint 'hidden_units * learning_rate < 10' does not hold",
         ),
-        ("resume digits-7 --set learning_rate=0.01", "RUNNING", "trial digits-7 runs, and its parameters can't be"),
-        ("resume digits --set learning_rate=0.01", "RUNNING", "experiment digits has many trials; --set goes with one"),
-        ("pause digits-7", "TERMINATED", "trial digits-7 has ended (TERMINATED); there is nothing to pause"),
-        ("resume digits-7", "ERROR", "trial digits-7 has ended (ERROR); what has ended can't be resumed alone"),
+        ("resume digits-7 --set learning_rate=0.01", "RUNNING", "trial digits-7 is running; pause it before"),
+        ("resume digits --set learning_rate=0.01", "RUNNING", "experiment digits has many trials; use --set with one"),
+        ("pause digits-7", "TERMINATED", "trial digits-7 has ended (TERMINATED); you can't pause it"),
+        ("resume digits-7", "ERROR", "trial digits-7 has ended (ERROR); resume its Experiment instead"),
         ("pause digits-8", "RUNNING", "no Trial and no Experiment 'digits-8' in namespace 'vision'"),
         ("pause trial/digits", "RUNNING", "no Trial 'digits' in namespace 'vision'"),
-        ("pause pod/digits", "RUNNING", "'pod/digits' names no kind; write trial/digits or experiment/digits"),
+        ("pause pod/digits", "RUNNING", "'pod/digits' has an unknown kind; write trial/digits or experiment/digits"),
     ],
 )
 def test_what_can_not_be_is_refused_before_anything_changes(
@@ -99,14 +99,14 @@ def test_a_name_that_is_both_has_to_be_told_apart(api: FakeApi, capsys: pytest.C
 def test_a_running_trial_without_a_store_is_not_paused(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     api.add_experiment(experiment("digits", **RUNNING))
     said = run(capsys, "pause digits-7", expect=1)
-    assert "has no checkpoints.store to keep what it has learnt; give it one, stop the trial, or pause" in said
+    assert "has no checkpoints.store: it would lose its progress; add a store, stop the trial, or pause" in said
     api.add_trial(trial(7, **{**TRAINING, "state": "PENDING"}))
     run(capsys, "pause digits-7")
 
 
 def test_stopping_what_has_ended_is_no_error(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     api.add_experiment(experiment("digits", **{**RUNNING, "state": "Complete"}))
-    assert run(capsys, "stop digits") == "experiment digits has ended already (Complete)\n"
+    assert run(capsys, "stop digits") == "experiment digits has already ended (Complete)\n"
     assert api.patched == []
 
 
@@ -137,5 +137,5 @@ def test_an_experiment_that_has_ended_goes_on(
 
 
 def test_policies_are_about_experiments_that_have_ended(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "has not ended; --errored is about one that has" in run(capsys, "resume digits --errored Skip", expect=1)
-    assert "is one trial; --errored goes with" in run(capsys, "resume digits-7 --errored Skip", expect=1)
+    assert "has not ended; --errored is only for one that has" in run(capsys, "resume digits --errored Skip", expect=1)
+    assert "is one trial; --errored applies only to" in run(capsys, "resume digits-7 --errored Skip", expect=1)

@@ -106,13 +106,13 @@ class TestManifest:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("a: [", "x.yaml: it is not YAML"),
+            ("a: [", "x.yaml: not valid YAML"),
             (
                 "kind: Experiment\napiVersion: kubeflow.org/v1beta1\n",
-                "a file with one Experiment (podtune.dev/v1alpha1)",
+                "the file must contain exactly one Experiment (podtune.dev/v1alpha1)",
             ),
             ("---\n{e}\n---\n{e}\n", "it has 2 of them"),
-            ("{kind: Experiment, apiVersion: podtune.dev/v1alpha1, metadata: 7}", "metadata is no map"),
+            ("{kind: Experiment, apiVersion: podtune.dev/v1alpha1, metadata: 7}", "metadata must be a map"),
         ],
     )
     def test_a_file_that_is_none_is_refused(self, text: str, problem: str, run: Command) -> None:
@@ -182,7 +182,7 @@ class TestSimulate:
         ("options", "problem"),
         [
             ("--function nosuch", "--function nosuch is not known; choose one of sphere, branin"),
-            ("--function ackley --curves x.csv", "--curves and --function both say what trials report"),
+            ("--function ackley --curves x.csv", "use either --curves or --function, not both"),
             ("--curves nosuch.csv", "nosuch.csv: No such file or directory"),
             ("--curves asha.yaml", "the curves lack the column x0"),
         ],

@@ -165,7 +165,7 @@ def test_a_trial_whose_node_is_lost_says_what_it_waits_for() -> None:
     simulation.run(1000.0)
     status = simulation.status()
     assert (status.state, status.reason, status.attempt) == (TrialState.RUNNING, TrialReason.DISRUPTED, 1)
-    waits = "waits for the end of pod e-0-1 on node n1"
+    waits = "waits until pod e-0-1 on node n1 has ended"
     assert status.message == f"DeletionByTaintManager: deleting due to NoExecute taint; {waits}"
     simulation.frozen = False
     simulation.api.remove_pod("e-0-1")

@@ -395,7 +395,7 @@ class TestMissingMetrics:
         )
         simulation.run(10.0)
         assert simulation.status().state is TrialState.RUNNING
-        assert "results were passed over for want of a metric" in simulation.status().message
+        assert "results were ignored because they lack a metric" in simulation.status().message
 
     def test_the_count_survives_a_restart(self) -> None:
         objective = {"metric": "accuracy", "mode": "max", "missing": "lenient"}
