@@ -39,7 +39,7 @@ def read_glossary() -> list[dict[str, Any]]:
 def write_row(row: dict[str, Any]) -> str:
     """Writes the page's row for a term."""
     replaces = ", ".join(f"`{retired.removeprefix('.')}`" for retired in row.get("retired", ()))
-    return "| " + " | ".join((row["term"], row["meaning"], row.get("origin", ""), replaces)) + " |\n"
+    return "| " + " | ".join((row["term"], row["meaning"], row["origin"], replaces)) + " |\n"
 
 
 def build_page() -> str:

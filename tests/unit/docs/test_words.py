@@ -96,6 +96,12 @@ def test_a_name_is_double_where_two_modules_define_it(sources: tuple[str, str], 
     assert list(find_double_names(files)) == double
 
 
+def test_each_term_of_the_glossary_is_explained_in_a_sentence_and_has_one_origin() -> None:
+    for row in read_glossary():
+        assert row["meaning"].endswith("."), row["term"]
+        assert 0 < len(row["origin"]) < 30, row["term"]
+
+
 def test_each_term_of_the_glossary_stands_there_once() -> None:
     terms = [row["term"] for row in read_glossary()]
     forms = [form for row in read_glossary() for form in row.get("retired", ())]
